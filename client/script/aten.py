@@ -476,6 +476,10 @@ def full_like(self, fill_value, dtype=None, layout=None, device=None, pin_memory
     return ops.full(self.shape, fill_value, self.dtype if dtype is None else _dtype(dtype))
 
 
+def new_empty(self, size: list[int], dtype=None, layout=None, device=None, pin_memory=None):
+    return ops.full(size, 0, self.dtype if dtype is None else _dtype(dtype))
+
+
 def new_zeros(self, size: list[int], dtype=None, layout=None, device=None, pin_memory=None):
     return ops.full(size, 0, self.dtype if dtype is None else _dtype(dtype))
 
@@ -668,9 +672,10 @@ def device(a):
 # ---- copies
 
 
-def to(self, a=None, b=None, c=None, d=None, e=None, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=None, copy=None, memory_format=None):
+def _to(self, a, b, c, d, dtype, copy):
     if dtype is not None:
-        return self.to(_dtype(dtype))
+        x = self.to(_dtype(dtype))
+        return x.clone() if copy is not None and copy else x
     if isinstance(a, Tensor):
         return self.to(a.dtype)
     if isinstance(a, int) or isinstance(a, dtype):
@@ -684,6 +689,11 @@ def to(self, a=None, b=None, c=None, d=None, e=None, dtype=None, layout=None, de
             return x.clone() if d else x
         return x
     return self
+
+
+def to(self, a=None, b=None, c=None, d=None, e=None, dtype=None, layout=None, device=None, pin_memory=None, non_blocking=None, copy=None, memory_format=None):
+    made = _to(self, a, b, c, d, dtype, copy)
+    return made if memory_format is None else made.to(memory_format=memory_format)
 
 
 def type_as(self, other):
@@ -719,7 +729,7 @@ def bool(self):
 
 
 def clone(self, memory_format=None):
-    return self.clone()
+    return self.clone() if memory_format is None else self.clone(memory_format=memory_format)
 
 
 def detach(self):
@@ -735,7 +745,7 @@ def alias(self):
 
 
 def contiguous(self, memory_format=None):
-    return td.contiguous(self)
+    return td.contiguous(self) if memory_format is None else td.contiguous(self, memory_format)
 
 
 def copy_(self, src, non_blocking=False):
@@ -1349,7 +1359,9 @@ def index_add_(self, dim: int, index, source, alpha=1):
     return self.index_add_(dim, index, source, alpha)
 
 
-def where(condition, self, other):
+def where(condition, self=None, other=None):
+    if self is None:
+        return [x for x in ops.unbind(ops.nonzero(condition), 1)]
     return ops.where(condition, self, other)
 
 
@@ -1964,3 +1976,45 @@ def cumulative_trapezoid(y, x=None, dx=1, dim=-1):
 
 def adaptive_max_pool1d(self, output_size: list[int]):
     return ops.adaptive_max_pool1d(self, output_size[0])
+
+
+# ---- signals and lists of tensors, as PyTorch's functions take them
+
+
+def stft(self, n_fft: int, hop_length=None, win_length=None, window=None, center=True, pad_mode: str = "reflect", normalized=False, onesided=None, return_complex=None):
+    modes = ["reflect", "constant", "replicate", "circular"]
+    assert pad_mode in modes, f"stft(): pad_mode must be one of {modes}, not {pad_mode}"
+    half = not self.dtype.is_complex if onesided is None else onesided
+    y = ops.stft(self, n_fft, hop_length, win_length, window, center, modes.index(pad_mode), normalized, half)
+    if return_complex is None:
+        assert self.dtype.is_complex, "stft requires the return_complex parameter be given for real inputs"
+        return y
+    return y if return_complex else ops.stack([ops.real(y), ops.imag(y)], -1)
+
+
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side: str = "right"):
+    assert padding_side == "left" or padding_side == "right", f"Expected padding_side to be one of left or right, but got {padding_side}."
+    most, even = 0, [x for x in sequences]
+    for x in even:
+        most = max(most, x.shape[0])
+    for k in range(len(even)):
+        x = even[k]
+        last = [0, most - x.shape[0]] if padding_side == "right" else [most - x.shape[0], 0]
+        even[k] = ops.constant_pad(x, [0 for _ in range(2 * x.ndim - 2)] + last, padding_value)
+    return ops.stack(even, 0 if batch_first else 1)
+
+
+def bernoulli_(self, p: float = 0.5, generator=None):
+    self[...] = ops.bernoulli(td.full(self.shape, p, dtype=self.dtype))
+    return self
+
+
+def element_size(self):
+    kind = self.dtype
+    if kind == td.float64 or kind == td.int64 or kind == td.uint64 or kind == td.complex64:
+        return 8
+    if kind == td.float32 or kind == td.int32 or kind == td.uint32:
+        return 4
+    if kind == td.float16 or kind == td.bfloat16 or kind == td.int16 or kind == td.uint16:
+        return 2
+    return 16 if kind == td.complex128 else 1

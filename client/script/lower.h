@@ -220,6 +220,10 @@ const td_script_name *td_low_thing_of(td_lower *l, const td_script_name *object,
 void td_low_write(td_lower *l, uint32_t node, uint32_t into, uint32_t value); /* of tensors, in place */
 bool td_low_writes(unsigned op);
 bool td_low_is_made_by(td_lower *l, uint32_t value, const char *op);
+/* Are there as many arguments as these take, of such names? */
+bool td_low_row_takes(td_lower *l, uint32_t call, const td_op *op, uint32_t self);
+bool td_low_takes(td_lower *l, uint32_t call, uint32_t function, uint32_t self);
+bool td_low_aten_takes(td_lower *l, uint32_t call, const char *name, uint32_t self);
 bool td_low_is_value(const td_script_name *thing);
 void td_low_check_written(td_lower *l, uint32_t node); /* what is written is no list or dict from outside */
 uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *thing);
@@ -241,6 +245,7 @@ uint32_t td_low_fill(td_lower *l, uint32_t node, uint32_t into, uint32_t value);
 bool td_low_copy_method(td_lower *l, uint32_t call, uint32_t self, const char *name, uint32_t *value);
 /* The arguments of a call without names, behind `self` (TD_IR_NONE: there is none); *n of them. */
 uint32_t *td_low_arguments(td_lower *l, uint32_t call, uint32_t self, uint32_t *n);
+bool td_low_is_cpu(td_lower *l, uint32_t value); /* a text that says so */
 bool td_low_dtype(td_lower *l, const char *name, uint32_t *value);
 uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self);
 uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name);
@@ -312,6 +317,7 @@ bool td_low_sort(td_lower *l, uint32_t node, uint32_t list, uint32_t reverse);
 
 /* ---- lower_star.c: what is unpacked */
 bool td_low_has_star(const td_lower *l, uint32_t node); /* "*x" among its kids */
+uint32_t td_low_inner_call(td_lower *l, uint32_t call); /* of fork(f, x) f(x) */
 uint32_t td_low_spread(td_lower *l, uint32_t call);     /* the call with each argument, itself without stars */
 uint32_t td_low_starred(td_lower *l, uint32_t node, bool list);
 uint32_t td_low_starred_dict(td_lower *l, uint32_t node);
@@ -356,6 +362,7 @@ void td_low_block(td_lower *l, uint32_t block, uint32_t from);
 void td_low_go_on(td_lower *l, uint32_t place, void (*next)(td_lower *l, void *arg), void *arg);
 void td_low_assign(td_lower *l, uint32_t target, uint32_t value);
 uint32_t td_low_type_of(td_lower *l, uint32_t annotation);
+uint32_t td_low_meant(td_lower *l, uint32_t annotation); /* what a name of a type stands for */
 bool td_low_is_union(td_lower *l, uint32_t annotation); /* of several types, of which a value has one */
 bool td_low_is_of(td_lower *l, uint32_t type, uint32_t annotation);
 /* Called with these arguments: a function of the module; one inside, in place. */

@@ -362,6 +362,12 @@ bool td_low_aten_call(td_lower *l, uint32_t call, const char *name, uint32_t sel
     return *value = td_low_op_call_as(l, call, op, self, in_place ? TD_IR_INPLACE : 0, form), true;
 }
 
+bool td_low_aten_takes(td_lower *l, uint32_t call, const char *name, uint32_t self)
+{
+    uint32_t function = td_low_find_function(l, l->aten, name);
+    return function && td_low_takes(l, call, function, self);
+}
+
 static uint32_t aten(td_lower *l, uint32_t call, const char *name)
 {
     bool is;

@@ -42,8 +42,8 @@ const td_script_name *td_low_known(const td_lower *l, const char *path, const ch
 /* Of "nn.functional.relu": what names a function of tensors; NULL: what lies elsewhere. */
 static const char *function_of(const char *rest)
 {
-    static const char *const folders[] = {"nn.functional.", "functional.", "ops.",      "special.",
-                                          "linalg.",        "autograd.",   "nn.utils.", "utils."};
+    static const char *const folders[] = {"nn.functional.", "functional.", "ops.",          "special.",  "linalg.",
+                                          "autograd.",      "jit.",        "nn.utils.rnn.", "nn.utils.", "utils."};
     if (strcmp(rest, "autograd.backward") == 0) return "autograd_backward";
     for (unsigned i = 0; i < sizeof folders / sizeof *folders; i++)
         if (strncmp(rest, folders[i], strlen(folders[i])) == 0) rest += strlen(folders[i]);
@@ -113,10 +113,13 @@ uint32_t td_low_number(td_lower *l, td_scalar s)
 
 bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t *value)
 {
+    static const char *const formats[] = {"contiguous_format", "preserve_format", "channels_last", "channels_last_3d"};
     const char *rest;
     const td_script_name *n = td_low_known(l, path, &rest);
     td_low_at(l, node);
     if (!n) return false;
+    for (unsigned k = 0; n->kind == TD_SN_TENSORS && k < sizeof formats / sizeof *formats; k++)
+        if (strcmp(rest, formats[k]) == 0) return *value = td_low_made(l, td_ir_int(l->e, k)), true;
     if (n->kind == TD_SN_TENSORS && (td_low_dtype(l, rest, value) || number_named(l, rest, value))) return true;
     if (n->kind == TD_SN_MATH) return number_named(l, rest, value);
     if (*rest || n->kind < TD_SN_TENSOR) return false;
@@ -137,18 +140,26 @@ static const char *slot_name(const call_of *c, uint32_t k)
     return k < c->params ? c->op->params[k].name : c->op->attrs[k - c->params].name;
 }
 
-static uint32_t slot_named(td_lower *l, const call_of *c, uint32_t arg)
+/* TD_IR_NONE: it has none of that name. */
+static uint32_t find_slot(const call_of *c, const char *name)
 {
     static const char *const also[][2] = {
         {"input", "x"},    {"self", "x"},     {"other", "y"},  {"index", "idx"}, {"tensors", "xs"},
         {"tensor1", "t1"}, {"tensor2", "t2"}, {"axis", "dim"}, {"axes", "dims"}, {"keepdims", "keepdim"},
         {"size", "shape"}, {"mat2", "y"},     {"vec", "y"},    {"bias", "b"},    {"weight", "w"}};
-    const char *name = td_low_text(l, arg);
     for (uint32_t k = 0; k < c->n; k++)
         if (strcmp(slot_name(c, k), name) == 0) return k;
     for (unsigned i = 0; i < sizeof also / sizeof *also; i++)
         for (uint32_t k = 0; k < c->n && strcmp(also[i][0], name) == 0; k++)
             if (strcmp(slot_name(c, k), also[i][1]) == 0) return k;
+    return TD_IR_NONE;
+}
+
+static uint32_t slot_named(td_lower *l, const call_of *c, uint32_t arg)
+{
+    const char *name = td_low_text(l, arg);
+    uint32_t slot = find_slot(c, name);
+    if (slot != TD_IR_NONE) return slot;
     td_low_wrong(l, arg, "'%s' has no argument '%.60s'; it is %s", c->op->name, name, c->op->signature);
 }
 
@@ -347,6 +358,21 @@ static uint32_t results(td_lower *l, const td_op *op, const call_of *c)
     return n ? td_low_results(l, op, types) : td_low_made(l, td_ir_none(l->e));
 }
 
+bool td_low_row_takes(td_lower *l, uint32_t call, const td_op *op, uint32_t self)
+{
+    call_of c = {call, (uint32_t)op->nparams + op->nattrs, op->nparams, 0, NULL, op, NULL};
+    uint32_t place = self != TD_IR_NONE, count = td_low_node(l, call)->n, named = 0, wanted = 0;
+    for (uint32_t k = 1; k < count; k++) {
+        uint32_t arg = td_low_kid(l, call, k);
+        if (td_low_node(l, arg)->kind != TD_N_KEYWORD) place++;
+        else if (find_slot(&c, td_low_text(l, arg)) == TD_IR_NONE) return false;
+        else named++;
+    }
+    if (place > c.n && rest_of(&c, c.n - 1) == TD_T_NONE) return false;
+    for (unsigned k = 0; k < op->nparams; k++) wanted += op->params[k].kind != TD_P_OPTIONAL;
+    return place + named >= wanted;
+}
+
 uint32_t td_low_op_call(td_lower *l, uint32_t call, const td_op *op, uint32_t self, uint32_t flags)
 {
     return td_low_op_call_as(l, call, op, self, flags, NULL);
@@ -414,9 +440,13 @@ static bool call_named(td_lower *l, uint32_t node, const char *name, bool rows, 
 {
     rows |= td_low_is_row(l, node, name, TD_IR_NONE);
     uint32_t function = rows ? 0 : td_low_find_prelude(l, name);
+    if (function && !td_low_takes(l, node, function, TD_IR_NONE) && td_low_aten_takes(l, node, name, TD_IR_NONE))
+        return td_low_aten_call(l, node, name, TD_IR_NONE, value);
     if (function) return *value = td_low_function_call(l, node, function, TD_IR_NONE, TD_IR_NONE), true;
     if (!rows && td_low_maker(l, node, name, value)) return true;
     const td_op *op = td_op_by_name(name);
+    if (op && !rows && !td_low_row_takes(l, node, op, TD_IR_NONE) && td_low_aten_takes(l, node, name, TD_IR_NONE))
+        return td_low_aten_call(l, node, name, TD_IR_NONE, value);
     return op && (*value = td_low_op_call(l, node, op, TD_IR_NONE, 0), true);
 }
 
@@ -483,7 +513,14 @@ static bool call_name(td_lower *l, uint32_t node, uint32_t f, uint32_t *value)
     if (l->unit == l->aten && td_low_builtin(l, node, td_low_text(l, f), value)) return true;
     uint32_t function = td_low_find_function(l, l->unit, td_low_text(l, f));
     if (function) return *value = td_low_function_call(l, node, function, TD_IR_NONE, TD_IR_NONE), true;
-    return td_low_builtin(l, node, td_low_text(l, f), value);
+    bool ordered = strcmp(td_low_text(l, f), "OrderedDict") == 0; /* as each dict is */
+    return td_low_builtin(l, node, ordered ? "dict" : td_low_text(l, f), value);
+}
+
+/* What runs in the background elsewhere: a program finds by itself what may run at once. */
+static bool is_fork(const char *name)
+{
+    return strcmp(name, "jit.fork") == 0 || strcmp(name, "jit._fork") == 0;
 }
 
 uint32_t td_low_call(td_lower *l, uint32_t call)
@@ -500,7 +537,7 @@ uint32_t td_low_call(td_lower *l, uint32_t call)
     thing = td_low_thing(l, f);
     if (thing && thing->kind == TD_SN_OP && call_below(l, node, thing->text, false, &value)) return value;
     if (thing && thing->kind == TD_SN_NAMED) return td_low_named_call(l, node, td_low_named_class(l, thing));
-    if (thing && thing->kind > TD_SN_OP) return call_thing(l, node, thing);
+    if (thing && thing->kind > TD_SN_OP && thing->kind != TD_SN_TYPE) return call_thing(l, node, thing);
     if (n->kind == TD_N_NAME && strcmp(td_low_text(l, f), "hasattr") == 0 && td_low_truth(l, node) != TD_SOMETIMES)
         return td_low_test(l, node);
     if (n->kind == TD_N_NAME && call_name(l, node, f, &value)) return value;
@@ -517,6 +554,8 @@ uint32_t td_low_call(td_lower *l, uint32_t call)
         rest = below;
     }
     if (from && from->kind == TD_SN_MATH && td_low_math(l, node, rest, &value)) return value;
+    if (from && !*rest && from->kind == TD_SN_OP && call_below(l, node, from->text, false, &value)) return value;
+    if (from && !*rest && (from->kind == TD_SN_FUNCTION || from->kind == TD_SN_REFUSED)) return call_thing(l, node, from);
     bool rows = from && (from->kind == TD_SN_OPS || (from->kind == TD_SN_TENSORS && strncmp(rest, "ops.", 4) == 0));
     if ((rows || (from && from->kind == TD_SN_TENSORS)) && call_below(l, node, rest, rows, &value)) return value;
     if (td_low_truth(l, node) == TD_ALWAYS) return td_low_test(l, node); /* td.jit.is_scripting() */
@@ -524,8 +563,8 @@ uint32_t td_low_call(td_lower *l, uint32_t call)
         from->kind == TD_SN_TENSORS && td_low_node(l, node)->n == 3)
         return td_low_isinstance(l, node);
     if (from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit.annotate") == 0) return td_low_annotate(l, node);
-    if (from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit._unwrap_optional") == 0)
-        return td_low_function_call(l, node, td_low_find_prelude(l, "_unwrap_optional"), TD_IR_NONE, TD_IR_NONE);
+    if (from && from->kind == TD_SN_TENSORS && is_fork(rest) && td_low_node(l, node)->n > 1)
+        return td_low_call(l, td_low_inner_call(l, node));
     if (from && from->kind == TD_SN_TENSOR && *rest)
         return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), td_low_text(l, f));
     no_call(l, f, path);

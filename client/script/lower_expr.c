@@ -52,8 +52,7 @@ static uint32_t sequence(td_lower *l, uint32_t node, bool list)
 uint32_t td_low_dict(td_lower *l, uint32_t node, uint32_t n, uint32_t *values)
 {
     uint32_t types[2] = {TD_IR_NONE, TD_IR_NONE};
-    if (!n)
-        td_low_wrong(l, node, "an empty dict has no types; begin with one item, or write them: d: dict[str, int] = {}");
+    if (!n) types[0] = td_low_plain(l, TD_T_STR), types[1] = td_low_plain(l, TD_T_TENSOR); /* as in TorchScript */
     for (uint32_t k = 0; k < n; k++) {
         uint32_t type = td_low_type(l, values[k]),
                  at = td_low_node(l, node)->kind == TD_N_DICT ? td_low_kid(l, node, k) : node;

@@ -265,6 +265,23 @@ static uint32_t param_of(td_lower *l, uint32_t function, uint32_t arg, bool boun
     return input && strcmp(td_low_text(l, td_low_kid(l, params, 0)), "self") == 0 ? 0 : n;
 }
 
+bool td_low_takes(td_lower *l, uint32_t call, uint32_t function, uint32_t self)
+{
+    uint32_t params = td_low_kid(l, function, 0), n = td_low_node(l, params)->n, place = self != TD_IR_NONE, given = place;
+    bool rest = false;
+    for (uint32_t k = 1; k < td_low_node(l, call)->n; k++, given++) {
+        uint32_t arg = td_low_kid(l, call, k);
+        if (td_low_node(l, arg)->kind != TD_N_KEYWORD) place++;
+        else if (param_of(l, function, arg, false) == n) return false;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t param = td_low_kid(l, params, k);
+        rest |= td_low_kid(l, param, 0) != 0; /* which may take all that are left */
+        if (!td_low_kid(l, param, 1) && k >= given) return false;
+    }
+    return place <= n || rest;
+}
+
 static void check_union(td_lower *l, uint32_t node, uint32_t annotation, uint32_t value)
 {
     uint32_t type = td_low_type(l, value);

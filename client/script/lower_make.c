@@ -13,13 +13,20 @@ static uint32_t ints(td_lower *l)
     return td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_INT)));
 }
 
+bool td_low_is_cpu(td_lower *l, uint32_t value)
+{
+    const char *text = td_low_kind(l, value) == TD_T_STR ? td_low_constant_text(l, value) : NULL;
+    return text && (strcmp(text, "cpu") == 0 || strcmp(text, "cpu:0") == 0);
+}
+
 static void check_device(td_lower *l, uint32_t node, uint32_t value)
 {
     td_type_kind kind = td_low_kind(l, value);
     if (kind == TD_T_OPTIONAL) kind = td_type_kind_of(td_ir_now(l->e), td_low_part(l, td_low_type(l, value), 0));
-    if (kind != TD_T_DEVICE && kind != TD_T_NONE)
+    bool cpu = kind == TD_T_STR && td_low_is_cpu(l, value);
+    if (kind != TD_T_DEVICE && kind != TD_T_NONE && !cpu)
         td_low_wrong(l, node,
-                     "a program makes tensors where its arguments are: a device is that of a Tensor, x.device");
+                     "a program makes tensors where its arguments are: a device is that of a Tensor, x.device, or 'cpu'");
 }
 
 /* Where a tensor lies: what is made lies where the program works, so a device is looked at and no more. */
@@ -236,10 +243,21 @@ static uint32_t smallest(td_lower *l, uint32_t call)
     return extreme(l, call, "min_dim", "amin", "minimum");
 }
 
+/* device("cpu"), device(x.device) */
+static uint32_t device(td_lower *l, uint32_t call)
+{
+    uint32_t n, *values = td_low_arguments(l, call, TD_IR_NONE, &n);
+    if (n == 1 && td_low_kind(l, values[0]) == TD_T_DEVICE) return values[0];
+    if (n != 1 || !td_low_is_cpu(l, values[0]))
+        td_low_wrong(l, call, "a program works where its tensors are: it knows 'cpu' and the device of a Tensor, x.device");
+    td_low_at(l, call);
+    return td_low_made(l, td_ir_device(l->e, 0));
+}
+
 static const struct maker {
     const char *name;
     uint32_t (*make)(td_lower *l, uint32_t call);
-} makers[] = {{"arange", counted},   {"full", filled}, {"max", largest},
+} makers[] = {{"arange", counted},   {"device", device},   {"full", filled}, {"max", largest},
               {"min", smallest},     {"ones", ones},   {"ones_like", ones_like},
               {"tensor", of_number}, {"zeros", zeros}, {"zeros_like", zeros_like}};
 
@@ -263,7 +281,18 @@ bool td_low_has_maker(const char *name)
 static uint32_t copy(td_lower *l, uint32_t call, const uint32_t *in)
 {
     td_low_at(l, call);
-    return td_low_op(l, TD_IR_TD | td_op_by_name("copy")->id, 2, in, td_low_made(l, td_type_any_tensor(l->e)));
+    return td_low_op(l, TD_IR_TD | td_op_by_name("copy_kept")->id, 2, in, td_low_made(l, td_type_any_tensor(l->e)));
+}
+
+/* What memory_format= is, an int as ATen counts them (prelude.py); TD_IR_NONE: it is not said. */
+static uint32_t format_of(td_lower *l, uint32_t call)
+{
+    for (uint32_t k = 1; k < td_low_node(l, call)->n; k++) {
+        uint32_t arg = td_low_kid(l, call, k);
+        if (td_low_node(l, arg)->kind == TD_N_KEYWORD && strcmp(td_low_text(l, arg), "memory_format") == 0)
+            return td_low_expr(l, td_low_kid(l, arg, 0));
+    }
+    return TD_IR_NONE;
 }
 
 /* What has the dtype is itself: what is written to one, both see. */
@@ -282,7 +311,7 @@ static uint32_t cast(td_lower *l, uint32_t call, const uint32_t *in)
 /* x.to(dtype), x.to(other), x.to(device, dtype): of a device nothing comes. */
 static uint32_t to(td_lower *l, uint32_t call, uint32_t self)
 {
-    uint32_t in[2] = {self, TD_IR_NONE}, n = td_low_node(l, call)->n;
+    uint32_t in[2] = {self, TD_IR_NONE}, n = td_low_node(l, call)->n, format = format_of(l, call);
     bool anew = false;
     for (uint32_t k = 1; k < n; k++) {
         uint32_t arg = td_low_kid(l, call, k), node = arg;
@@ -297,16 +326,17 @@ static uint32_t to(td_lower *l, uint32_t call, uint32_t self)
         td_type_kind kind = td_low_kind(l, given);
         if (kind == TD_T_TENSOR) in[1] = td_low_prim(l, call, "dtype", 1, &given);
         else if (kind == TD_T_DTYPE) in[1] = given;
-        else if (kind != TD_T_DEVICE)
+        else if (kind != TD_T_DEVICE && !td_low_is_cpu(l, given))
             td_low_wrong(
                 l, arg,
                 "'to' takes a dtype, the device of a Tensor, or a Tensor; a program works where its tensors are");
     }
     if (n < 2) td_low_wrong(l, call, "'to' takes a dtype");
     td_low_at(l, call);
-    if (in[1] == TD_IR_NONE && !anew) return self;
-    if (in[1] == TD_IR_NONE) in[1] = td_low_made(l, td_ir_none(l->e));
-    return anew ? copy(l, call, in) : cast(l, call, in);
+    bool same = in[1] == TD_IR_NONE;
+    if (same) in[1] = td_low_made(l, td_ir_none(l->e));
+    uint32_t made = anew ? copy(l, call, in) : same ? self : cast(l, call, in);
+    return format == TD_IR_NONE ? made : td_low_prelude(l, call, "laid_out", 2, (uint32_t[]){made, format});
 }
 
 uint32_t td_low_fill(td_lower *l, uint32_t node, uint32_t into, uint32_t value)
@@ -340,10 +370,13 @@ bool td_low_copy_method(td_lower *l, uint32_t call, uint32_t self, const char *n
         if (strcmp(casts[i][0], name) == 0) td_low_dtype(l, casts[i][1], &in[1]);
     if (strcmp(name, "clone") == 0) in[1] = td_low_made(l, td_ir_none(l->e));
     if (strcmp(name, "to") == 0) return *value = to(l, call, self), true;
-    if (in[1] != TD_IR_NONE && td_low_node(l, call)->n > 1) {
-        td_low_wrong(l, call, "'%s' takes no arguments", name);
-    }
     if (in[1] == TD_IR_NONE) return false;
-    *value = strcmp(name, "clone") == 0 ? copy(l, call, in) : cast(l, call, in);
+    uint32_t format = format_of(l, call);
+    if (td_low_node(l, call)->n > 1u + (format != TD_IR_NONE))
+        td_low_wrong(l, call, "'%s' takes no arguments but memory_format", name);
+    if (strcmp(name, "clone") != 0) *value = cast(l, call, in);
+    else if (format == TD_IR_NONE) *value = copy(l, call, in);
+    else return *value = td_low_prelude(l, call, "clone_as", 2, (uint32_t[]){self, format}), true;
+    if (format != TD_IR_NONE) *value = td_low_prelude(l, call, "laid_out", 2, (uint32_t[]){*value, format});
     return true;
 }

@@ -184,6 +184,8 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     bool least = strcmp(name, "min") == 0 || strcmp(name, "max") == 0, sized = strcmp(name, "len") == 0;
     bool listed = strcmp(name, "list") == 0, found = least || sized || listed || strcmp(name, "tuple") == 0;
     for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) found |= strcmp(plain[i], name) == 0;
+    if (strcmp(name, "dict") == 0 && td_low_node(l, call)->n == 1)
+        return *value = td_low_dict(l, call, 0, NULL), true;
     if (!found) return from_prelude(l, call, "builtin", name, TD_IR_NONE, value);
     const td_script_object *modules = sized ? td_low_container(l, td_low_thing(l, td_low_kid(l, call, 1))) : NULL;
     if (modules && td_low_node(l, call)->n == 2)
@@ -306,10 +308,15 @@ static uint32_t tensor_method(td_lower *l, uint32_t call, uint32_t self, const c
     const td_op *op = td_op_by_name(name);
     td_low_check_own(l, call, name, self);
     uint32_t function = l->blame || td_low_is_row(l, call, name, self) ? 0 : td_low_find_prelude(l, name);
+    bool taken = function ? td_low_takes(l, call, function, self) : !op || td_low_row_takes(l, call, op, self);
+    if (!l->blame && !taken && td_low_aten_takes(l, call, name, self))
+        return td_low_aten_call(l, call, name, self, &in[1]) ? in[1] : TD_IR_NONE;
     if (function) return td_low_function_call(l, call, function, TD_IR_NONE, self);
     if (op && op->nparams && !(op->flags & TD_OF_CREATION)) return td_low_op_call(l, call, op, self, 0);
     snprintf(row, sizeof row, "%.*s", size ? (int)size - 1 : 0, name);
     op = size > 1 && name[size - 1] == '_' ? td_op_by_name(row) : NULL;
+    if (op && !l->blame && !td_low_row_takes(l, call, op, self) && td_low_aten_takes(l, call, name, self))
+        return td_low_aten_call(l, call, name, self, &in[1]) ? in[1] : TD_IR_NONE;
     if (op && op->flags & TD_OF_INPLACE) return td_low_op_call(l, call, op, self, TD_IR_INPLACE);
     if (is_written(op)) {
         in[1] = td_low_op_call(l, call, op, self, 0);
@@ -432,16 +439,14 @@ uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self)
     if (td_low_named_item(l, node, self, &item)) return item;
     for (unsigned i = 0; kind == TD_T_TENSOR && i < sizeof tensors / sizeof *tensors; i++)
         if (strcmp(tensors[i], name) == 0) return td_low_prim(l, node, name, 1, &self);
-    if (kind == TD_T_TENSOR && strcmp(name, "T") == 0)
-        return td_low_function_call(l, node, td_low_find_prelude(l, "attribute_T"), TD_IR_NONE, self);
     if (kind == TD_T_TENSOR && strcmp(name, "mT") == 0) return last_two(l, node, self);
     if (kind == TD_T_COMPLEX && (strcmp(name, "real") == 0 || strcmp(name, "imag") == 0))
         return td_low_prim(l, node, name, 1, &self);
-    if (kind == TD_T_TENSOR && strcmp(name, "real") == 0) return td_low_prelude(l, node, "attribute_real", 1, &self);
     if (kind == TD_T_TENSOR && strcmp(name, "imag") == 0) return td_low_tensor_op(l, node, name, 1, &self);
     if (kind == TD_T_DTYPE && (strcmp(name, "is_floating_point") == 0 || strcmp(name, "is_complex") == 0))
         return td_low_prim(l, node, name, 1, &self);
     if (kind == TD_T_DEVICE && strcmp(name, "type") == 0) return td_low_prelude(l, node, "device_type", 1, &self);
+    if (kind == TD_T_TENSOR && td_low_prelude_of(l, node, "attribute", name, 1, &self, &item)) return item;
     if (kind == TD_T_OPTIONAL) td_low_wrong(l, node, "this may be None; test 'is not None' before");
     td_low_wrong(l, node, "%s of a program has no '%.60s'", td_low_type_name(l, td_low_type(l, self)), name);
 }

@@ -195,6 +195,15 @@ static void join_lists(td_lower *l, spread *s, uint32_t call, uint32_t first)
     s->n -= end - first - 1;
 }
 
+uint32_t td_low_inner_call(td_lower *l, uint32_t call)
+{
+    uint32_t n = td_low_node(l, call)->n, *kids = td_low_array(l, n);
+    for (uint32_t k = 1; k < n; k++) kids[k - 1] = td_low_kid(l, call, k);
+    td_low_given g = {.node = *td_low_node(l, call), .kids = kids};
+    g.node.n = n - 1;
+    return give(l, &g);
+}
+
 uint32_t td_low_spread(td_lower *l, uint32_t call)
 {
     spread s = {0};

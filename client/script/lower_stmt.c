@@ -93,6 +93,19 @@ static void write_attribute(td_lower *l, uint32_t target, uint32_t value)
     td_low_write(l, target, td_low_thing_value(l, target, thing), value);
 }
 
+/* x = list(x.values()): a value of another kind than the annotation says, for which the name is bound anew. */
+static bool is_another(td_lower *l, uint32_t value, uint32_t declared)
+{
+    uint32_t type = td_low_type(l, value), optional = td_type_kind_of(td_ir_now(l->e), type) == TD_T_OPTIONAL;
+    td_type_kind kind = td_type_kind_of(td_ir_now(l->e), optional ? td_low_part(l, type, 0) : type);
+    optional = td_type_kind_of(td_ir_now(l->e), declared) == TD_T_OPTIONAL;
+    td_type_kind of = td_type_kind_of(td_ir_now(l->e), optional ? td_low_part(l, declared, 0) : declared);
+    bool numbers = (kind == TD_T_BOOL || kind == TD_T_INT || kind == TD_T_FLOAT) &&
+                   (of == TD_T_INT || of == TD_T_FLOAT || of == TD_T_COMPLEX);
+    return kind != of && kind != TD_T_NONE && !numbers && (kind != TD_T_TUPLE || of != TD_T_LIST) &&
+           !td_low_is_code(l);
+}
+
 void td_low_assign(td_lower *l, uint32_t target, uint32_t value)
 {
     const td_ast_node *n = td_low_node(l, target);
@@ -103,6 +116,7 @@ void td_low_assign(td_lower *l, uint32_t target, uint32_t value)
     else if (n->kind == TD_N_ATTRIBUTE) write_attribute(l, target, value);
     else {
         td_var *v = td_low_var(l, n->text);
+        if (v->declared != TD_IR_NONE && is_another(l, value, v->declared)) v->declared = TD_IR_NONE;
         if (v->declared != TD_IR_NONE) value = td_low_convert(l, target, value, v->declared);
         td_low_set(l, v, value, n->span);
     }
@@ -113,6 +127,12 @@ static void declare(td_lower *l, uint32_t target, uint32_t annotation)
     const td_ast_node *n = td_low_node(l, target);
     if (n->kind != TD_N_NAME) td_low_wrong(l, target, "only a name can be given a type");
     td_low_var(l, n->text)->declared = td_low_is_union(l, annotation) ? TD_IR_NONE : td_low_type_of(l, annotation);
+}
+
+static uint32_t as_declared(td_lower *l, uint32_t target, uint32_t value)
+{
+    uint32_t type = td_low_var(l, td_low_node(l, target)->text)->declared;
+    return type == TD_IR_NONE ? value : td_low_convert(l, target, value, type);
 }
 
 /* "a, b = x, y" makes no tuple: so the lists of "a, b = [], []" get their types by what is appended. */
@@ -139,7 +159,10 @@ static void assign(td_lower *l, uint32_t node)
     }
     if (assign_each(l, node)) return;
     uint32_t value = td_low_expr(l, td_low_kid(l, node, 0));
-    if (annotation) declare(l, td_low_kid(l, node, 2), annotation);
+    if (annotation) {
+        declare(l, td_low_kid(l, node, 2), annotation);
+        value = as_declared(l, td_low_kid(l, node, 2), value);
+    }
     for (uint32_t k = 2; k < td_low_node(l, node)->n; k++) td_low_assign(l, td_low_kid(l, node, k), value);
 }
 
@@ -159,14 +182,15 @@ static void annotated(td_lower *l, uint32_t node)
     uint32_t type = td_low_var(l, td_low_node(l, target)->text)->declared;
     bool none = n->n == 0 || (n->n == 1 && n->kind == TD_N_CALL); /* {}, dict() */
     bool empty = none && type != TD_IR_NONE && td_type_kind_of(td_ir_now(l->e), type) == TD_T_DICT &&
-                 (n->kind == TD_N_DICT || is_call_of(l, value, "dict"));
+                 (n->kind == TD_N_DICT || is_call_of(l, value, "dict") || is_call_of(l, value, "OrderedDict"));
     td_low_at(l, value);
     uint32_t list;
     if (type != TD_IR_NONE && td_low_tolist(l, value, type, &list)) {
         td_low_assign(l, target, list);
         return;
     }
-    td_low_assign(l, target, empty ? td_low_op(l, TD_PRIM_DICTCONSTRUCT, 0, NULL, type) : td_low_expr(l, value));
+    uint32_t made = empty ? td_low_op(l, TD_PRIM_DICTCONSTRUCT, 0, NULL, type) : td_low_expr(l, value);
+    td_low_assign(l, target, as_declared(l, target, made));
 }
 
 static void augmented(td_lower *l, uint32_t node)
@@ -346,6 +370,7 @@ static void with_statement(td_lower *l, uint32_t node)
         }
         if (td_low_node(l, value)->kind == TD_N_CALL) td_low_path(l, td_low_kid(l, value, 0), path, sizeof path);
         const char *dot = strrchr(path, '.'), *last = dot ? dot : "";
+        if (strcmp(last, ".record_function") == 0) continue; /* who looks finds the lines */
         if (td_low_kid(l, item, 1) || (strcmp(last, ".no_grad") != 0 && strcmp(last, ".enable_grad") != 0))
             td_low_wrong(l, value, "a program has 'with td.no_grad()' and 'with td.enable_grad()' only");
         mode = strcmp(last, ".no_grad") == 0 ? mode | TD_RM_GRAD_OFF : mode & ~(uint32_t)TD_RM_GRAD_OFF;

@@ -40,7 +40,8 @@ static bool is_instance(td_lower *l, uint32_t type, uint32_t of)
             if (is_instance(l, type, td_low_kid(l, of, k))) return true;
         return false;
     }
-    if (n->kind == TD_N_SUBSCRIPT || n->kind == TD_N_BINARY) return td_low_is_of(l, type, of);
+    if (n->kind == TD_N_SUBSCRIPT || n->kind == TD_N_BINARY || td_low_meant(l, of) != of)
+        return td_low_is_of(l, type, of);
     if (n->kind != TD_N_NAME && n->kind != TD_N_ATTRIBUTE) td_low_wrong(l, of, "this is no type");
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].kind == kind && strcmp(table[i].name, td_low_text(l, of)) == 0) return true;
@@ -50,7 +51,7 @@ static bool is_instance(td_lower *l, uint32_t type, uint32_t of)
 /* Optional[int], int | None */
 static bool takes_none(td_lower *l, uint32_t of)
 {
-    unsigned kind = td_low_node(l, of)->kind;
+    unsigned kind = td_low_node(l, of = td_low_meant(l, of))->kind;
     return (kind == TD_N_SUBSCRIPT || kind == TD_N_BINARY) && td_low_is_of(l, td_low_plain(l, TD_T_NONE), of);
 }
 

@@ -146,6 +146,7 @@ uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
     case TD_SN_TEXT: return td_low_made(l, td_ir_str(l->e, t->text, strlen(t->text)));
     case TD_SN_NONE: return td_low_made(l, td_ir_none(l->e));
     case TD_SN_STATE: return td_low_state(l, (uint32_t)t->number.i);
+    case TD_SN_DEVICE: return td_low_made(l, td_ir_device(l->e, (unsigned)t->number.i));
     case TD_SN_DTYPE: return td_low_made(l, td_ir_dtype(l->e, (td_dtype)t->number.i));
     case TD_SN_TUPLE:
     case TD_SN_DICT:

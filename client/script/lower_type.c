@@ -36,6 +36,21 @@ static uint32_t class_named(td_lower *l, uint32_t node)
     return 0;
 }
 
+uint32_t td_low_meant(td_lower *l, uint32_t annotation)
+{
+    for (unsigned deep = 0; deep < 64; deep++) {
+        const td_low_unit *u = &l->units[td_low_unit_of(l, annotation)];
+        const td_script_name *found = NULL;
+        if (td_low_node(l, annotation)->kind != TD_N_NAME || u->code) break;
+        for (uint32_t k = 0; k < u->names.n && !found; k++)
+            if (strcmp(u->names.at[k].name, td_low_text(l, annotation)) == 0) found = &u->names.at[k];
+        uint32_t holder = found && found->kind == TD_SN_TYPE ? td_low_find_function(l, found->unit, found->text) : 0;
+        if (!holder) break;
+        annotation = td_low_kid(l, td_low_kid(l, td_low_kid(l, holder, 0), 0), 0);
+    }
+    return annotation;
+}
+
 static uint32_t plain(td_lower *l, uint32_t node)
 {
     static const struct {
@@ -66,8 +81,9 @@ static uint32_t made_of(td_lower *l, uint32_t node)
         if (all == TD_IR_NONE) several(l, node);
         return all;
     }
+    if (strcmp(name, "Future") == 0 && n == 1) return parts[0]; /* fork() has called when it returns */
     if (is_one_of(name, "tuple", "Tuple")) return td_low_made(l, td_type_tuple(l->e, n, parts));
-    if (is_one_of(name, "dict", "Dict") && n == 2) return td_low_made(l, td_type_dict(l->e, parts[0], parts[1]));
+    if ((is_one_of(name, "dict", "Dict") || strcmp(name, "OrderedDict") == 0) && n == 2) return td_low_made(l, td_type_dict(l->e, parts[0], parts[1]));
     if (is_one_of(name, "list", "List") && n == 1) return td_low_made(l, td_type_list(l->e, parts[0]));
     if (is_one_of(name, "Optional", "Final") && n == 1)
         return name[0] == 'F' ? parts[0] : td_low_made(l, td_type_optional(l->e, parts[0]));
@@ -76,6 +92,7 @@ static uint32_t made_of(td_lower *l, uint32_t node)
 
 uint32_t td_low_type_of(td_lower *l, uint32_t annotation)
 {
+    annotation = td_low_meant(l, annotation);
     const td_ast_node *n = td_low_node(l, annotation);
     if (n->kind == TD_N_NONE) return td_low_plain(l, TD_T_NONE);
     if (n->kind == TD_N_SUBSCRIPT) return made_of(l, annotation);
@@ -88,45 +105,85 @@ uint32_t td_low_type_of(td_lower *l, uint32_t annotation)
 
 /* ---- several types */
 
-typedef struct types {
-    uint32_t both, value; /* of all; of a value that is to be one of them */
-    bool several, fits;
-} types;
-
-static void add_types(td_lower *l, uint32_t annotation, types *t) /* NOLINT(misc-no-recursion): as deep as the tree */
+static bool is_made_by(td_lower *l, const td_ast_node *n, uint32_t annotation, const char *name)
 {
-    const td_ast_node *n = td_low_node(l, annotation);
-    uint32_t of = n->kind == TD_N_SUBSCRIPT ? td_low_kid(l, annotation, 0) : 0, key = td_low_kid(l, annotation, 1);
-    bool named = n->kind == TD_N_NAME || n->kind == TD_N_ATTRIBUTE;
-    if (named && strcmp(td_low_text(l, annotation), "Any") == 0) {
-        t->several = t->fits = true;
-    } else if (n->kind == TD_N_BINARY && n->op == TD_O_BIT_OR) {
-        add_types(l, td_low_kid(l, annotation, 0), t);
-        add_types(l, key, t);
-    } else if (of && strcmp(last_name(l, of), "Union") == 0 && td_low_node(l, key)->kind == TD_N_TUPLE) {
-        for (uint32_t k = 0; k < td_low_node(l, key)->n; k++) add_types(l, td_low_kid(l, key, k), t);
-    } else {
-        uint32_t type = td_low_type_of(l, annotation);
-        t->both = t->both == TD_IR_NONE || t->several ? type : td_low_unify(l, t->both, type);
-        t->several |= t->both == TD_IR_NONE;
-        t->fits |= t->value != TD_IR_NONE && td_type_fits(td_ir_now(l->e), t->value, type);
-    }
+    return n->kind == TD_N_SUBSCRIPT && strcmp(last_name(l, td_low_kid(l, annotation, 0)), name) == 0;
 }
 
-bool td_low_is_union(td_lower *l, uint32_t annotation)
+/* The k-th part of X[a, b]; 0: it has no more. */
+static uint32_t part_of(td_lower *l, uint32_t annotation, uint32_t k)
 {
-    types t = {TD_IR_NONE, TD_IR_NONE, false, false};
+    uint32_t key = td_low_kid(l, annotation, 1);
+    if (td_low_node(l, key)->kind == TD_N_TUPLE) return k < td_low_node(l, key)->n ? td_low_kid(l, key, k) : 0;
+    return k ? 0 : key;
+}
+
+/* Of all that it may be, one that takes the others; TD_IR_NONE: there is none. */
+static uint32_t unified(td_lower *l, uint32_t annotation) /* NOLINT(misc-no-recursion): as deep as the tree */
+{
+    annotation = td_low_meant(l, annotation);
+    const td_ast_node *n = td_low_node(l, annotation);
+    bool either = n->kind == TD_N_BINARY && n->op == TD_O_BIT_OR;
+    if (!either && !is_made_by(l, n, annotation, "Union"))
+        return td_low_is_union(l, annotation) ? TD_IR_NONE : td_low_type_of(l, annotation);
+    uint32_t all = unified(l, either ? td_low_kid(l, annotation, 0) : part_of(l, annotation, 0)), next;
+    for (uint32_t k = 1; all != TD_IR_NONE; k++) {
+        next = either ? (k == 1 ? td_low_kid(l, annotation, 1) : 0) : part_of(l, annotation, k);
+        if (!next) break;
+        uint32_t type = unified(l, next);
+        all = type == TD_IR_NONE ? type : td_low_unify(l, all, type);
+    }
+    return all;
+}
+
+bool td_low_is_union(td_lower *l, uint32_t annotation) /* NOLINT(misc-no-recursion): as deep as the tree */
+{
+    annotation = td_low_meant(l, annotation);
     const td_ast_node *n = td_low_node(l, annotation);
     if (n->kind == TD_N_NAME || n->kind == TD_N_ATTRIBUTE) return strcmp(td_low_text(l, annotation), "Any") == 0;
-    bool may_be = n->kind == TD_N_BINARY ||
-                  (n->kind == TD_N_SUBSCRIPT && strcmp(last_name(l, td_low_kid(l, annotation, 0)), "Union") == 0);
-    if (may_be) add_types(l, annotation, &t);
-    return t.several;
+    if ((n->kind == TD_N_BINARY && n->op == TD_O_BIT_OR) || is_made_by(l, n, annotation, "Union"))
+        return unified(l, annotation) == TD_IR_NONE;
+    for (uint32_t k = 0, part; n->kind == TD_N_SUBSCRIPT && (part = part_of(l, annotation, k)); k++)
+        if (td_low_is_union(l, part)) return true;
+    return false;
 }
 
-bool td_low_is_of(td_lower *l, uint32_t type, uint32_t annotation)
+/* A list, tuple or dict, by what is in it. */
+static bool parts_are_of(td_lower *l, uint32_t type, uint32_t annotation) /* NOLINT(misc-no-recursion) */
 {
-    types t = {TD_IR_NONE, type, false, false};
-    add_types(l, annotation, &t);
-    return t.fits;
+    static const struct {
+        const char *names[2];
+        td_type_kind kind;
+    } table[] = {{{"list", "List"}, TD_T_LIST}, {{"tuple", "Tuple"}, TD_T_TUPLE}, {{"dict", "Dict"}, TD_T_DICT}};
+    const char *name = last_name(l, td_low_kid(l, annotation, 0));
+    td_type_kind kind = td_type_kind_of(td_ir_now(l->e), type);
+    uint32_t parts = kind == TD_T_DICT ? 2 : kind == TD_T_LIST ? 1 : td_type_parts(td_ir_now(l->e), type), k = 0;
+    bool same = false;
+    for (unsigned i = 0; i < sizeof table / sizeof *table; i++)
+        same |= table[i].kind == kind && is_one_of(name, table[i].names[0], table[i].names[1]);
+    if (kind == TD_T_LIST && td_type_kind_of(td_ir_now(l->e), td_low_part(l, type, 0)) == TD_T_NONE) return same;
+    for (uint32_t part; same && (part = part_of(l, annotation, k)); k++)
+        if (k >= parts || !td_low_is_of(l, td_low_part(l, type, k), part)) return false;
+    return same && k == parts;
+}
+
+bool td_low_is_of(td_lower *l, uint32_t type, uint32_t annotation) /* NOLINT(misc-no-recursion): as deep as the tree */
+{
+    annotation = td_low_meant(l, annotation);
+    const td_ast_node *n = td_low_node(l, annotation);
+    bool either = n->kind == TD_N_BINARY && n->op == TD_O_BIT_OR, optional = is_made_by(l, n, annotation, "Optional");
+    uint32_t none = td_low_plain(l, TD_T_NONE);
+    if (!td_low_is_union(l, annotation) && !either && !is_made_by(l, n, annotation, "Union"))
+        return td_type_fits(td_ir_now(l->e), type, td_low_type_of(l, annotation));
+    if (n->kind == TD_N_NAME || n->kind == TD_N_ATTRIBUTE) return true; /* Any */
+    if (td_type_kind_of(td_ir_now(l->e), type) == TD_T_OPTIONAL)
+        return td_low_is_of(l, none, annotation) && td_low_is_of(l, td_low_part(l, type, 0), annotation);
+    if (optional && type == none) return true;
+    if (either)
+        return td_low_is_of(l, type, td_low_kid(l, annotation, 0)) ||
+               td_low_is_of(l, type, td_low_kid(l, annotation, 1));
+    if (!optional && !is_made_by(l, n, annotation, "Union")) return parts_are_of(l, type, annotation);
+    for (uint32_t k = 0, part; (part = part_of(l, annotation, k)); k++)
+        if (td_low_is_of(l, type, part)) return true;
+    return false;
 }

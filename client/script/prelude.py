@@ -6,6 +6,21 @@ given there: a parameter without an annotation takes any, and isinstance() and c
 the forward() of tensord.nn.NAME, functional_NAME is nn.functional.NAME where td.NAME is another, attribute_NAME what stands for .NAME of a tensor."""
 
 
+# ---- what programs say
+
+
+def _assert(condition, message: str = ""):
+    assert condition, message
+
+
+def warn(message, category: str = "UserWarning", stacklevel: int = 1):
+    print(f"{category}: {message}")
+
+
+def wait(future):
+    return future  # fork() has called when it returns
+
+
 # ---- shapes
 
 
@@ -13,8 +28,30 @@ def reshape(input, shape: list[int]):
     return ops.view(ops.flatten(input), shape)
 
 
-def contiguous(input):
-    return ops.view(ops.flatten(input), input.shape)
+def laid_order(input, format: int):
+    """The dimensions from the outermost in, of channels_last (2) and channels_last_3d (3); contiguous_format is 0, preserve_format 1."""
+    order = [0, 2, 3, 1] if format == 2 else [0, 2, 3, 4, 1]
+    assert input.ndim == len(order), f"required rank {len(order)} tensor to use channels last, but 'x' has {input.ndim} dimensions"
+    return order
+
+
+def laid_out(input, format):
+    """As it is, where it lies so."""
+    if format is None or format == 1:
+        return input
+    if format == 0:
+        return ops.view(ops.flatten(input), input.shape)
+    return input if lies_in_rows(ops.permute(input, laid_order(input, format))) else ops.copy_last(input)
+
+
+def clone_as(input, format):
+    if format is None or format == 1:
+        return ops.copy_kept(input)
+    return ops.copy(input) if format == 0 else ops.copy_last(input)
+
+
+def contiguous(input, memory_format=None):
+    return ops.view(ops.flatten(input), input.shape) if memory_format is None else laid_out(input, memory_format)
 
 
 def flatten(input, start_dim: int = 0, end_dim: int = -1):
@@ -50,6 +87,42 @@ def broadcast_to(input, size: list[int]):
 
 def attribute_T(input):
     return ops.t(input) if input.ndim <= 2 else ops.permute(input, [d for d in range(input.ndim - 1, -1, -1)])
+
+
+def attribute_H(input):
+    return td.conj(attribute_T(input))
+
+
+def attribute_itemsize(input):
+    return td.element_size(input)
+
+
+def attribute_nbytes(input):
+    return td.element_size(input) * input.numel()
+
+
+def attribute_is_cuda(input):
+    return input.device.type == "cuda"
+
+
+def attribute_is_cpu(input):
+    return input.device.type == "cpu"
+
+
+def attribute_is_sparse(input):
+    return False
+
+
+def attribute_is_quantized(input):
+    return False
+
+
+def attribute_is_meta(input):
+    return False
+
+
+def attribute_is_mkldnn(input):
+    return False
 
 
 def attribute_real(input):
@@ -132,7 +205,17 @@ def device_type(device):
     return str(device).split(":")[0]
 
 
-def is_contiguous(input):
+def is_contiguous(input, memory_format=None):
+    return lies_in_rows(input) if memory_format is None else lies_as(input, memory_format)
+
+
+def lies_as(input, format: int):
+    if format < 2:
+        return lies_in_rows(input)
+    return input.ndim == format + 2 and lies_in_rows(ops.permute(input, laid_order(input, format)))
+
+
+def lies_in_rows(input):
     strides, step = prim_stride(input), 1
     for d in range(input.ndim - 1, -1, -1):
         if input.shape[d] != 1:

@@ -27,6 +27,7 @@ typedef enum td_script_name_kind {
     TD_SN_TEXT,     /* another one: text */
     TD_SN_NONE,     /* None */
     TD_SN_DTYPE,    /* number.i */
+    TD_SN_DEVICE,   /* number.i */
     TD_SN_STATE,    /* an attribute that methods assign: number.i of the world's states */
     TD_SN_TUPLE,    /* items; with a text one of the class that TD_SN_NAMED says so */
     TD_SN_DICT,     /* items: keys, each with its value behind it */
@@ -37,6 +38,7 @@ typedef enum td_script_name_kind {
     TD_SN_LISTING,  /* a function that gives an object, by number: model.parameters() */
     TD_SN_GRAD_OFF, /* an object that 'with' takes: no gradients inside */
     TD_SN_NAMED,    /* a class of named tuples: its fields are the parameters of the function TEXT of a unit */
+    TD_SN_TYPE,     /* a type: that of the parameter of the function TEXT of a unit */
     TD_SN_REFUSED   /* nothing for a program; text says why */
 } td_script_name_kind;
 

@@ -377,7 +377,7 @@ static bool take_tuple(given *g, PyObject *value, td_script_name *n) /* NOLINT(m
                  {"op", TD_SN_OP},           {"object", TD_SN_OBJECT}, {"function", TD_SN_FUNCTION},
                  {"listing", TD_SN_LISTING}, {"tuple", TD_SN_TUPLE},   {"list", TD_SN_LIST},
                  {"refused", TD_SN_REFUSED}, {"named", TD_SN_NAMED},   {"dict", TD_SN_DICT},
-                 {"state", TD_SN_STATE}};
+                 {"state", TD_SN_STATE},      {"type", TD_SN_TYPE}};
     PyObject *first = PyTuple_GetItem(value, 0), *second = PyTuple_Size(value) > 1 ? PyTuple_GetItem(value, 1) : NULL;
     const char *kind = first ? PyUnicode_AsUTF8AndSize(first, NULL) : NULL;
     unsigned i = 0;
@@ -388,11 +388,11 @@ static bool take_tuple(given *g, PyObject *value, td_script_name *n) /* NOLINT(m
     if (n->kind == TD_SN_FUNCTION) return take_function(g, value, n);
     if (!second) return true;
     Py_ssize_t size = PyTuple_Size(value);
-    if (n->kind == TD_SN_NAMED || size == 4) {
+    if (n->kind == TD_SN_NAMED || n->kind == TD_SN_TYPE || size == 4) {
         if (size < 3) return tdpy_raise(TD_E_INVALID, "a class has a unit and a name") != NULL;
         if (!take_class(g, PyTuple_GetItem(value, size - 2), PyTuple_GetItem(value, size - 1), n)) return false;
     }
-    if (n->kind == TD_SN_NAMED) return true;
+    if (n->kind == TD_SN_NAMED || n->kind == TD_SN_TYPE) return true;
     if (PyList_Check(second)) return take_items(g, second, n);
     if (n->kind == TD_SN_OBJECT || n->kind == TD_SN_LISTING) n->object = (uint32_t)PyLong_AsUnsignedLong(second);
     else if (n->kind == TD_SN_STATE) n->number = td_int(PyLong_AsLong(second));
@@ -406,6 +406,12 @@ static bool take_name(given *g, PyObject *value, td_script_name *n) /* NOLINT(mi
     if (value == Py_None) return n->kind = TD_SN_NONE, true;
     if (PyObject_TypeCheck(value, tdpy.dtype)) {
         n->kind = TD_SN_DTYPE, n->number.i = ((tdpy_dtype *)value)->code;
+        return true;
+    }
+    if (PyObject_TypeCheck(value, tdpy.device)) {
+        int device;
+        if (!tdpy_as_device(value, &device)) return false;
+        n->kind = TD_SN_DEVICE, n->number.i = device;
         return true;
     }
     if (!PyUnicode_Check(value)) return take_number(value, n);

@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
     from tensord import (accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, distributions as distributions, fft as fft, func as func, jit as jit,
                          linalg as linalg, masked as masked, nn as nn, optim as optim, random as random, signal as signal, special as special, testing as testing, torch as torch, utils as utils)
-    from tensord._compose import (BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
+    from tensord._compose import (_assert as _assert, BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
                                   cond as cond, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled, is_storage as is_storage,
                                   set_anomaly_enabled as set_anomaly_enabled, while_loop as while_loop,
                                   BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
@@ -100,7 +100,7 @@ _LAZY = {
     "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "numpy_memory", "racy", "set_printoptions",
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "std_mean",
               "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
-    "_compose": ("BFloat16Tensor", "CharTensor", "HalfTensor", "ShortTensor", "cond", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_storage", "set_anomaly_enabled", "while_loop",
+    "_compose": ("BFloat16Tensor", "CharTensor", "HalfTensor", "ShortTensor", "_assert", "cond", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_storage", "set_anomaly_enabled", "while_loop",
                  "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
                  "constant_pad_nd", "einsum", "is_nonzero", "isin", "native_batch_norm", "native_group_norm", "native_layer_norm", "tensordot"),
     "_math": tuple("""block_diag cartesian_prod combinations atleast_3d trapezoid trapz cumulative_trapezoid gradient histogram histogramdd polygamma fill row_stack searchsorted

@@ -443,6 +443,11 @@ def while_loop(cond_fn, body_fn, carried_inputs) -> Any:
     return carried
 
 
+def _assert(condition, message) -> None:
+    """assert condition, message"""
+    assert condition, message
+
+
 def is_storage(obj) -> bool:
     """False: there are no objects of storages, as memory is the daemon's."""
     return False

@@ -38,6 +38,8 @@ contiguous_format, preserve_format = memory_format("contiguous_format"), memory_
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 strided = layout("strided")
 
+NUMBERS = {contiguous_format: 0, preserve_format: 1, channels_last: 2, channels_last_3d: 3}  # as programs have them
+
 _ORDERS = {channels_last: (0, 2, 3, 1), channels_last_3d: (0, 2, 3, 4, 1)}  # dimensions from the outermost in
 
 

@@ -6,12 +6,16 @@ a constant as it is, or a tuple: ("tensor", key), ("function", unit, name, objec
 """
 
 import ast
+import builtins
+import enum
 import inspect
 import math
 import os
 import types
+import warnings
+from itertools import chain
 
-from . import _C, _script_named
+from . import _C, _formats, _script_named
 from ._named import Named
 from ._script_states import States
 from ._script_uses import written_by
@@ -36,7 +40,7 @@ _TRIPLETS = """def forward(self, anchor, positive, negative):
 
 
 # Modules whose functions have a meaning of their own: F.batch_norm takes its arguments in another order than td.batch_norm.
-_FOLDERS = {"tensord." + name: name for name in ("nn.functional", "linalg", "fft", "special")}
+_FOLDERS = {"tensord." + name: name for name in ("nn.functional", "linalg", "fft", "special", "jit", "nn", "nn.utils.rnn")}
 
 
 def _module(value):
@@ -55,7 +59,34 @@ def _value_of(function, name):
             return True, function.__closure__[code.co_freevars.index(name)].cell_contents
         except ValueError:
             return False, None
+    if isinstance(warning := getattr(builtins, name, None), type) and issubclass(warning, Warning):
+        return True, name
     return name in function.__globals__, function.__globals__.get(name)
+
+
+def _value_at(function, path):
+    """The same of "module.name" and "Class.name", which are from outside: what is of tensord has its meaning there."""
+    first, *names = path.split(".")
+    known, value = _value_of(function, first)
+    for name in names:
+        plain_one = isinstance(value, types.ModuleType) and not _is_ours(value.__name__) and value is not math or isinstance(value, type) and not _is_ours(value.__module__)
+        if not known or not (plain_one or isinstance(value, enum.Enum) and name in ("name", "value")):
+            return False, None
+        known, value = hasattr(value, name), inspect.getattr_static(value, name, None) if isinstance(value, type) else getattr(value, name, None)
+        value = value.__func__ if isinstance(value, staticmethod) else value
+    return known, value
+
+
+def _chains(lines):
+    """All "a.b" and "a.b.c" of names and attributes."""
+    found = {}
+    for node in ast.walk(ast.parse("if 1:\n" + "\n".join([" " + line for line in lines]) + "\n")):
+        path, at = [], node
+        while isinstance(at, ast.Attribute):
+            path, at = [at.attr, *path], at.value
+        if path and isinstance(at, ast.Name):
+            found[".".join([at.id, *path])] = None
+    return found
 
 
 def _annotations(nodes):
@@ -102,9 +133,31 @@ def _unquoted(lines):
     return lines
 
 
+def _gathered(lines):
+    """The types of parameters that stand behind each of them, in the comment that has none: # type: (...) -> Tensor"""
+    at = next(k for k, text in enumerate(lines) if "# type: (...)" in text)
+    found = [text.split("# type:", 1)[1].split(" #")[0].strip() for text in lines[:at] if "# type:" in text]
+    return [*lines[:at], lines[at].replace("(...)", f"({', '.join(found)})", 1), *lines[at + 1:]]
+
+
+def _emptied(lines):
+    """A function whose body is an error, at the same lines."""
+    tree = next(n for n in ast.walk(ast.parse("if 1:\n" + "\n".join([" " + line for line in lines]) + "\n")) if isinstance(n, ast.FunctionDef))
+    tree.body, tree.decorator_list = ast.parse(f"raise RuntimeError(\"'{tree.name}' is unused in programs\")").body, []
+    tree.returns = tree.returns or ast.Name("Tensor")
+    return [""] * (tree.lineno - 2) + ast.unparse(tree).splitlines()
+
+
 def plain(function):
     """The function that a program, or what a decorator of td.jit marked, is made of."""
     return getattr(function, "_function", function)
+
+
+def _is_plain_object(value):
+    """One of a class that is written in Python, of which programs can know what it holds and does."""
+    kind = type(value)
+    return hasattr(value, "__dict__") and not isinstance(value, (type, types.ModuleType, types.FunctionType, types.MethodType)) and not _is_ours(kind.__module__) \
+        and type(kind) is type and kind.__base__ is object and any(isinstance(f, types.FunctionType) for f in vars(kind).values())
 
 
 class World:
@@ -165,14 +218,16 @@ class World:
         if function not in self._unit_of:
             lines, line = _lines_of(function)
             lines = _unquoted(lines) if any("\"" in text or "'" in text for text in lines) else lines
+            lines = _gathered(lines) if any("# type: (...)" in text for text in lines) else lines
+            lines = _emptied(lines) if hasattr(function, "_tensord_unused") else lines
             names = {}
             self._unit_of[function] = len(self.units)
-            self.units.append(("\n".join(lines) + "\n", os.path.basename(function.__code__.co_filename), line, names,
-                               _is_ours(function.__module__)))
+            generic = _is_ours(function.__module__) or (function.__module__, function.__qualname__) in _script_named.OVERLOADED
+            self.units.append(("\n".join(lines) + "\n", os.path.basename(function.__code__.co_filename), line, names, generic))
             used, self._used[function], self._written[self._unit_of[function]] = _names_in(lines, function)
             classes = _script_named.annotated(function)
-            for name in used:
-                known, value = (True, classes[name]) if name in classes else _value_of(function, name)
+            for name in chain(used, _chains(lines)):
+                known, value = (True, classes[name]) if name in classes else _value_at(function, name)
                 meaning = self.value(value, name) if known and value is not function else _UNKNOWN
                 if meaning is not _UNKNOWN:
                     names[name] = meaning
@@ -191,8 +246,16 @@ class World:
     # ---- what a name means
 
     def value(self, value, name):
-        if value is None or isinstance(value, (bool, int, float, complex, str)) or isinstance(value, _C.dtype):
+        if value is None or isinstance(value, (bool, int, float, complex, str, _C.dtype, _C.device)):
             return value
+        if type(value) is _formats.memory_format:
+            return _formats.NUMBERS[value]
+        if value is warnings.warn:
+            return "op", "warn"
+        if isinstance(value, type) and issubclass(value, Warning):
+            return value.__name__
+        if _script_named.is_alias(value):
+            return _script_named.alias(self, value, name)
         if _C.is_tensor(value):
             return "tensor", self.tensor(value, name)
         if _script_named.is_class(value):
@@ -255,10 +318,33 @@ class World:
         from . import _script_optim
 
         if not _script_optim.is_optimizer(value):
-            return _UNKNOWN
+            return ("object", self.plain_object(value, name)) if _is_plain_object(value) else _UNKNOWN
         if id(value) not in self._object_of:
             self._object_of[id(value)] = _script_optim.described(self, value, name)
         return "object", self._object_of[id(value)]
+
+    def plain_object(self, value, name):
+        """The number of an object of a class of one's own: its attributes as they are, its methods, and what a call of it calls."""
+        if id(value) in self._object_of:
+            return self._object_of[id(value)]
+        number, names = len(self.objects), {}
+        self._object_of[id(value)] = number
+        self.objects.append((0, 0, name, names))
+        known = {}
+        for klass in reversed(type(value).__mro__[:-1]):
+            known.update(vars(klass))
+        for key, of in {**known, **vars(value)}.items():
+            of = of.__func__ if isinstance(of, staticmethod) else of
+            if isinstance(of, types.FunctionType) and (key == "__call__" or not key.startswith("__")):
+                try:
+                    at = -1 if isinstance(known.get(key), staticmethod) or key in vars(value) else number
+                    names["forward" if key == "__call__" else key] = self.function(plain(of), at)
+                except (OSError, TypeError) as e:
+                    names[key] = "refused", str(e)
+            elif not key.startswith("__") and (meaning := self.value(of, f"{name}.{key}")) is not _UNKNOWN:
+                names[key] = meaning
+                self.seen.append((vars(value) if key in vars(value) else {key: of}, key, of))
+        return number
 
     def tensor(self, tensor, name):
         key = self._keys.get(id(tensor))
@@ -342,7 +428,8 @@ class World:
             if isinstance(value, staticmethod) and name in called and name not in names:
                 names[name] = self.meaning(value.__func__, name)
             value = value.__func__ if isinstance(value, staticmethod) else value
-            if name in names or name.startswith("__") or isinstance(value, (types.FunctionType, classmethod)) and not _is_ours(value.__module__):
+            of_class = isinstance(value, (types.FunctionType, classmethod)) and not _is_ours(value.__module__) and vars(module).get(name) is not value
+            if name in names or name.startswith("__") or of_class or name not in called and isinstance(value, types.FunctionType):
                 continue
             if isinstance(value, property):
                 continue

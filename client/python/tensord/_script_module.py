@@ -3,63 +3,32 @@
 import copy
 import functools
 
-from . import _C
 from ._named import Named
-from ._script import World, plain
-from .jit import Arguments
+from ._script import plain
+from ._script_program import Scripted
 from .nn import Module
 
 
-class Method(Named):
+class Method(Scripted):
     """A method of a ScriptModule. It is made anew when its module is another one: in training or not, with other tensors."""
 
     def __init__(self, module, name):
         function = getattr(type(module), name)
         functools.update_wrapper(self, function)
-        self._module, self._name, self._world = module, name, None
-        self._arguments = Arguments(plain(function), bound=True)
-        self._make()
+        self._module, self._name = module, name
+        self._begin(plain(function), name, True)
 
-    def _make(self):
-        if self._world is None or self._world.changed():
-            world = World()
-            number = world.object(self._module, "", (self._name,))
-            entry = world.objects[number][3].get(self._name)
-            if not isinstance(entry, tuple) or entry[0] != "function":
-                raise TypeError(f"{type(self._module).__name__} has no {self._name}() that could be a program")
-            self._graph, self._captured, self._called = world.compile(entry)
-            self._world, self._program = world, None
+    def _entry(self, world):
+        number = world.object(self._module, "", (self._name,))
+        entry = world.objects[number][3].get(self._name)
+        if not isinstance(entry, tuple) or entry[0] != "function":
+            raise TypeError(f"{type(self._module).__name__} has no {self._name}() that could be a program")
+        return entry, plain(getattr(type(self._module), self._name))
 
     @property
     def _bound(self):
         """For programs that call it."""
         return self._module, self._name
-
-    @property
-    def graph(self):  # type: ignore[override]
-        self._make()
-        return self._graph
-
-    def _alone(self):
-        return self._world.states.alone()
-
-    def _asks(self, args, kwargs):
-        return self._daemons(), self._world.states.given(self._arguments(args, kwargs)), self._world.give
-
-    def _now(self):
-        self._make()
-        self._world.tell()
-
-    def _daemons(self):
-        self._now()
-        return self._made(self._graph, self._captured)
-
-    def _parts(self):
-        from ._filed import Part, call_of
-
-        self._now()
-        call = {**call_of(self._arguments.signature, self._world.shape), **self._world.states.words()}
-        return [Part(self._name, self._graph, dict(zip(self._called, self._captured)), call)]
 
     def __repr__(self):
         return f"<tensord.jit method {self.__qualname__}{self._arguments.signature}>"

@@ -13,6 +13,7 @@ import typing
 
 from . import _C
 
+OVERLOADED: "set[tuple[str, str]]" = set()  # functions that are called in several forms: module, name
 _PLAIN = {int: "int", float: "float", bool: "bool", complex: "complex", str: "str", type(None): "None"}
 
 
@@ -78,6 +79,20 @@ class _Writer:
         if is_class(kind):
             self.names[name] = self.world.value(kind, name)
         return name
+
+
+def is_alias(value):
+    """Ints = list[int], and other names of types."""
+    return typing.get_origin(value) is not None and typing.get_origin(value) is not typing.Annotated or isinstance(value, types.UnionType)
+
+
+def alias(world, kind, name):
+    """What such a name means: the type of a parameter."""
+    number = len(world.units)
+    world.units.append(None)
+    writer = _Writer(world, type)
+    world.units[number] = f"def alias(of: {writer.words(kind)}):\n    pass\n", name, 1, writer.names, False
+    return "type", number, "alias"
 
 
 def described(world, cls):

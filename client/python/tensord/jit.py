@@ -32,14 +32,13 @@ trace() makes a program of what any function, or a module, does with examples:
 Programs live on in files (p.save("model.td"), td.jit.load("model.td")) and under names (p.publish("model"), td.jit.open("model")).
 """
 import functools
-import inspect
 import types
 import typing
 from typing import Any
 
-from . import _C
+from . import _script_named
 from ._named import Named, OpenedProgram, open, timeout
-from ._script import World
+from ._script_program import Scripted
 
 __all__ = ["Final", "FrozenModule", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "is_scripting", "isinstance", "load", "open", "optimize_for_inference", "save", "script", "timeout", "trace", "trace_module",
            "unused"]
@@ -47,61 +46,16 @@ __all__ = ["Final", "FrozenModule", "LoadedProgram", "OpenedProgram", "ScriptFun
 Final = typing.Final
 
 
-class Arguments:
-    """Those of a call, in the order of a function's parameters."""
-
-    def __init__(self, function, bound=False):
-        self.signature = inspect.signature(function)
-        if bound:
-            self.signature = self.signature.replace(parameters=list(self.signature.parameters.values())[1:])
-        kinds = [p.kind for p in self.signature.parameters.values()]
-        if inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
-            raise TypeError(f"a program takes no *args or **kwargs: {function.__qualname__}")
-        self._by_place = None if inspect.Parameter.KEYWORD_ONLY in kinds else len(kinds)  # so many are all, as they come
-
-    def __call__(self, args, kwargs):
-        if not kwargs and len(args) == self._by_place:
-            return args
-        given = self.signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        return given.args + tuple(given.kwargs.values())
-
-
-class ScriptFunction(Named):
+class ScriptFunction(Scripted):
     """A function as a program; made by script(). Call it as the function."""
 
     def __init__(self, function):
         functools.update_wrapper(self, function)
         self._function = function
-        self._arguments = Arguments(function)
-        self._make()
+        self._begin(function, "forward", False)
 
-    def _make(self):
-        world = World()
-        self.graph, self._captured, self._called = world.compile(world.function(self._function))
-        self._world, self._program = world, None  # what cannot be made leaves the one before, which is asked for again
-
-    def _alone(self):
-        return self._world.states.alone()
-
-    def _asks(self, args, kwargs):
-        return self._daemons(), self._world.states.given(self._arguments(args, kwargs)), self._world.give
-
-    def _now(self):
-        if self._world.changed():
-            self._make()
-        self._world.tell()
-
-    def _daemons(self):
-        self._now()
-        return self._made(self.graph, self._captured)
-
-    def _parts(self):
-        from ._filed import Part, call_of
-
-        self._now()
-        call = {**call_of(self._arguments.signature, self._world.shape), **self._world.states.words()}
-        return [Part("forward", self.graph, dict(zip(self._called, self._captured)), call)]
+    def _entry(self, world):
+        return world.function(self._function), self._function
 
     def _state(self):
         kept = self._world.states.tensors()
@@ -148,9 +102,18 @@ def ignore(fn=None, **kwargs):
 
 
 def unused(fn):
-    """A function that no program calls; one that does is refused."""
-    fn._tensord_refused = f"'{fn.__name__}' is unused in programs; call it outside of them"
+    """A function that no program runs: a call of it there is a RuntimeError."""
+    fn._tensord_unused = True
     return fn
+
+
+def _overload(fn):
+    """One of the forms of a function; programs know them by its calls."""
+    _script_named.OVERLOADED.add((fn.__module__, fn.__qualname__))
+    return fn
+
+
+_overload_method = _overload
 
 
 def annotate(the_type, the_value):

@@ -1,0 +1,182 @@
+"""What TorchScript takes of names, types and calls from outside: a source as a program of ours, as one of PyTorch's (where that is there), and as
+Python runs it. The last are one by one what a program of ours does that PyTorch's does not say."""
+import enum
+import importlib.util
+import sys
+
+import pytest
+import tensord as td
+
+try:
+    import torch
+except ImportError:
+    torch = None
+if torch is not None and int(torch.__version__.split(".")[0]) < 2:  # which takes less
+    torch = None
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated")
+HEAD = """import collections, enum, math, warnings
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple, Union
+import {0} as td
+from {0} import Tensor, jit, nn
+from {0}.nn import functional as F
+"""
+
+
+def functions(source, place, module):
+    path = place / f"of_{module.__name__}_{abs(hash(source))}.py"
+    path.write_text(HEAD.format(module.__name__) + source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
+
+
+def plain(x):
+    if td.is_tensor(x) or torch is not None and isinstance(x, torch.Tensor):
+        return [list(x.shape), str(x.dtype).split(".")[-1], x.tolist()]
+    if isinstance(x, (list, tuple)):
+        return [type(x).__name__ if type(x).__name__ != "Size" else "list", [plain(y) for y in x]]
+    return {k: plain(v) for k, v in x.items()} if isinstance(x, dict) else x
+
+
+SOURCES = {  # a source with f; calls of it
+    "a union": ("def f(x: Union[int, str, Tensor, List[int]]):\n    if isinstance(x, int):\n        return x + 1\n    if isinstance(x, str):\n        return len(x)\n    if isinstance(x, Tensor):\n        return int(x.sum())\n    return x[-1]",
+                ["3", "'ab'", "td.ones(4)", "[5, 6]"]),
+    "ints and floats of a union": ("def f(x: Union[int, float]):\n    if isinstance(x, int):\n        return 'int'\n    return 'float'", ["1", "1.5"]),
+    "none of a union": ("def f(x: Optional[Union[int, List[int]]] = None):\n    if x is None:\n        return -1\n    if isinstance(x, int):\n        return x\n    return len(x)", ["", "None", "4", "[1, 2]"]),
+    "bars": ("def f(x: int | str, y: int | None = None):\n    return len(x) if isinstance(x, str) else x + (y if y is not None else 0)", ["1", "'abc'", "1, 2", "x=1, y=2"]),
+    "anything": ("def f(x: Any) -> int:\n    if isinstance(x, int):\n        return x\n    if jit.isinstance(x, List[str]):\n        return len(x[0])\n    return -1", ["1", "['abc']", "2.5", "td.ones(2)", "None"]),
+    "lists of a union": ("def f(x: List[Union[int, str]], y: Dict[str, Union[int, Tensor]]) -> int:\n    n = 0\n    for z in x:\n        if isinstance(z, int):\n            n += z\n        else:\n            n += 100\n    return n + len(y)",
+                         ["[1, 2], {'a': 3}", "['a'], {'b': td.ones(1)}", "[], {}"]),
+    "a method": ("class M(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.k = 2\n\n    def forward(self, x: Union[Tensor, List[Tensor]], n: int = 1) -> Tensor:\n        if isinstance(x, Tensor):\n            xs = [x]\n        else:\n            xs = x\n        return td.cat(xs, 0) * self.k * n\n\nf = M()",
+                 ["td.ones(2)", "[td.ones(1), td.zeros(2)]", "td.ones(2), 3"]),
+    "a call of one": ("def g(x: Union[Tensor, List[Tensor]]):\n    return td.cat([x] if isinstance(x, Tensor) else x, 0)\n\ndef f(x):\n    return g(x) + g([x[:1], x[1:]])", ["td.arange(4.)"]),
+    "names of types": ("Ints = List[int]\nState = Tuple[Ints, Tensor]\ndef g(s: State) -> Ints:\n    return s[0]\n\ndef f(x, n: Ints, m: Optional[Ints] = None) -> State:\n    s: State = (n + [1], x)\n    return g(s) + (m if m is not None else n), x", ["td.ones(1), [2]", "td.ones(1), [2], [3]"]),
+    "types in comments": ("def f(x,  # type: Tensor\n      n=2,  # type: int\n      o=None,  # type: Optional[Tensor]\n      ):\n    # type: (...) -> Tensor\n    return x * n + o if o is not None else x * n", ["td.ones(1)", "td.ones(1), 3, td.ones(1)"]),
+    "another type by one name": ("def f(x: Dict[str, Tensor]) -> List[Tensor]:\n    names = list(x.keys())\n    x = list(x.values())\n    return x[len(names) - 1:]", ["{'a': td.ones(1), 'b': td.zeros(1)}"]),
+    "dicts of tensors": ("def f(x):\n    d = {}\n    d['a'] = x\n    e = dict()\n    e['b'] = x + 1\n    return d, e", ["td.ones(1)"]),
+    "ordered dicts": ("from collections import OrderedDict\ndef f(x):\n    d = OrderedDict()\n    d['b'] = x\n    d['a'] = x + 1\n    return list(d.keys()), list(d.values())", ["td.ones(1)"]),
+    "devices": ("def f(x, d: td.device):\n    y = td.zeros(2, device='cpu') + td.ones(2, device=d)\n    return x.to('cpu') + y.to(td.device('cpu')), x.device == td.device('cpu'), x.to(d).device == d, d.type", ["td.ones(2), td.device('cpu')"]),
+    "what is made": ("def f(x, n: List[int]):\n    a = td.empty(n, dtype=x.dtype, device=x.device).fill_(2)\n    return a, td.full_like(x, 3, dtype=td.int64, device=x.device), x.new_empty(0), x.new_empty([0], dtype=td.int32), td.empty([0], device='cpu')", ["td.ones(2), [2, 1]"]),
+    "where is it": ("def f(x):\n    a = td.where(x > 1)\n    return a[0], a[1], td.where(x > 1, x, -x)", ["td.arange(6.).reshape(2, 3)"]),
+    "divisions": ("def f(x, y):\n    return td.div(x, y, rounding_mode='floor'), td.div(x, y, rounding_mode='trunc'), x.div(y, rounding_mode='trunc'), x.div(y)", ["td.tensor([-7., 7.]), td.tensor([2., -2.])"]),
+    "spectra": ("def f(x, w):\n    y = td.stft(x, 4, hop_length=2, window=w, center=True, pad_mode='reflect', return_complex=True)\n    return y.abs().sum() > 0, td.stft(x, 4, window=w, return_complex=True)[1:].abs().sum() >= 0", ["td.arange(8.), td.ones(4)"]),
+    "padded sequences": ("def f(x: List[Tensor]):\n    return nn.utils.rnn.pad_sequence(x, batch_first=True, padding_value=0.5), nn.utils.rnn.pad_sequence(x)", ["[td.ones(2, 2), td.zeros(3, 2)]", "[td.ones(1)]"]),
+    "attributes": ("def f(x):\n    return x.is_cuda, x.is_sparse, x.is_quantized, x.element_size(), x.itemsize, x.nbytes, x.T, x.H", ["td.ones(2, 3)", "td.ones(2, 2, dtype=td.int16)"]),
+    "names of parts": ("def f(x):\n    y = jit.annotate(List[Tensor], [])\n    y.append(x)\n    return F.relu(td.stack(y)), nn.functional.elu(x)", ["td.ones(2)"]),
+    "forks": ("def g(x, n: int = 1):\n    return x * n\n\ndef f(x):\n    futures: List[jit.Future[Tensor]] = []\n    for i in range(3):\n        futures.append(jit.fork(g, x, i))\n    one = jit.fork(g, x, n=5)\n    return td.stack([jit.wait(h) for h in futures]) + one.wait()", ["td.ones(2)"]),
+    "overloads": ("@jit._overload\ndef g(x: int) -> int: ...\n@jit._overload\ndef g(x: Tensor) -> Tensor: ...\ndef g(x):\n    return x + 1\n\ndef f(x):\n    return g(x), g(3)", ["td.ones(1)"]),
+    "checks": ("def f(x):\n    td._assert(x.dim() == 1, f'it has {x.dim()}')\n    return x + 1", ["td.ones(1)"]),
+    "unused functions": ("class M(nn.Module):\n    @jit.unused\n    def more(self, x):\n        try:\n            return list(map(lambda z: z, [x]))[0]\n        finally:\n            pass\n\n    def forward(self, x, on: bool):\n        if on:\n            return self.more(x)\n        return x + 1\n\nf = M()", ["td.ones(1), False"]),
+    "functions in attributes": ("def g(x):\n    return x * 3\n\nclass M(nn.Module):\n    def __init__(self, act=F.relu):\n        super().__init__()\n        self.g, self.act = g, act\n\n    def forward(self, x):\n        return self.g(x) + self.act(x)\n\nf = M()", ["td.ones(2)"]),
+    "objects in attributes": ("class Coder:\n    def __init__(self, weights: Tuple[float, float], clip: float = 2.0) -> None:\n        self.weights = weights\n        self.clip = clip\n\n    def scaled(self, x: Tensor) -> Tensor:\n        a, b = self.weights\n        return td.clamp(x * a / b, max=self.clip)\n\n    def __call__(self, x: Tensor) -> Tensor:\n        return self.scaled(x) + 1\n\nclass M(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.coder = Coder((3.0, 2.0))\n\n    def forward(self, x):\n        return self.coder(x), self.coder.scaled(x), self.coder.clip\n\nf = M()",
+                              ["td.arange(3.)"]),
+    "lines of a profile": ("def f(x):\n    with td.autograd.profiler.record_function('a'):\n        y = x + 1\n    return y", ["td.ones(1)"]),
+    "how it lies": ("def f(x):\n    y = x.contiguous(memory_format=td.channels_last)\n    return [list(s) for s in [y.stride(), x.to(memory_format=td.channels_last).stride(), x.clone(memory_format=td.channels_last).stride(), y.clone().stride(), y.to(td.float64).stride(), y.float().stride(), y.contiguous().stride(), y.clone(memory_format=td.contiguous_format).stride(), y.contiguous(memory_format=td.contiguous_format).stride(), y.clone(memory_format=td.preserve_format).stride(), y.double().stride(), x.double().stride()]], y, y.is_contiguous(memory_format=td.channels_last), x.is_contiguous(memory_format=td.channels_last), y.to(td.int64)",
+                    ["td.arange(120.).reshape(2, 3, 4, 5)"]),
+}
+
+
+NO_PYTHON = {"forks", "lines of a profile", "attributes"}  # what the package has not got outside of programs
+
+
+def called(module, call):
+    return eval(f"f({call})", vars(module))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_as_pytorch_and_python(name, tmp_path):
+    source, calls = SOURCES[name]
+    for call in calls:
+        want = None
+        for module in (torch, td):
+            if module is None:
+                continue
+            one = functions(source, tmp_path, module)
+            as_python = plain(called(one, call)) if name not in NO_PYTHON else None
+            one.f = module.jit.script(one.f)
+            got = plain(called(one, call))
+            want = got if want is None else want
+            assert got == want
+            assert as_python is None or got == as_python
+
+
+@pytest.mark.skipif(torch is None, reason="PyTorch 2 is not installed")
+@pytest.mark.parametrize("body", ["if x:\n        return 1\n    return 2", "if not x:\n        return 1\n    return 2", "return not x", "return x or y", "return 1 if x else 2",
+                                  "assert x\n    return 1", "while x:\n        x = None\n    return 1", "return x and y"])
+@pytest.mark.parametrize("kind", ["int", "bool", "str", "List[int]", "Tensor"])
+def test_what_may_be_none_is_neither_true_nor_false(body, kind, tmp_path):
+    for module in (torch, td):
+        one = functions(f"def f(x: Optional[{kind}], y: {kind}):\n    {body}\n", tmp_path, module)
+        with pytest.raises((RuntimeError, td.Error), match="Could not cast value of type Optional|this may be None; test 'is not None'"):
+            module.jit.script(one.f)
+
+
+def test_programs_for_several_types(tmp_path):
+    one = functions("def f(x: Union[int, List[int], Tensor]):\n    return x * 2\n", tmp_path, td)
+    program = td.jit.script(one.f)
+    assert program(2) == 4 and program([1]) == [1, 1] and program(td.ones(1)).tolist() == [2] and program(3) == 6
+    with pytest.raises(td.DTypeError, match=r"the argument 'x' is int, List\[int\] or Tensor, and a str is given"):
+        program("a")
+    with pytest.raises(td.DTypeError, match=r"the argument 'x' is int, .* and a list of several types, or of none of these is given"):
+        program([1, "a"])
+    program(7)
+    program.save(str(tmp_path / "ints.td"))  # for the types that it was called with
+    assert td.jit.load(str(tmp_path / "ints.td"))(5) == 10
+    for k in range(200):
+        assert program([k] * (k % 2)) == [k, k] * (k % 2)
+    bad = functions("def f(x: Union[int, str]):\n    return x - 1\n", tmp_path, td)
+    program = td.jit.script(bad.f)
+    assert program(2) == 1
+    with pytest.raises(td.Error, match="line|:"):
+        program("a")
+    assert program(3) == 2
+
+
+def test_unused_functions_that_are_called(tmp_path):
+    source, _ = SOURCES["unused functions"]
+    program = td.jit.script(functions(source, tmp_path, td).f)
+    with pytest.raises(RuntimeError, match="'more' is unused in programs"):
+        program(td.ones(1), True).tolist()
+
+
+def test_warnings_are_told(tmp_path, capsys):
+    source = "def f(x):\n    if x.sum() > 0:\n        warnings.warn(f'it has {x.numel()}')\n        warnings.warn('old', DeprecationWarning)\n    return x\n"
+    program = td.jit.script(functions(source, tmp_path, td).f)
+    program(td.ones(2)).tolist()
+    assert capsys.readouterr().out == "UserWarning: it has 2\nDeprecationWarning: old\n"
+    program(-td.ones(2)).tolist()
+    assert capsys.readouterr().out == ""
+
+
+class Sizes(enum.Enum):
+    SMALL, LARGE = 2, 3
+
+
+class Scales:
+    most = 4.0
+
+    @staticmethod
+    def by(x, k: int):
+        return x * k
+
+
+def test_what_classes_and_modules_have():
+    @td.jit.script
+    def f(x):
+        return Scales.by(x, Sizes.LARGE.value) + Scales.most, Sizes.SMALL.name
+
+    assert f(td.ones(1))[0].tolist() == [7] and f(td.ones(1))[1] == "SMALL"
+
+
+def test_gradients_of_what_lies_channels_last():
+    @td.jit.script
+    def f(x):
+        return (x.clone() * x.to(td.float32)).double().contiguous(memory_format=td.channels_last)
+
+    x = td.randn(2, 3, 4, 5, dtype=td.float64).contiguous(memory_format=td.channels_last).requires_grad_()
+    y = f(x)
+    assert y.stride() == (60, 1, 15, 3)
+    y.sum().backward()
+    assert td.allclose(x.grad, 2 * x.detach(), rtol=1e-5)
