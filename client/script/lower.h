@@ -316,9 +316,10 @@ uint32_t td_low_contains(td_lower *l, uint32_t node, uint32_t in, uint32_t item)
 bool td_low_sort(td_lower *l, uint32_t node, uint32_t list, uint32_t reverse);
 
 /* ---- lower_star.c: what is unpacked */
-bool td_low_has_star(const td_lower *l, uint32_t node); /* "*x" among its kids */
-uint32_t td_low_inner_call(td_lower *l, uint32_t call); /* of fork(f, x) f(x) */
-uint32_t td_low_spread(td_lower *l, uint32_t call);     /* the call with each argument, itself without stars */
+bool td_low_has_star(const td_lower *l, uint32_t node);            /* "*x" among its kids */
+uint32_t td_low_inner_call(td_lower *l, uint32_t call);            /* of fork(f, x) f(x) */
+uint32_t td_low_out_of(td_lower *l, uint32_t call, uint32_t *out); /* the call without out=, which *out is, or 0 */
+uint32_t td_low_spread(td_lower *l, uint32_t call); /* the call with each argument, itself without stars */
 uint32_t td_low_starred(td_lower *l, uint32_t node, bool list);
 uint32_t td_low_starred_dict(td_lower *l, uint32_t node);
 
@@ -363,7 +364,7 @@ void td_low_go_on(td_lower *l, uint32_t place, void (*next)(td_lower *l, void *a
 void td_low_assign(td_lower *l, uint32_t target, uint32_t value);
 uint32_t td_low_type_of(td_lower *l, uint32_t annotation);
 uint32_t td_low_meant(td_lower *l, uint32_t annotation); /* what a name of a type stands for */
-bool td_low_is_union(td_lower *l, uint32_t annotation); /* of several types, of which a value has one */
+bool td_low_is_union(td_lower *l, uint32_t annotation);  /* of several types, of which a value has one */
 bool td_low_is_of(td_lower *l, uint32_t type, uint32_t annotation);
 /* Called with these arguments: a function of the module; one inside, in place. */
 uint32_t td_low_function_call(td_lower *l, uint32_t call, uint32_t function, uint32_t object, uint32_t self);

@@ -555,7 +555,13 @@ uint32_t td_low_call(td_lower *l, uint32_t call)
     }
     if (from && from->kind == TD_SN_MATH && td_low_math(l, node, rest, &value)) return value;
     if (from && !*rest && from->kind == TD_SN_OP && call_below(l, node, from->text, false, &value)) return value;
-    if (from && !*rest && (from->kind == TD_SN_FUNCTION || from->kind == TD_SN_REFUSED)) return call_thing(l, node, from);
+    if (from && !*rest && (from->kind == TD_SN_FUNCTION || from->kind == TD_SN_REFUSED))
+        return call_thing(l, node, from);
+    uint32_t out, bare = from && from->kind == TD_SN_TENSORS && !l->blame ? td_low_out_of(l, node, &out) : node;
+    if (bare != node) {
+        uint32_t in[2] = {td_low_expr(l, out), td_low_call(l, bare)};
+        return td_low_prelude(l, node, "out_is", 2, in);
+    }
     bool rows = from && (from->kind == TD_SN_OPS || (from->kind == TD_SN_TENSORS && strncmp(rest, "ops.", 4) == 0));
     if ((rows || (from && from->kind == TD_SN_TENSORS)) && call_below(l, node, rest, rows, &value)) return value;
     if (td_low_truth(l, node) == TD_ALWAYS) return td_low_test(l, node); /* td.jit.is_scripting() */

@@ -267,7 +267,8 @@ static uint32_t param_of(td_lower *l, uint32_t function, uint32_t arg, bool boun
 
 bool td_low_takes(td_lower *l, uint32_t call, uint32_t function, uint32_t self)
 {
-    uint32_t params = td_low_kid(l, function, 0), n = td_low_node(l, params)->n, place = self != TD_IR_NONE, given = place;
+    uint32_t params = td_low_kid(l, function, 0), n = td_low_node(l, params)->n, place = self != TD_IR_NONE,
+             given = place;
     bool rest = false;
     for (uint32_t k = 1; k < td_low_node(l, call)->n; k++, given++) {
         uint32_t arg = td_low_kid(l, call, k);

@@ -25,8 +25,9 @@ static void check_device(td_lower *l, uint32_t node, uint32_t value)
     if (kind == TD_T_OPTIONAL) kind = td_type_kind_of(td_ir_now(l->e), td_low_part(l, td_low_type(l, value), 0));
     bool cpu = kind == TD_T_STR && td_low_is_cpu(l, value);
     if (kind != TD_T_DEVICE && kind != TD_T_NONE && !cpu)
-        td_low_wrong(l, node,
-                     "a program makes tensors where its arguments are: a device is that of a Tensor, x.device, or 'cpu'");
+        td_low_wrong(
+            l, node,
+            "a program makes tensors where its arguments are: a device is that of a Tensor, x.device, or 'cpu'");
 }
 
 /* Where a tensor lies: what is made lies where the program works, so a device is looked at and no more. */
@@ -249,7 +250,8 @@ static uint32_t device(td_lower *l, uint32_t call)
     uint32_t n, *values = td_low_arguments(l, call, TD_IR_NONE, &n);
     if (n == 1 && td_low_kind(l, values[0]) == TD_T_DEVICE) return values[0];
     if (n != 1 || !td_low_is_cpu(l, values[0]))
-        td_low_wrong(l, call, "a program works where its tensors are: it knows 'cpu' and the device of a Tensor, x.device");
+        td_low_wrong(l, call,
+                     "a program works where its tensors are: it knows 'cpu' and the device of a Tensor, x.device");
     td_low_at(l, call);
     return td_low_made(l, td_ir_device(l->e, 0));
 }
@@ -257,9 +259,9 @@ static uint32_t device(td_lower *l, uint32_t call)
 static const struct maker {
     const char *name;
     uint32_t (*make)(td_lower *l, uint32_t call);
-} makers[] = {{"arange", counted},   {"device", device},   {"full", filled}, {"max", largest},
-              {"min", smallest},     {"ones", ones},   {"ones_like", ones_like},
-              {"tensor", of_number}, {"zeros", zeros}, {"zeros_like", zeros_like}};
+} makers[] = {
+    {"arange", counted}, {"device", device},       {"full", filled},      {"max", largest}, {"min", smallest},
+    {"ones", ones},      {"ones_like", ones_like}, {"tensor", of_number}, {"zeros", zeros}, {"zeros_like", zeros_like}};
 
 bool td_low_maker(td_lower *l, uint32_t call, const char *name, uint32_t *value)
 {

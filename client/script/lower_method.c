@@ -184,8 +184,7 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     bool least = strcmp(name, "min") == 0 || strcmp(name, "max") == 0, sized = strcmp(name, "len") == 0;
     bool listed = strcmp(name, "list") == 0, found = least || sized || listed || strcmp(name, "tuple") == 0;
     for (unsigned i = 0; i < sizeof plain / sizeof *plain; i++) found |= strcmp(plain[i], name) == 0;
-    if (strcmp(name, "dict") == 0 && td_low_node(l, call)->n == 1)
-        return *value = td_low_dict(l, call, 0, NULL), true;
+    if (strcmp(name, "dict") == 0 && td_low_node(l, call)->n == 1) return *value = td_low_dict(l, call, 0, NULL), true;
     if (!found) return from_prelude(l, call, "builtin", name, TD_IR_NONE, value);
     const td_script_object *modules = sized ? td_low_container(l, td_low_thing(l, td_low_kid(l, call, 1))) : NULL;
     if (modules && td_low_node(l, call)->n == 2)

@@ -204,6 +204,22 @@ uint32_t td_low_inner_call(td_lower *l, uint32_t call)
     return give(l, &g);
 }
 
+uint32_t td_low_out_of(td_lower *l, uint32_t call, uint32_t *out)
+{
+    uint32_t n = td_low_node(l, call)->n, *kids = td_low_array(l, n), used = 0;
+    *out = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t kid = td_low_kid(l, call, k);
+        bool is = k && td_low_node(l, kid)->kind == TD_N_KEYWORD && strcmp(td_low_text(l, kid), "out") == 0;
+        if (is) *out = td_low_kid(l, kid, 0);
+        else kids[used++] = kid;
+    }
+    if (!*out) return call;
+    td_low_given g = {.node = *td_low_node(l, call), .kids = kids};
+    g.node.n = used;
+    return give(l, &g);
+}
+
 uint32_t td_low_spread(td_lower *l, uint32_t call)
 {
     spread s = {0};

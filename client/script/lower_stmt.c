@@ -102,8 +102,7 @@ static bool is_another(td_lower *l, uint32_t value, uint32_t declared)
     td_type_kind of = td_type_kind_of(td_ir_now(l->e), optional ? td_low_part(l, declared, 0) : declared);
     bool numbers = (kind == TD_T_BOOL || kind == TD_T_INT || kind == TD_T_FLOAT) &&
                    (of == TD_T_INT || of == TD_T_FLOAT || of == TD_T_COMPLEX);
-    return kind != of && kind != TD_T_NONE && !numbers && (kind != TD_T_TUPLE || of != TD_T_LIST) &&
-           !td_low_is_code(l);
+    return kind != of && kind != TD_T_NONE && !numbers && (kind != TD_T_TUPLE || of != TD_T_LIST) && !td_low_is_code(l);
 }
 
 void td_low_assign(td_lower *l, uint32_t target, uint32_t value)

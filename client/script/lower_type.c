@@ -83,7 +83,8 @@ static uint32_t made_of(td_lower *l, uint32_t node)
     }
     if (strcmp(name, "Future") == 0 && n == 1) return parts[0]; /* fork() has called when it returns */
     if (is_one_of(name, "tuple", "Tuple")) return td_low_made(l, td_type_tuple(l->e, n, parts));
-    if ((is_one_of(name, "dict", "Dict") || strcmp(name, "OrderedDict") == 0) && n == 2) return td_low_made(l, td_type_dict(l->e, parts[0], parts[1]));
+    if ((is_one_of(name, "dict", "Dict") || strcmp(name, "OrderedDict") == 0) && n == 2)
+        return td_low_made(l, td_type_dict(l->e, parts[0], parts[1]));
     if (is_one_of(name, "list", "List") && n == 1) return td_low_made(l, td_type_list(l->e, parts[0]));
     if (is_one_of(name, "Optional", "Final") && n == 1)
         return name[0] == 'F' ? parts[0] : td_low_made(l, td_type_optional(l->e, parts[0]));

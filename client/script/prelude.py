@@ -6,6 +6,25 @@ given there: a parameter without an annotation takes any, and isinstance() and c
 the forward() of tensord.nn.NAME, functional_NAME is nn.functional.NAME where td.NAME is another, attribute_NAME what stands for .NAME of a tensor."""
 
 
+# ---- places and their numbers
+
+
+def nonzero(input, as_tuple: bool = False):
+    return ops.unbind(ops.nonzero(input), 1) if as_tuple else ops.nonzero(input)
+
+
+def one_hot(input, num_classes: int = -1):
+    return ops.one_hot(input, int(ops.amax(input)) + 1 if num_classes == -1 else num_classes)
+
+
+def scatter_reduce(input, dim: int, index, src, reduce, include_self: bool = True):
+    if isinstance(reduce, int):
+        return ops.scatter_reduce(input, dim, index, src, reduce, include_self)
+    kinds = ["sum", "prod", "mean", "amax", "amin"]
+    assert reduce in kinds, f"scatter_reduce(): reduce is one of {kinds}, not {reduce}"
+    return ops.scatter_reduce(input, dim, index, src, kinds.index(reduce), include_self)
+
+
 # ---- what programs say
 
 
@@ -249,6 +268,12 @@ def type_as(input, other):
     return ops.copy(input, other.dtype)
 
 
+def out_is(input, src):
+    """out=: of the shape of what is written there, as a program gives no tensor another one."""
+    assert input.shape == src.shape, f"out= of a program is of the shape of the result, {src.shape}, not {input.shape}"
+    return copy_(input, src)
+
+
 def copy_(input, src):
     input[...] = src
     return input
@@ -270,6 +295,30 @@ def new_zeros(input, size: list[int]):
 
 def new_ones(input, size: list[int]):
     return ops.full(size, 1, input.dtype)
+
+
+def empty(size: list[int], dtype=None, layout=None, device=None, pin_memory=None, memory_format=None, requires_grad: bool = False):
+    return ops.empty(size, td.float32 if dtype is None else dtype)
+
+
+def normal_(input, mean: float = 0.0, std: float = 1.0, generator=None):
+    assert std >= 0, f"normal_ expects std >= 0.0, but found std {std}"
+    return copy_(input, ops.randn(input.shape, input.dtype) * std + mean)
+
+
+def uniform_(input, a: float = 0.0, b: float = 1.0, generator=None):
+    assert a <= b, f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}"
+    return copy_(input, ops.rand(input.shape, input.dtype) * (b - a) + a)
+
+
+def exponential_(input, lambd: float = 1.0, generator=None):
+    return copy_(input, ops.exponential(input.shape, lambd, input.dtype))
+
+
+def random_(input, low: int, high: int | None = None, generator=None):
+    first, last = (0 if high is None else low), (low if high is None else high)
+    assert first < last, f"random_ expects 'from' to be less than 'to', but got from={first} >= to={last}"
+    return copy_(input, ops.randint(first, last, input.shape, td.int64))
 
 
 def full_like(input, fill_value):

@@ -60,6 +60,9 @@ SOURCES = {  # a source with f; calls of it
     "devices": ("def f(x, d: td.device):\n    y = td.zeros(2, device='cpu') + td.ones(2, device=d)\n    return x.to('cpu') + y.to(td.device('cpu')), x.device == td.device('cpu'), x.to(d).device == d, d.type", ["td.ones(2), td.device('cpu')"]),
     "what is made": ("def f(x, n: List[int]):\n    a = td.empty(n, dtype=x.dtype, device=x.device).fill_(2)\n    return a, td.full_like(x, 3, dtype=td.int64, device=x.device), x.new_empty(0), x.new_empty([0], dtype=td.int32), td.empty([0], device='cpu')", ["td.ones(2), [2, 1]"]),
     "where is it": ("def f(x):\n    a = td.where(x > 1)\n    return a[0], a[1], td.where(x > 1, x, -x)", ["td.arange(6.).reshape(2, 3)"]),
+    "places": ("def f(x, i):\n    return x.nonzero(), td.nonzero(x), F.one_hot(i), F.one_hot(i, num_classes=4), x.scatter_reduce(0, i, x, 'sum'), x.scatter_reduce(0, i, x, reduce='amax', include_self=False)", ["td.arange(3.), td.tensor([0, 2, 1])"]),
+    "results in what is there": ("def f(x):\n    y = td.empty(2, 2)\n    td.add(x, x, out=y)\n    z = td.empty(4, 2)\n    td.cat([x, y], out=z)\n    return y, z", ["td.ones(2, 2)"]),
+    "draws": ("def f(x):\n    y = td.empty(2, 3)\n    y.normal_(0.0, 0.0)\n    z = td.zeros(2).uniform_(1.0, 1.0)\n    n = td.zeros(64).random_(2, 4)\n    return y, z, n.min() >= 2, n.max() < 4, td.empty(9).exponential_(2.0).min() >= 0, td.ones(3).bernoulli_(0.0), td.zeros(3).bernoulli_(1.0)", ["td.ones(1)"]),
     "divisions": ("def f(x, y):\n    return td.div(x, y, rounding_mode='floor'), td.div(x, y, rounding_mode='trunc'), x.div(y, rounding_mode='trunc'), x.div(y)", ["td.tensor([-7., 7.]), td.tensor([2., -2.])"]),
     "spectra": ("def f(x, w):\n    y = td.stft(x, 4, hop_length=2, window=w, center=True, pad_mode='reflect', return_complex=True)\n    return y.abs().sum() > 0, td.stft(x, 4, window=w, return_complex=True)[1:].abs().sum() >= 0", ["td.arange(8.), td.ones(4)"]),
     "padded sequences": ("def f(x: List[Tensor]):\n    return nn.utils.rnn.pad_sequence(x, batch_first=True, padding_value=0.5), nn.utils.rnn.pad_sequence(x)", ["[td.ones(2, 2), td.zeros(3, 2)]", "[td.ones(1)]"]),
@@ -139,6 +142,12 @@ def test_unused_functions_that_are_called(tmp_path):
     program = td.jit.script(functions(source, tmp_path, td).f)
     with pytest.raises(RuntimeError, match="'more' is unused in programs"):
         program(td.ones(1), True).tolist()
+
+
+def test_results_of_another_shape_than_there_is(tmp_path):
+    program = td.jit.script(functions("def f(x, y):\n    td.add(x, x, out=y)\n    return y\n", tmp_path, td).f)
+    with pytest.raises(RuntimeError, match=r"out= of a program is of the shape of the result, \[3\], not \[2\]"):
+        program(td.ones(3), td.ones(2)).tolist()
 
 
 def test_warnings_are_told(tmp_path, capsys):

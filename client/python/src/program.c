@@ -377,7 +377,7 @@ static bool take_tuple(given *g, PyObject *value, td_script_name *n) /* NOLINT(m
                  {"op", TD_SN_OP},           {"object", TD_SN_OBJECT}, {"function", TD_SN_FUNCTION},
                  {"listing", TD_SN_LISTING}, {"tuple", TD_SN_TUPLE},   {"list", TD_SN_LIST},
                  {"refused", TD_SN_REFUSED}, {"named", TD_SN_NAMED},   {"dict", TD_SN_DICT},
-                 {"state", TD_SN_STATE},      {"type", TD_SN_TYPE}};
+                 {"state", TD_SN_STATE},     {"type", TD_SN_TYPE}};
     PyObject *first = PyTuple_GetItem(value, 0), *second = PyTuple_Size(value) > 1 ? PyTuple_GetItem(value, 1) : NULL;
     const char *kind = first ? PyUnicode_AsUTF8AndSize(first, NULL) : NULL;
     unsigned i = 0;
