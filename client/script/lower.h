@@ -224,6 +224,8 @@ bool td_low_is_made_by(td_lower *l, uint32_t value, const char *op);
 bool td_low_row_takes(td_lower *l, uint32_t call, const td_op *op, uint32_t self);
 bool td_low_takes(td_lower *l, uint32_t call, uint32_t function, uint32_t self);
 bool td_low_aten_takes(td_lower *l, uint32_t call, const char *name, uint32_t self);
+uint32_t td_low_own_call(td_lower *l, uint32_t call, uint32_t function,
+                         uint32_t self); /* which is its first argument */
 bool td_low_is_value(const td_script_name *thing);
 void td_low_check_written(td_lower *l, uint32_t node); /* what is written is no list or dict from outside */
 uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *thing);
@@ -259,6 +261,8 @@ bool td_low_path(td_lower *l, uint32_t node, char *out, size_t size);
 
 /* ---- lower_named.c: named tuples. A class is a node of the tree, 0: there is none. */
 uint32_t td_low_named_class(td_lower *l, const td_script_name *name);
+uint32_t td_low_constructor(td_lower *l, uint32_t class);                  /* 0: it is called with its fields */
+uint32_t td_low_own_method(td_lower *l, uint32_t value, const char *name); /* of the class of a value; 0: it has none */
 uint32_t td_low_named_type(td_lower *l, uint32_t class);
 uint32_t td_low_named_value(td_lower *l, uint32_t node, uint32_t class, uint32_t n, uint32_t *values);
 bool td_low_named_item(td_lower *l, uint32_t node, uint32_t value, uint32_t *item); /* false: it is no named tuple */
@@ -318,6 +322,7 @@ bool td_low_sort(td_lower *l, uint32_t node, uint32_t list, uint32_t reverse);
 /* ---- lower_star.c: what is unpacked */
 bool td_low_has_star(const td_lower *l, uint32_t node);            /* "*x" among its kids */
 uint32_t td_low_inner_call(td_lower *l, uint32_t call);            /* of fork(f, x) f(x) */
+uint32_t td_low_no_arguments(td_lower *l, uint32_t call);          /* of len(x) x.__len__() */
 uint32_t td_low_out_of(td_lower *l, uint32_t call, uint32_t *out); /* the call without out=, which *out is, or 0 */
 uint32_t td_low_spread(td_lower *l, uint32_t call); /* the call with each argument, itself without stars */
 uint32_t td_low_starred(td_lower *l, uint32_t node, bool list);

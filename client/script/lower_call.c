@@ -526,10 +526,12 @@ static bool is_fork(const char *name)
 uint32_t td_low_call(td_lower *l, uint32_t call)
 {
     uint32_t node = td_low_spread(l, call);
-    uint32_t f = td_low_kid(l, node, 0), value;
+    uint32_t f = td_low_kid(l, node, 0), value, method;
     const td_ast_node *n = td_low_node(l, f);
     char path[160];
     td_var *v = n->kind == TD_N_NAME ? td_low_var(l, n->text) : NULL;
+    if (v && v->state == TD_VAR_SET && (method = td_low_own_method(l, v->value, "__call__")))
+        return td_low_own_call(l, node, method, v->value);
     if (v && v->state == TD_VAR_FUNCTION) return td_low_inline(l, node, v->value);
     if (td_low_is_code(l) && td_low_code_call(l, node, &value)) return value;
     const td_script_name *thing = td_low_thing(l, node);

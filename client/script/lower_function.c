@@ -366,7 +366,8 @@ uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function)
 
 uint32_t td_low_named_call(td_lower *l, uint32_t call, uint32_t class)
 {
-    uint32_t n = td_low_node(l, call)->n - 1, *values;
+    uint32_t n = td_low_node(l, call)->n - 1, *values, made = td_low_constructor(l, class);
+    if (made) return td_low_function_call(l, call, made, TD_IR_NONE, TD_IR_NONE);
     if (td_low_node(l, class)->kind == TD_N_CLASS) values = td_low_arguments(l, call, TD_IR_NONE, &n);
     else values = arguments(l, call, class, false, TD_IR_NONE, &n);
     return td_low_named_value(l, call, class, n, values);
@@ -389,6 +390,11 @@ static uint32_t call_in_place(td_lower *l, uint32_t call, uint32_t function, uin
 {
     uint32_t n, *values = arguments(l, call, function, object != TD_IR_NONE || self != TD_IR_NONE, self, &n);
     return in_place(l, call, function, object, n, values);
+}
+
+uint32_t td_low_own_call(td_lower *l, uint32_t call, uint32_t function, uint32_t self)
+{
+    return call_in_place(l, call, function, TD_IR_NONE, self);
 }
 
 uint32_t td_low_prelude(td_lower *l, uint32_t node, const char *name, uint32_t n, uint32_t *values)

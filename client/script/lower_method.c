@@ -165,7 +165,7 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     } casts[] = {
         {"int", TD_T_INT}, {"float", TD_T_FLOAT}, {"bool", TD_T_BOOL}, {"complex", TD_T_COMPLEX}, {"str", TD_T_STR}};
     static const char *const plain[] = {"abs", "round", "sum", "ord", "chr", "pow", "repr"};
-    uint32_t n, *values;
+    uint32_t n, *values, method;
     if (td_low_prim_call(l, call, name, value) || td_low_gradients_of(l, call, name, value)) return true;
     if (strcmp(name, "isinstance") == 0 && td_low_node(l, call)->n == 3)
         return *value = td_low_isinstance(l, call), true;
@@ -197,6 +197,8 @@ bool td_low_builtin(td_lower *l, uint32_t call, const char *name, uint32_t *valu
     bool over = kind == TD_T_TUPLE && (strcmp(name, "sum") == 0 || (least && n == 1));
     uint32_t listing = over ? list_of_tuple(l, call, values[0]) : values[0];
     if (least) *value = fold(l, call, name, n, n == 1 ? &listing : values);
+    else if (sized && (method = td_low_own_method(l, values[0], "__len__")))
+        *value = td_low_own_call(l, td_low_no_arguments(l, call), method, values[0]);
     else if (sized) *value = length(l, call, values[0]);
     else if (listed) *value = list_of(l, call, values[0]);
     else if (strcmp(name, "tuple") == 0) *value = tuple_of(l, call, values[0]);
@@ -389,6 +391,8 @@ uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *na
     for (unsigned i = 0; i < sizeof writing / sizeof *writing; i++)
         if (strcmp(writing[i], name) == 0) td_low_check_written(l, td_low_kid(l, td_low_kid(l, call, 0), 0));
     self = td_low_or_fail(l, self);
+    uint32_t method = td_low_own_method(l, self, name);
+    if (method) return td_low_own_call(l, call, method, self);
     const char *kind = prelude_kind(td_low_kind(l, self));
     uint32_t result;
     if (td_low_kind(l, self) == TD_T_TENSOR) return method_of_tensor(l, call, self, name);

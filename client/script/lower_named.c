@@ -141,6 +141,31 @@ bool td_low_named_item(td_lower *l, uint32_t node, uint32_t value, uint32_t *ite
     return false;
 }
 
+/* ---- classes of one's own: what their unit calls own_NAME */
+
+static uint32_t own_function(td_lower *l, uint32_t class, const char *name)
+{
+    const td_low_unit *u = &l->units[td_low_unit_of(l, class)];
+    for (uint32_t k = 0; k < u->names.n; k++) {
+        const td_script_name *n = &u->names.at[k];
+        if (n->kind == TD_SN_FUNCTION && strncmp(n->name, "own_", 4) == 0 && strcmp(n->name + 4, name) == 0)
+            return td_low_find_function(l, n->unit, n->text);
+    }
+    return 0;
+}
+
+uint32_t td_low_constructor(td_lower *l, uint32_t class)
+{
+    uint32_t function = own_function(l, class, "__init__");
+    return function && td_low_unit_of(l, function) != l->unit ? function : 0; /* there the fields are meant */
+}
+
+uint32_t td_low_own_method(td_lower *l, uint32_t value, const char *name)
+{
+    uint32_t class = class_of(l, td_low_type(l, value));
+    return class ? own_function(l, class, name) : 0;
+}
+
 /* ---- what becomes of them outside */
 
 static bool has_named(td_lower *l, uint32_t type) /* NOLINT(misc-no-recursion): as deep as the type */

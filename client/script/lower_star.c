@@ -204,6 +204,14 @@ uint32_t td_low_inner_call(td_lower *l, uint32_t call)
     return give(l, &g);
 }
 
+uint32_t td_low_no_arguments(td_lower *l, uint32_t call)
+{
+    td_low_given g = {.node = *td_low_node(l, call),
+                      .kids = memcpy(td_low_array(l, 1), (uint32_t[]){td_low_kid(l, call, 0)}, sizeof(uint32_t))};
+    g.node.n = 1;
+    return give(l, &g);
+}
+
 uint32_t td_low_out_of(td_lower *l, uint32_t call, uint32_t *out)
 {
     uint32_t n = td_low_node(l, call)->n, *kids = td_low_array(l, n), used = 0;

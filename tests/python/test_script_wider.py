@@ -24,7 +24,7 @@ from {0}.nn import functional as F
 
 
 def functions(source, place, module):
-    path = place / f"of_{module.__name__}_{abs(hash(source))}.py"
+    path = place / f"of_{module.__name__}_{len(list(place.iterdir()))}.py"
     path.write_text(HEAD.format(module.__name__) + source)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     made = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
@@ -73,6 +73,8 @@ SOURCES = {  # a source with f; calls of it
     "checks": ("def f(x):\n    td._assert(x.dim() == 1, f'it has {x.dim()}')\n    return x + 1", ["td.ones(1)"]),
     "unused functions": ("class M(nn.Module):\n    @jit.unused\n    def more(self, x):\n        try:\n            return list(map(lambda z: z, [x]))[0]\n        finally:\n            pass\n\n    def forward(self, x, on: bool):\n        if on:\n            return self.more(x)\n        return x + 1\n\nf = M()", ["td.ones(1), False"]),
     "functions in attributes": ("def g(x):\n    return x * 3\n\nclass M(nn.Module):\n    def __init__(self, act=F.relu):\n        super().__init__()\n        self.g, self.act = g, act\n\n    def forward(self, x):\n        return self.g(x) + self.act(x)\n\nf = M()", ["td.ones(2)"]),
+    "classes": ("class Sizes:\n    scale = 2\n\n    def __init__(self, x: Tensor, sizes: List[int], by: float = 1.5) -> None:\n        self.x = x\n        self.sizes = sizes\n        self.by: float = by * 2\n        self.k = -1\n        if by > 2.0:\n            self.k = 4\n\n    def scaled(self, k: int) -> Tensor:\n        return self.x * self.by * k + self.sizes[0]\n\n    def push(self, n: int):\n        self.sizes.append(n + self.k)\n        return self\n\n    def __call__(self, y: Tensor) -> Tensor:\n        return self.scaled(3) + y\n\n    def __len__(self) -> int:\n        return len(self.sizes) + 7\n\ndef make(x: Tensor, n: int):\n    return Sizes(x, [n])\n\ndef total(s: Sizes) -> int:\n    return sum(s.sizes)\n\ndef f(x, n: int):\n    s = make(x, n)\n    s.push(n).push(5)\n    both = [s, Sizes(x, [1], by=2.5)]\n    return s(x), s.sizes, len(s), total(s), both[1].scaled(2), both[1].k, len(both), s.scale if False else 2",
+                ["td.ones(2), 3", "td.zeros(1), 4"]),
     "objects in attributes": ("class Coder:\n    def __init__(self, weights: Tuple[float, float], clip: float = 2.0) -> None:\n        self.weights = weights\n        self.clip = clip\n\n    def scaled(self, x: Tensor) -> Tensor:\n        a, b = self.weights\n        return td.clamp(x * a / b, max=self.clip)\n\n    def __call__(self, x: Tensor) -> Tensor:\n        return self.scaled(x) + 1\n\nclass M(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.coder = Coder((3.0, 2.0))\n\n    def forward(self, x):\n        return self.coder(x), self.coder.scaled(x), self.coder.clip\n\nf = M()",
                               ["td.arange(3.)"]),
     "lines of a profile": ("def f(x):\n    with td.autograd.profiler.record_function('a'):\n        y = x + 1\n    return y", ["td.ones(1)"]),
@@ -135,6 +137,43 @@ def test_programs_for_several_types(tmp_path):
     with pytest.raises(td.Error, match="line|:"):
         program("a")
     assert program(3) == 2
+
+
+class Pair:
+    def __init__(self, a: int, x):
+        self.a, self.b = a, a + 1
+        self.x = x
+
+
+class Kept:
+    def __init__(self, x, n: int):
+        self.x = x
+        self.n = n
+
+
+class Odd(Kept):
+    pass
+
+
+def test_objects_of_classes_outside():
+    @td.jit.script
+    def f(x):
+        return Kept(x + 1, 3), [Kept(x, 1)]
+
+    assert td.jit.script(Kept) is Kept
+    one, (other,) = f(td.ones(1))
+    assert type(one) is Kept and (one.x.tolist(), one.n, other.x.tolist(), other.n) == ([2], 3, [1], 1)
+    with pytest.raises(td.Unsupported, match="the type of '[ab]' of the class Pair is not known: say it in __init__"):
+        @td.jit.script
+        def g(x):
+            return Pair(1, x).a
+
+    with pytest.raises(td.Error, match="attributes of modules"):
+        @td.jit.script
+        def h(x):
+            k = Kept(x, 1)
+            k.n = 2
+            return k.n
 
 
 def test_unused_functions_that_are_called(tmp_path):

@@ -15,7 +15,7 @@ import types
 import warnings
 from itertools import chain
 
-from . import _C, _formats, _script_named
+from . import _C, _formats, _script_classes, _script_named
 from ._named import Named
 from ._script_states import States
 from ._script_uses import written_by
@@ -260,6 +260,8 @@ class World:
             return "tensor", self.tensor(value, name)
         if _script_named.is_class(value):
             return _script_named.described(self, value)
+        if _script_classes.is_class(value) and not _is_ours(value.__module__):
+            return self.own_class(value)
         if isinstance(value, (tuple, list)):
             items = [self.value(item, name) for item in value]
             kind = ("list", items) if isinstance(value, list) else ("tuple", items)
@@ -274,6 +276,12 @@ class World:
         if hasattr(value, "_tensord_refused"):
             return "refused", value._tensord_refused
         return self.called(value, name)
+
+    def own_class(self, value):
+        try:
+            return _script_classes.described(self, value)
+        except (OSError, TypeError) as e:
+            return "refused", str(e)
 
     def meaning(self, value, name):
         """What it means, or why it means nothing."""

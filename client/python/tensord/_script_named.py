@@ -127,7 +127,14 @@ def shaped(value, shape, classes):
     if kind == "d":
         return {key: shaped(item, shape[1], classes) for key, item in value.items()}
     items = [shaped(item, part, classes) for item, part in zip(value, shape[1 if kind == "t" else 4:])]
-    return tuple(items) if kind == "t" else classes((shape[1], shape[2]))(*items)
+    if kind == "t":
+        return tuple(items)
+    made = classes((shape[1], shape[2]))
+    if is_class(made):
+        return made(*items)
+    from ._script_classes import made_of
+
+    return made_of(made)(shape[3], *items)
 
 
 def _classes_in(shape, made):

@@ -36,7 +36,7 @@ import types
 import typing
 from typing import Any
 
-from . import _script_named
+from . import _script_classes, _script_named
 from ._named import Named, OpenedProgram, open, timeout
 from ._script_program import Scripted
 
@@ -78,8 +78,8 @@ def script(obj: Any) -> Any:
     and the state of the module that it was made of, and is made anew when that one goes from training to eval()."""
     if isinstance(obj, types.FunctionType):
         return ScriptFunction(obj)
-    if isinstance(obj, Named):
-        return obj  # a program already
+    if isinstance(obj, Named) or _script_classes.is_class(obj):
+        return obj  # a program already, or a class, which programs know by its source
     if hasattr(obj, "_modules") and hasattr(obj, "_buffers"):
         from ._script_module import ScriptModule
 
