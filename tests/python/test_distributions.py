@@ -262,13 +262,13 @@ def test_independent_and_transformed():
 
 def test_errors_say_what_is_wrong():
     d = td.distributions
-    for make_one, said in ((lambda: d.Normal(0.0, -1.0), "Expected parameter scale .* greater_than"), (lambda: d.Uniform(1.0, 0.0), "low >= high"),
+    for make_one, said in ((lambda: d.Normal(0.0, -1.0), "Expected parameter scale .* GreaterThan"), (lambda: d.Uniform(1.0, 0.0), "low >= high"),
                            (lambda: d.Bernoulli(1.5), "Expected parameter probs"), (lambda: d.Bernoulli(), "Either `probs` or `logits`"),
                            (lambda: d.Bernoulli(0.5, 0.5), "but not both"), (lambda: d.Categorical(0.5), "at least one dimension"), (lambda: d.Geometric(0.0), "never succeed"),
                            (lambda: d.Multinomial(td.ones(2), td.ones(2)), "one whole number"), (lambda: d.MultivariateNormal(td.zeros(2)), "Exactly one"),
                            (lambda: d.MultivariateNormal(td.zeros(2), -td.eye(2)), "Expected parameter covariance_matrix"),
                            (lambda: d.MultivariateNormal(td.zeros(2), td.eye(3)), r"\(2,\) and \(3, 3\)"),
-                           (lambda: d.MultivariateNormal(td.zeros(2), scale_tril=td.ones(2, 2)), "lower_cholesky"),
+                           (lambda: d.MultivariateNormal(td.zeros(2), scale_tril=td.ones(2, 2)), "LowerCholesky"),
                            (lambda: d.Gamma(1.0, 1.0).log_prob(td.tensor(-1.0)), "within the support"), (lambda: d.Normal(0.0, 1.0).log_prob(1.0), "must be a tensor"),
                            (lambda: d.Dirichlet(td.ones(3)).log_prob(td.ones(2)), "event_shape"), (lambda: d.Poisson(1.0).log_prob(td.tensor(0.5)), "within the support"),
                            (lambda: d.TransformedDistribution(d.Normal(0.0, 1.0), [3]), "list of Transforms")):

@@ -8,17 +8,34 @@ Numbers are drawn from the daemon's stream, which td.manual_seed() begins anew. 
 for the daemon, and validate_args=False or Distribution.set_default_validate_args(False) leaves it out.
 """
 
-from tensord.distributions import constraints as constraints, transforms as transforms
+from tensord.distributions import _kl_across as _kl_across, constraints as constraints, transforms as transforms
 from tensord.distributions._base import Distribution, Independent
+from tensord.distributions._chances import ContinuousBernoulli, NegativeBinomial
+from tensord.distributions._circle import VonMises
 from tensord.distributions._counted import Bernoulli, Binomial, Categorical, Geometric, Multinomial, OneHotCategorical, Poisson
+from tensord.distributions._family import ExponentialFamily
 from tensord.distributions._gamma import Beta, Chi2, Dirichlet, Exponential, Gamma, StudentT
 from tensord.distributions._located import Cauchy, Gumbel, HalfNormal, Laplace, Normal, Uniform
+from tensord.distributions._low_rank import LowRankMultivariateNormal
+from tensord.distributions._matrices import LKJCholesky, Wishart
+from tensord.distributions._mixture import MixtureSameFamily
 from tensord.distributions._multivariate import MultivariateNormal
-from tensord.distributions._transformed import LogNormal, TransformedDistribution
+from tensord.distributions._relaxed import OneHotCategoricalStraightThrough, RelaxedBernoulli, RelaxedOneHotCategorical
+from tensord.distributions._tailed import FisherSnedecor, GeneralizedPareto, HalfCauchy, Kumaraswamy, Pareto, Weibull
+from tensord.distributions._transformed import InverseGamma, LogisticNormal, LogNormal, TransformedDistribution
+from tensord.distributions.constraint_registry import biject_to, transform_to
 from tensord.distributions.kl import kl_divergence, register_kl
-from tensord.distributions.transforms import AffineTransform, ExpTransform, SigmoidTransform, TanhTransform, Transform
+from tensord.distributions.transforms import (AbsTransform, AffineTransform, CatTransform, ComposeTransform, CorrCholeskyTransform, CumulativeDistributionTransform,
+                                              ExpTransform, IndependentTransform, LowerCholeskyTransform, PositiveDefiniteTransform, PowerTransform,
+                                              ReshapeTransform, SigmoidTransform, SoftmaxTransform, SoftplusTransform, StackTransform, StickBreakingTransform,
+                                              TanhTransform, Transform, identity_transform)
 
-__all__ = ["AffineTransform", "Bernoulli", "Beta", "Binomial", "Categorical", "Cauchy", "Chi2", "Dirichlet", "Distribution", "ExpTransform", "Exponential",
-           "Gamma", "Geometric", "Gumbel", "HalfNormal", "Independent", "Laplace", "LogNormal", "Multinomial", "MultivariateNormal", "Normal",
-           "OneHotCategorical", "Poisson", "SigmoidTransform", "StudentT", "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "constraints",
-           "kl_divergence", "register_kl", "transforms"]
+__all__ = ["AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "CatTransform", "Categorical", "Cauchy", "Chi2", "ComposeTransform",
+           "ContinuousBernoulli", "CorrCholeskyTransform", "CumulativeDistributionTransform", "Dirichlet", "Distribution", "ExpTransform", "Exponential",
+           "ExponentialFamily", "FisherSnedecor", "Gamma", "GeneralizedPareto", "Geometric", "Gumbel", "HalfCauchy", "HalfNormal", "Independent",
+           "IndependentTransform", "InverseGamma", "Kumaraswamy", "LKJCholesky", "Laplace", "LogNormal", "LogisticNormal", "LowRankMultivariateNormal",
+           "LowerCholeskyTransform", "MixtureSameFamily", "Multinomial", "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
+           "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PositiveDefiniteTransform", "PowerTransform", "RelaxedBernoulli",
+           "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
+           "StickBreakingTransform", "StudentT", "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart",
+           "biject_to", "constraints", "identity_transform", "kl_divergence", "register_kl", "transform_to", "transforms"]

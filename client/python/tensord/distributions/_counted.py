@@ -6,6 +6,7 @@ from tensord import _C, _more
 from tensord._C import ops
 from tensord.distributions import constraints
 from tensord.distributions._base import Distribution, broadcast, drawn, filled, later, logits_of, open_uniform
+from tensord.distributions._family import ExponentialFamily
 
 _AT_ONCE = 1 << 24  # numbers that one draw of Binomial makes at a time
 
@@ -41,7 +42,7 @@ class _Chance(Distribution):
         return ops.softplus(self.logits) - self.logits * self.probs
 
 
-class Bernoulli(_Chance):
+class Bernoulli(_Chance, ExponentialFamily):
     """Bernoulli(probs) or Bernoulli(logits=...): 1 with this probability, else 0."""
 
     arg_constraints = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -78,6 +79,13 @@ class Bernoulli(_Chance):
     @property
     def variance(self):
         return self.probs * (1 - self.probs)
+
+    @property
+    def _natural_params(self):
+        return (self.logits,)
+
+    def _log_normalizer(self, x):
+        return ops.softplus(x)
 
 
 class Geometric(_Chance):
@@ -180,7 +188,7 @@ class Binomial(_Chance):
         return self.total_count * self.probs * (1 - self.probs)
 
 
-class Poisson(Distribution):
+class Poisson(ExponentialFamily):
     """Poisson(rate): events that come at this rate."""
 
     arg_constraints = {"rate": constraints.nonnegative}
@@ -209,6 +217,13 @@ class Poisson(Distribution):
     @property
     def variance(self):
         return self.rate
+
+    @property
+    def _natural_params(self):
+        return (ops.log(self.rate),)
+
+    def _log_normalizer(self, x):
+        return ops.exp(x)
 
 
 class _Shares(Distribution):

@@ -6,6 +6,7 @@ from tensord import _C, _more
 from tensord._C import ops
 from tensord.distributions import constraints
 from tensord.distributions._base import Distribution, broadcast, drawn, filled, open_uniform
+from tensord.distributions._family import ExponentialFamily
 
 _TRIES = 4  # candidates at a time: one in twenty is refused at worst
 
@@ -55,7 +56,7 @@ def _slope(a, log_z):
         return ops.where(z < 1e-14, (ops.digamma(a + 1) - log_z) / a, slope)
 
 
-class Gamma(Distribution):
+class Gamma(ExponentialFamily):
     """Gamma(concentration, rate): of mean concentration / rate."""
 
     arg_constraints = {"concentration": constraints.positive, "rate": constraints.positive}
@@ -97,6 +98,13 @@ class Gamma(Distribution):
     def variance(self):
         return self.concentration / ops.square(self.rate)
 
+    @property
+    def _natural_params(self):
+        return self.concentration - 1, -self.rate
+
+    def _log_normalizer(self, x, y):
+        return ops.lgamma(x + 1) - (x + 1) * ops.log(-y)
+
 
 class Chi2(Gamma):
     """Chi2(df): the sum of df squares of normal numbers."""
@@ -116,7 +124,7 @@ class Chi2(Gamma):
         return filled(self._batch_shape, 0.5, self.df)
 
 
-class Exponential(Distribution):
+class Exponential(ExponentialFamily):
     """Exponential(rate): times between events that come at this rate."""
 
     arg_constraints = {"rate": constraints.positive}
@@ -160,8 +168,15 @@ class Exponential(Distribution):
     def variance(self):
         return 1 / ops.square(self.rate)
 
+    @property
+    def _natural_params(self):
+        return (-self.rate,)
 
-class Dirichlet(Distribution):
+    def _log_normalizer(self, x):
+        return -ops.log(-x)
+
+
+class Dirichlet(ExponentialFamily):
     """Dirichlet(concentration): k shares that add up to one, of a concentration (..., k)."""
 
     arg_constraints = {"concentration": constraints.independent(constraints.positive, 1)}
@@ -197,8 +212,15 @@ class Dirichlet(Distribution):
         total, mean = _C.sum(self.concentration, -1, True), self.mean
         return mean * (1 - mean) / (total + 1)
 
+    @property
+    def _natural_params(self):
+        return (self.concentration,)
 
-class Beta(Distribution):
+    def _log_normalizer(self, x):
+        return _C.sum(ops.lgamma(x), -1) - ops.lgamma(_C.sum(x, -1))
+
+
+class Beta(ExponentialFamily):
     """Beta(concentration1, concentration0): the first share of a Dirichlet distribution of two."""
 
     arg_constraints = {"concentration1": constraints.positive, "concentration0": constraints.positive}
@@ -236,6 +258,13 @@ class Beta(Distribution):
     def variance(self):
         total = self.concentration1 + self.concentration0
         return self.concentration1 * self.concentration0 / (ops.square(total) * (total + 1))
+
+    @property
+    def _natural_params(self):
+        return self.concentration1, self.concentration0
+
+    def _log_normalizer(self, x, y):
+        return ops.lgamma(x) + ops.lgamma(y) - ops.lgamma(x + y)
 
 
 class StudentT(Distribution):

@@ -6,6 +6,7 @@ from tensord import _C
 from tensord._C import ops
 from tensord.distributions import constraints
 from tensord.distributions._base import HALF_LOG_2PI, Distribution, broadcast, drawn, filled, open_uniform
+from tensord.distributions._family import ExponentialFamily
 
 _EULER = 0.57721566490153286061
 
@@ -37,7 +38,7 @@ class _Located(Distribution):
         return self.loc
 
 
-class Normal(_Located):
+class Normal(_Located, ExponentialFamily):
     """Normal(loc, scale): of mean loc and standard deviation scale."""
 
     def _draw(self, shape):
@@ -58,6 +59,13 @@ class Normal(_Located):
     @property
     def variance(self):
         return ops.square(self.scale)
+
+    @property
+    def _natural_params(self):
+        return self.loc / ops.square(self.scale), -0.5 / ops.square(self.scale)
+
+    def _log_normalizer(self, x, y):
+        return -0.25 * ops.square(x) / y + 0.5 * ops.log(-math.pi / y)
 
 
 class Laplace(_Located):

@@ -15,6 +15,17 @@ def solved(scale_tril, x):
     return ops.linalg_solve_triangular(scale_tril, x.unsqueeze(-1), False).squeeze(-1)
 
 
+def eye(n, like):
+    return drawn(lambda shape, dtype: ops.eye(n, n, dtype), (), like)
+
+
+def root_of_inverse(matrix):
+    """L with L L^T the inverse of a positive definite matrix P. P = R R^T turned around is (R')^T R' with R' upper: the inverse of its transpose is lower."""
+    turned = ops.linalg_cholesky(ops.flip(matrix, (-2, -1)))
+    root = ops.flip(turned, (-2, -1)).transpose(-2, -1)
+    return ops.linalg_solve_triangular(root, eye(matrix.shape[-1], matrix), False)
+
+
 class MultivariateNormal(Distribution):
     """MultivariateNormal(loc, covariance_matrix) or with precision_matrix=, its inverse, or scale_tril=, its lower triangular root L: covariance = L L^T.
 
@@ -40,16 +51,7 @@ class MultivariateNormal(Distribution):
 
     @later
     def scale_tril(self):
-        if "covariance_matrix" in self.__dict__:
-            return ops.linalg_cholesky(self.covariance_matrix)
-        # P = R R^T turned around is (R')^T R' with R' upper: the inverse of its transpose is lower.
-        turned = ops.linalg_cholesky(ops.flip(self.precision_matrix, (-2, -1)))
-        root = ops.flip(turned, (-2, -1)).transpose(-2, -1)
-        return ops.linalg_solve_triangular(root, self._eye(), False)
-
-    def _eye(self):
-        n = self._event_shape[0]
-        return drawn(lambda shape, dtype: ops.eye(n, n, dtype), (), self.loc)
+        return ops.linalg_cholesky(self.covariance_matrix) if "covariance_matrix" in self.__dict__ else root_of_inverse(self.precision_matrix)
 
     @later
     def covariance_matrix(self):
@@ -57,7 +59,7 @@ class MultivariateNormal(Distribution):
 
     @later
     def precision_matrix(self):
-        inverse = ops.linalg_solve_triangular(self.scale_tril, self._eye(), False)
+        inverse = ops.linalg_solve_triangular(self.scale_tril, eye(self._event_shape[0], self.loc), False)
         return _C.matmul(inverse.transpose(-2, -1), inverse)
 
     def rsample(self, sample_shape=()):

@@ -1,71 +1,30 @@
-"""Invertible functions of one number each, for TransformedDistribution."""
+"""Invertible functions for TransformedDistribution, with the names of torch.distributions.transforms. Here: of one number each."""
 
 import math
-from typing import Any
 
 from tensord import _C, _more
 from tensord._C import ops
 from tensord.distributions import constraints
+from tensord.distributions._transform import (CatTransform, ComposeTransform, IndependentTransform, ReshapeTransform, StackTransform, Transform,
+                                              identity_transform)
+from tensord.distributions._vectors import CorrCholeskyTransform, LowerCholeskyTransform, PositiveDefiniteTransform, SoftmaxTransform, StickBreakingTransform
+
+__all__ = ["AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform", "CorrCholeskyTransform", "CumulativeDistributionTransform", "ExpTransform",
+           "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform", "PowerTransform", "ReshapeTransform", "SigmoidTransform",
+           "SoftmaxTransform", "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform", "Transform", "identity_transform"]
 
 
-class Transform:
-    """y = t(x); t.inv(y) is x. log_abs_det_jacobian(x, y): log |dy/dx|, of their shape. sign: whether y grows with x (1) or falls (-1)."""
+class _Growing(Transform):
+    """Of a number, growing with it."""
 
-    domain: Any = constraints.real
-    codomain: Any = constraints.real
-    sign: Any = 1
-
-    def __call__(self, x):
-        return self._call(x)
-
-    def _call(self, x):
-        raise NotImplementedError(f"{type(self).__name__} has no _call: write what y is of x")
-
-    def _inverse(self, y):
-        raise NotImplementedError(f"{type(self).__name__} has no _inverse: write what x is of y")
-
-    def log_abs_det_jacobian(self, x, y):
-        raise NotImplementedError(f"{type(self).__name__} has no log_abs_det_jacobian: write log |dy/dx|")
+    bijective = True
 
     @property
-    def inv(self) -> Any:
-        """The inverse, itself a transform."""
-        return _Inverse(self)
-
-    def __eq__(self, other):
-        return type(self) is type(other) and all(_same(v, other.__dict__.get(k)) for k, v in self.__dict__.items())
-
-    def __repr__(self):
-        return f"{type(self).__name__}()"
+    def sign(self):
+        return 1
 
 
-def _same(x, y):
-    return x is y or (_C.equal(x, y) if _C.is_tensor(x) and _C.is_tensor(y) else not _C.is_tensor(x) and not _C.is_tensor(y) and x == y)
-
-
-class _Inverse(Transform):
-    def __init__(self, forth):
-        self._forth = forth
-        self.domain, self.codomain, self.sign = forth.codomain, forth.domain, forth.sign
-
-    def _call(self, x):
-        return self._forth._inverse(x)
-
-    def _inverse(self, y):
-        return self._forth(y)
-
-    def log_abs_det_jacobian(self, x, y):
-        return -self._forth.log_abs_det_jacobian(y, x)
-
-    @property
-    def inv(self):
-        return self._forth
-
-    def __repr__(self):
-        return f"{self._forth!r}.inv"
-
-
-class ExpTransform(Transform):
+class ExpTransform(_Growing):
     """exp(x)."""
 
     codomain = constraints.positive
@@ -80,27 +39,50 @@ class ExpTransform(Transform):
         return x
 
 
-class AffineTransform(Transform):
-    """loc + scale * x."""
+class PowerTransform(_Growing):
+    """PowerTransform(exponent): x ** exponent of positive numbers."""
 
-    def __init__(self, loc, scale):
-        self.loc, self.scale = loc, scale
+    domain = codomain = constraints.positive
+
+    def __init__(self, exponent, cache_size=0):
+        super().__init__(cache_size)
+        self.exponent = exponent
 
     @property
     def sign(self):
-        return ops.sign(self.scale) if _C.is_tensor(self.scale) else (self.scale > 0) - (self.scale < 0)
+        return ops.sign(self.exponent) if _C.is_tensor(self.exponent) else (self.exponent > 0) - (self.exponent < 0)
 
     def _call(self, x):
-        return self.loc + self.scale * x
+        return x**self.exponent
 
     def _inverse(self, y):
-        return (y - self.loc) / self.scale
+        return y ** (1 / self.exponent)
 
     def log_abs_det_jacobian(self, x, y):
-        return x * 0 + (ops.log(ops.abs(self.scale)) if _C.is_tensor(self.scale) else math.log(abs(self.scale)))
+        return ops.log(ops.abs(self.exponent * y / x))
+
+    def forward_shape(self, shape):
+        return _more.broadcast_shapes(tuple(shape), tuple(getattr(self.exponent, "shape", ())))
+
+    inverse_shape = forward_shape
 
 
-class SigmoidTransform(Transform):
+class SoftplusTransform(_Growing):
+    """log(1 + exp(x))."""
+
+    codomain = constraints.positive
+
+    def _call(self, x):
+        return ops.softplus(x)
+
+    def _inverse(self, y):
+        return ops.log(-ops.expm1(-y)) + y
+
+    def log_abs_det_jacobian(self, x, y):
+        return -ops.softplus(-x)
+
+
+class SigmoidTransform(_Growing):
     """1 / (1 + exp(-x)), never 0 or 1 itself."""
 
     codomain = constraints.unit_interval
@@ -118,7 +100,7 @@ class SigmoidTransform(Transform):
         return -ops.softplus(-x) - ops.softplus(x)
 
 
-class TanhTransform(Transform):
+class TanhTransform(_Growing):
     """tanh(x). Its inverse of -1 and 1 is infinite."""
 
     codomain = constraints.interval(-1.0, 1.0)
@@ -132,3 +114,77 @@ class TanhTransform(Transform):
     def log_abs_det_jacobian(self, x, y):
         """log(1 - tanh(x)^2) = 2 (log 2 - x - softplus(-2 x)), which loses nothing at a great x."""
         return 2 * (math.log(2) - x - ops.softplus(-2 * x))
+
+
+class AbsTransform(Transform):
+    """|x|. Two numbers have each value; the inverse is the one that is not negative."""
+
+    codomain = constraints.positive
+
+    def _call(self, x):
+        return ops.abs(x)
+
+    def _inverse(self, y):
+        return y
+
+
+class AffineTransform(Transform):
+    """AffineTransform(loc, scale, event_dim=0): loc + scale * x; event_dim: how many of the last dimensions are one event."""
+
+    bijective = True
+
+    def __init__(self, loc, scale, event_dim=0, cache_size=0):
+        super().__init__(cache_size)
+        self.loc, self.scale, self._event_dim = loc, scale, event_dim
+
+    @property
+    def event_dim(self):
+        return self._event_dim
+
+    @property
+    def domain(self):
+        return constraints.independent(constraints.real, self._event_dim) if self._event_dim else constraints.real
+
+    codomain = domain
+
+    @property
+    def sign(self):
+        return ops.sign(self.scale) if _C.is_tensor(self.scale) else (self.scale > 0) - (self.scale < 0)
+
+    def _call(self, x):
+        return self.loc + self.scale * x
+
+    def _inverse(self, y):
+        return (y - self.loc) / self.scale
+
+    def log_abs_det_jacobian(self, x, y):
+        each = x * 0 + (ops.log(ops.abs(self.scale)) if _C.is_tensor(self.scale) else math.log(abs(self.scale)))
+        return _C.sum(each, tuple(range(-self._event_dim, 0))) if self._event_dim else each
+
+    def forward_shape(self, shape):
+        return _more.broadcast_shapes(tuple(shape), tuple(getattr(self.loc, "shape", ())), tuple(getattr(self.scale, "shape", ())))
+
+    inverse_shape = forward_shape
+
+
+class CumulativeDistributionTransform(_Growing):
+    """CumulativeDistributionTransform(distribution): its cdf, of a distribution of numbers; the inverse is its icdf."""
+
+    codomain = constraints.unit_interval
+
+    def __init__(self, distribution, cache_size=0):
+        super().__init__(cache_size)
+        self.distribution = distribution
+
+    @property
+    def domain(self):
+        return self.distribution.support
+
+    def _call(self, x):
+        return self.distribution.cdf(x)
+
+    def _inverse(self, y):
+        return self.distribution.icdf(y)
+
+    def log_abs_det_jacobian(self, x, y):
+        return self.distribution.log_prob(x)
