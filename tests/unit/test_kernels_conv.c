@@ -596,7 +596,8 @@ static void avg_all(void)
 static void weights_were_packed(void)
 {
     CU_ASSERT_TRUE(packs_made > 5);
-    CU_ASSERT_TRUE(wrotes_checked > 20);
+    if (!td_dnnl(NULL)) td_test_skip("oneDNN is not here");
+    else CU_ASSERT_TRUE(wrotes_checked > 20);
 }
 
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
