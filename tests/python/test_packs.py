@@ -166,11 +166,14 @@ def test_there_is_room_for_some(tmp_path):
             with td.no_grad():
                 ws = [td.randn(512, 1024) for _ in range(9)]  # 2 MB each
                 x = td.randn(400, 512)
+                began = time.monotonic()
                 first = [uses(w) for w in ws]
                 n = sum(map(bool, first))
                 assert 4 <= n <= 6 and first == [2] * n + [0] * (9 - n), first
                 assert 8e6 < status("bytes_packed") <= 12 << 20, status("bytes_packed")
-                assert [uses(w, 1) for w in ws] == [1] * n + [0] * (9 - n)
+                again = [uses(w, 1) for w in ws]
+                slow = time.monotonic() - began > 0.9  # then one may have been idle for a second
+                assert slow or again == [1] * n + [0] * (9 - n), again
                 time.sleep(1.1)
                 assert uses(ws[8]) == 4 and uses(ws[0], 1) == 0
                 large, x = td.randn(1024, 2048), td.ones(128, 1024)
