@@ -596,8 +596,12 @@ static void avg_all(void)
 static void weights_were_packed(void)
 {
     CU_ASSERT_TRUE(packs_made > 5);
+#ifdef __SANITIZE_THREAD__
+    td_test_skip("with two threads at once nobody can tell who wrote what");
+#else
     if (!td_dnnl(NULL)) td_test_skip("oneDNN is not here");
     else CU_ASSERT_TRUE(wrotes_checked > 20);
+#endif
 }
 
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
