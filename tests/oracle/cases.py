@@ -1147,14 +1147,14 @@ op("ravel", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.ravel))(r.shape()))
 @op("addmv")
 def _(r):
     m, n = r.sizes(1 << 18, (1, 9, 65, 300), (1, 9, 63, 257))
-    b, a = r.pick(1, 0.5), r.pick(1, 2)
+    b, a = r.pick(1, 0.5, 0), r.pick(1, 2)
     return [r.t(r.pick([m], [1])), r.t([m, n]), r.t([n])], [b, a], lambda x, y, z: torch.addmv(x, y, z, beta=b, alpha=a)
 
 
 @op("baddbmm")
 def _(r):
     n, m, k, p = r.sizes(FLOPS, (1, 3, 7), (1, 6, *SIDES), (1, 6, *SIDES), (1, 6, *SIDES))
-    b, a = r.pick(1, 0.5), r.pick(1, 2)
+    b, a = r.pick(1, 0.5, 0), r.pick(1, 2)
     return ([r.t(r.pick([n, m, p], [p], [m, 1])), r.t([n, m, k]), r.t([n, k, p])], [b, a],
             lambda x, y, z: torch.baddbmm(x, y, z, beta=b, alpha=a))
 

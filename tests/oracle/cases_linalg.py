@@ -353,13 +353,13 @@ def _(r):
 @op("addr", COMPLEX)
 def _(r):
     n, m, b, a = r.int(0, 5), r.int(0, 5), r.pick(0, 1, 2), r.pick(1, 3)
-    return [r.t(r.pick([], [m], [n, m])), r.t([n]), r.t([m])], [b, a], lambda x, u, v: torch.addr((x if b else x.detach()).expand(n, m), u, v, beta=b, alpha=a)
+    return [r.t(r.pick([], [m], [n, m])), r.t([n]), r.t([m])], [b, a], lambda x, u, v: torch.addr(x.expand(n, m), u, v, beta=b, alpha=a)
 
 
 @op("addbmm", COMPLEX)
 def _(r):
     k, n, m, p, b, a = r.int(1, 3), *(r.int(1, 5) for _ in range(3)), r.pick(0, 1, 2), r.pick(1, 3)
-    return [r.t(r.pick([p], [n, p])), r.t([k, n, m]), r.t([k, m, p])], [b, a], lambda x, y, z: torch.addbmm(x if b else x.detach(), y, z, beta=b, alpha=a)
+    return [r.t(r.pick([p], [n, p])), r.t([k, n, m]), r.t([k, m, p])], [b, a], lambda x, y, z: torch.addbmm(x, y, z, beta=b, alpha=a)
 
 
 @op("cov", COMPLEX)

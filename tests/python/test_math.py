@@ -269,6 +269,20 @@ def test_whole_numbers_stay_whole():
     assert x.addmm_(td.eye(2), td.ones(2, 2), beta=2, alpha=3) is x and x.tolist() == [[5, 5], [5, 5]]
 
 
+@pytest.mark.parametrize("name", ["addmm", "addmv", "addr", "baddbmm", "addbmm"])
+def test_a_beta_of_zero_reads_nothing(name):
+    """What is not read may be no number, must still fit, and has a gradient of 0."""
+    m = td.tensor([[1.0, 2.0], [3.0, 4.0]])
+    factors = {"addmm": (m, m), "addmv": (m, m[0]), "addr": (m[0], m[1])}.get(name, (m[None], m[None]))
+    x, zero = td.full((2,), float("nan")).requires_grad_(), td.zeros(2)
+    r = getattr(td, name)(x, *factors, beta=0, alpha=2)
+    assert r.tolist() == getattr(td, name)(zero, *factors, alpha=2).tolist() and r.dtype is td.float32
+    r.sum().backward()
+    assert x.grad.tolist() == [0, 0]
+    with pytest.raises(td.ShapeError):
+        getattr(td, name)(td.zeros(5), *factors, beta=0)
+
+
 def test_other_forms():
     x = td.tensor([[1.0, 2.0], [3.0, 4.0]])
     assert td.repeat_interleave(td.tensor([1, 2]), output_size=3).tolist() == [0, 1, 1] == td.tensor([0, 1]).repeat_interleave(td.tensor([1, 2]), output_size=3).tolist()
