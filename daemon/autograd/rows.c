@@ -361,7 +361,8 @@ static void make(const td_backward *b, td_row *r, known *k)
     if (n > OUTS || !td_recording_is_worth(r->recording)) return;
     row_out *kept = malloc((n + 1u) * sizeof *kept);
     if (kept && !td_recording_end(r->recording, n, tensors, &k->group, NULL) && k->group) {
-        k->outs = memcpy(kept, outs, n * sizeof *outs);
+        memcpy(kept, outs, n * sizeof *outs);
+        k->outs = kept;
         k->nouts = n;
         k->bytes = r->nwords * sizeof *r->words + n * sizeof *outs + td_group_bytes(k->group);
         k->words = r->words;
