@@ -89,4 +89,12 @@ __attribute__((unused)) static bool comes_to(td_client *c, const char *key, int6
     return true;
 }
 
+/* The same before anything else is done: sessions of what came before may be on their way out, and hold what they
+ * held. `c` is the only client. */
+__attribute__((unused)) static int64_t status_at_rest(td_client *c, const char *key)
+{
+    CU_ASSERT_TRUE(comes_to(c, "sessions", 1));
+    return status_of(c, key);
+}
+
 #endif

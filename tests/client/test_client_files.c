@@ -51,7 +51,7 @@ static void test_lifetimes(void)
 {
     td_client *c = join();
     td_sync(c);
-    int64_t tensors = status_of(c, "tensors"), storages = status_of(c, "storages");
+    int64_t tensors = status_at_rest(c, "tensors"), storages = status_of(c, "storages");
     td_scope scope;
     td_scope_begin(&scope);
     td_loaded *f = td_load(c, file("zip.pt"), 0);
@@ -81,7 +81,7 @@ static void test_places(void)
     td_client *c = join();
     int fd = open(file("zip.pt"), O_RDONLY | O_CLOEXEC), asked = 0;
     td_sync(c);
-    int64_t tensors = status_of(c, "tensors");
+    int64_t tensors = status_at_rest(c, "tensors");
     CU_ASSERT_PTR_NULL(td_load_to(c, fd, 0, nowhere, &asked));
     CU_ASSERT_EQUAL(td_last_error()->code, TD_E_UNSUPPORTED);
     CU_ASSERT_EQUAL(asked, 4);
@@ -168,7 +168,7 @@ static void test_when_memory_is_out(void)
     td_client *c = td_connect(d.socket);
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
     int large = two_tensors(16 << 20);
-    int64_t tensors = status_of(c, "tensors"), bytes = status_of(c, "bytes_used");
+    int64_t tensors = status_at_rest(c, "tensors"), bytes = status_of(c, "bytes_used");
     int descriptors = test_descriptors(getpid());
     for (int i = 0; i < 3; i++) {
         int small = two_tensors((1 << 20) - 4096 * i); /* a lease of the same size would be fetched ahead */

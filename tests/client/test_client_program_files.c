@@ -79,7 +79,7 @@ static void test_there_and_back(void)
 {
     int own = files_in("/proc/self/fd");
     td_client *c = join();
-    int64_t tensors = status_of(c, "tensors");
+    int64_t tensors = status_at_rest(c, "tensors");
     td_array *w, *x = td_full(c, td_dims(1, 2), 1.0, TD_FLOAT64);
     td_program *p = make(c, &w);
     CU_ASSERT_EQUAL_FATAL(td_program_save(p, path, 0), TD_OK);
@@ -156,7 +156,7 @@ static char *read_all(size_t *n)
 static void test_damage(void)
 {
     td_client *c = join();
-    int64_t tensors = status_of(c, "tensors");
+    int64_t tensors = status_at_rest(c, "tensors");
     td_array *w, *x = td_full(c, td_dims(1, 2), 1.0, TD_FLOAT64);
     td_program *p = make(c, &w);
     size_t n, read = 0;

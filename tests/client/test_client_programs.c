@@ -444,7 +444,7 @@ static void test_for_ever(void)
     int ready[2];
     CU_ASSERT_EQUAL_FATAL(pipe(ready), 0);
     td_client *c = join();
-    int64_t tensors = status_of(c, "tensors");
+    int64_t tensors = status_at_rest(c, "tensors");
     pid_t pid = fork();
     if (pid == 0) {
         td_client *d = td_connect(server.socket);
@@ -487,7 +487,7 @@ static void test_large(void)
     sprintf(at, "  return (%%x%d)\n", NODES);
     td_client *c = join();
     td_sync(c);
-    int64_t tensors = status_of(c, "tensors");
+    int64_t tensors = status_at_rest(c, "tensors");
     td_array *w = numbers(c, 1, (double[]){3});
     td_program *p = read_program(c, text, td_arrays(w));
     td_value out;
@@ -518,7 +518,7 @@ static void test_forks_and_ends(void)
 {
     td_client *c = join();
     td_sync(c);
-    int64_t tensors = status_of(c, "tensors");
+    int64_t tensors = status_at_rest(c, "tensors");
     td_program *p = read_program(c, polynomial, NOTHING);
     td_array *x = numbers(c, 1, (double[]){1});
     td_sync(c);

@@ -300,7 +300,7 @@ static void *elsewhere(void *arg)
 static void test_ends(void)
 {
     td_client *c = join();
-    int64_t tensors = status_of(c, "tensors");
+    int64_t tensors = status_at_rest(c, "tensors");
     td_array *x = numbers(c, 1, (double[]){2}), *w = numbers(c, 1, (double[]){3});
     td_trace *t = begin(c, td_arrays(x));
     pthread_t thread;
