@@ -131,12 +131,12 @@ TD_FN float td_fmodnear_f32(float x, float y)
 TD_FN float td_remaindernear_f32(float x, float y)
 {
     float m = td_fmodnear_f32(x, y);
-    return (m != 0) & ((y < 0) != (m < 0)) ? m + y : m;
+    return ((m != 0) & ((y < 0) != (m < 0))) ? m + y : m;
 }
 TD_FN float td_floordivnear_f32(float x, float y)
 {
     float m = td_fmodnear_f32(x, y), q = (x - m) / y;
-    q -= (m != 0) & ((y < 0) != (m < 0)) ? 1.0f : 0.0f;
+    q -= ((m != 0) & ((y < 0) != (m < 0))) ? 1.0f : 0.0f;
     float f = floorf(q), up = q - f > 0.5f ? f + 1 : f;
     return q == 0 ? copysignf(0, x / y) : up;
 }
@@ -187,7 +187,7 @@ TD_FN double td_pow_f64(double x, double y)
         memcpy(&first, &least, sizeof first);                                                                          \
         next = x == 0 ? copysign##F(first, y) : next;                                                                  \
         next = x == y ? y : next;                                                                                      \
-        return (x != x) | (y != y) ? x + y : next;                                                                     \
+        return ((x != x) | (y != y)) ? x + y : next;                                                                   \
     }
 TD_NEXTAFTER(float, int32_t, f32, f)
 TD_NEXTAFTER(double, int64_t, f64, )
