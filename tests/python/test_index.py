@@ -55,11 +55,15 @@ def test_set_values():
     t[:, 1:2] = td.tensor([[7], [8]])
     assert t.tolist() == [[9, 7, 3], [9, 8, 6]]
     t[0] = td.tensor([[1, 1, 1]])  # a leading dimension of 1 is no hindrance
-    t[t > 7] = 0
+    t[t > 7] = td.tensor([[[0]]])
     assert t.tolist() == [[1, 1, 1], [0, 0, 6]]
+    t[td.tensor([True, False])] = td.tensor([[[2, 3, 4]]])
+    assert t.tolist() == [[2, 3, 4], [0, 0, 6]]
+    with pytest.raises(td.ShapeError):
+        t[[0, 1]] = td.tensor([[[2], [2], [2]]])
     t[[0, 1], [0, 1]] = td.tensor([5.0, 5.0])
     t[0, 2] += 1
-    assert t.tolist() == [[5, 1, 2], [0, 5, 6]]
+    assert t.tolist() == [[5, 3, 5], [0, 5, 6]]
 
 
 def test_views_share():

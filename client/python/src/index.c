@@ -330,7 +330,7 @@ static bool set_value(walk *w, PyObject *value)
     if (is_number < 0) return false;
     if (is_number && !w->advanced) return td_at_fill_(w->where, w->view, number) == TD_OK || tdpy_fail();
     td_array *a = value_array(w, value, is_number ? &number : NULL);
-    if (!w->advanced) a = without_leading(w, a, td_ndim(w->view));
+    a = without_leading(w, a, w->advanced ? 0 : td_ndim(w->view));
     int rc = !a            ? -1
              : w->advanced ? td_at_setitem(w->where, w->view, td_arrays_of(w->n, w->index), a)
                            : td_at_copy_(w->where, w->view, a);
