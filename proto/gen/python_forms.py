@@ -19,7 +19,7 @@ SURFACE = Path(__file__).resolve().parents[2] / "client" / "python" / "surface.t
 COLUMNS = {"op", "sig", "call", "code", "py", "params", "doc", "varargs", "kind", "creation", "laid", "returns", "plain", "keywords", "name", "out", "places"}
 OUT = ("exact", "made", "apart", "apart_rest")
 CASTS = ("lower", "float32", "widest")
-NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first", "out"}
+NN_COLUMNS = {"op", "doc", "shows", "keywords", "choices", "inplace", "returns", "names", "first", "out", "averages"}
 
 
 @dataclass
@@ -47,6 +47,7 @@ class Function:
     choices: dict = field(default_factory=dict)  # argument: the words that stand for 0, 1, ...
     placed: bool = False  # `inplace` is taken
     out: bool = False  # the function takes out=, and its results are copied there
+    averages: bool = False  # a loss that takes size_average= and reduce=
     first: bool = False  # of several results the first is the function's
     out_is: list = field(default_factory=list)  # what its out= has to be: words of [out]
     casts: str = ""  # what autocast makes of its floats: "lower", "float32" or "widest"
@@ -206,7 +207,7 @@ def _layer(name, block, table, surface):
     op = table.op(block.get("op", name))
     if not op:
         wrong(f"there is no op '{block.get('op', name)}'")
-    f = _make(name, op.sig, block.get("doc", op.doc), surface, op=op, nn=True, shows=block.get("shows", ""), placed=block.get("inplace", False), out=block.get("out", False), first=block.get("first", False),
+    f = _make(name, op.sig, block.get("doc", op.doc), surface, op=op, nn=True, shows=block.get("shows", ""), placed=block.get("inplace", False), out=block.get("out", False), first=block.get("first", False), averages=block.get("averages", False),
               choices=block.get("choices", {}), returns=block.get("returns"), function=False, symbol=f"nn_{name}")
     args, f.names = [a.name for a in f.args], {**f.names, **block.get("names", {})}
     missing = [n for n in [*f.choices, *block.get("names", {}), *([block["keywords"]] if "keywords" in block else [])] if n not in args]

@@ -712,9 +712,30 @@ static PyObject *run_placed(binding *b)
     return result;
 }
 
+/* Is something given that the function does not take itself, and PyTorch's of that name does? */
+static bool is_as_before(const tdpy_function *f, Py_ssize_t n, PyObject *kw)
+{
+    if (n > f->positional) return true;
+    for (Py_ssize_t i = 0; kw && i < PyTuple_Size(kw); i++)
+        if (find_param(f, PyTuple_GetItem(kw, i)) < 0) return true;
+    return false;
+}
+
+static PyObject *call_as_before(const tdpy_function *f, PyObject *const *args, Py_ssize_t n, PyObject *kw)
+{
+    PyObject *name = PyUnicode_FromString(f->name), *result = NULL;
+    const char *before = asked;
+    if (!asked) asked = f->name;
+    if (name) result = tdpy_forward("_loss_as_before", name, args, n, kw);
+    asked = before;
+    Py_XDECREF(name);
+    return result;
+}
+
 PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     if (f == &tdpy_fn_view && is_dtype(args, n, kw)) f = &tdpy_op_view_dtype;
+    if (f->flags & TDPY_AVERAGES && is_as_before(f, n, kw)) return call_as_before(f, args, n, kw);
     binding b;
     b.f = f;
     PyObject *result = NULL;
@@ -823,7 +844,7 @@ static int set_keyword(PyObject *keywords, PyObject *key, PyObject *value)
 static PyObject *in_python(const char *name)
 {
     static const char *const names[] = {"tensord._more", "tensord._compose", "tensord._math", "tensord._matrix",
-                                        "tensord._formats"};
+                                        "tensord._formats", "tensord._averages"};
     static PyObject *modules[sizeof names / sizeof *names];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!modules[i] && !(modules[i] = PyImport_ImportModule(names[i]))) return NULL;

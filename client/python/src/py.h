@@ -318,6 +318,7 @@ enum {
     TDPY_SAVES = 32,  /* the gradient wants the first tensor itself */
     TDPY_FIRST = 64,  /* of several results the first is the function's */
     TDPY_LAID = 1024, /* memory_format= is taken */
+    TDPY_AVERAGES = 32768, /* size_average= and reduce= are taken, where PyTorch has them */
     /* what out= has to be: of the very dtype of the result (which is not always that of the first tensor), and
      * apart from all inputs, or from all but the first */
     TDPY_OUT_EXACT = 2048,

@@ -1,9 +1,10 @@
-"""Losses as modules. Everything behind a weight is given by keyword: size_average and reduce, which stand there in PyTorch, are no more."""
+"""Losses as modules. size_average and reduce say reduction as older programs do."""
 
 from typing import Any
 
 import tensord as td
 from tensord import _C
+from tensord._averages import reduction_of
 from tensord.nn import functional as F
 from tensord.nn.module import Module
 
@@ -37,8 +38,8 @@ class MSELoss(_Loss):
 
     _function = staticmethod(F.mse_loss)
 
-    def __init__(self, *, reduction="mean"):
-        super().__init__(reduction)
+    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction))
 
 
 class L1Loss(_Loss):
@@ -46,8 +47,8 @@ class L1Loss(_Loss):
 
     _function = staticmethod(F.l1_loss)
 
-    def __init__(self, *, reduction="mean"):
-        super().__init__(reduction)
+    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction))
 
 
 class SmoothL1Loss(_Loss):
@@ -55,8 +56,8 @@ class SmoothL1Loss(_Loss):
 
     _function = staticmethod(F.smooth_l1_loss)
 
-    def __init__(self, *, reduction="mean", beta=1.0):
-        super().__init__(reduction, beta=beta)
+    def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
+        super().__init__(reduction_of(size_average, reduce, reduction), beta=beta)
 
 
 class CrossEntropyLoss(_Loss):
@@ -64,8 +65,8 @@ class CrossEntropyLoss(_Loss):
 
     _function = staticmethod(F.cross_entropy)
 
-    def __init__(self, weight=None, *, ignore_index=-100, reduction="mean", label_smoothing=0.0):
-        super().__init__(reduction, weight=weight, ignore_index=ignore_index, label_smoothing=label_smoothing)
+    def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
+        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight, ignore_index=ignore_index, label_smoothing=label_smoothing)
 
 
 class NLLLoss(_Loss):
@@ -73,8 +74,8 @@ class NLLLoss(_Loss):
 
     _function = staticmethod(F.nll_loss)
 
-    def __init__(self, weight=None, *, ignore_index=-100, reduction="mean"):
-        super().__init__(reduction, weight=weight, ignore_index=ignore_index)
+    def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight, ignore_index=ignore_index)
 
 
 class BCELoss(_Loss):
@@ -82,8 +83,8 @@ class BCELoss(_Loss):
 
     _function = staticmethod(F.binary_cross_entropy)
 
-    def __init__(self, weight=None, *, reduction="mean"):
-        super().__init__(reduction, weight=weight)
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -91,8 +92,8 @@ class BCEWithLogitsLoss(_Loss):
 
     _function = staticmethod(F.binary_cross_entropy_with_logits)
 
-    def __init__(self, weight=None, *, reduction="mean", pos_weight=None):
-        super().__init__(reduction, weight=weight, pos_weight=pos_weight)
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
+        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight, pos_weight=pos_weight)
 
 
 class KLDivLoss(_Loss):
@@ -100,8 +101,8 @@ class KLDivLoss(_Loss):
 
     _function = staticmethod(F.kl_div)
 
-    def __init__(self, *, reduction="mean", log_target=False):
-        super().__init__(reduction, log_target=log_target)
+    def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
+        super().__init__(reduction_of(size_average, reduce, reduction), log_target=log_target)
 
 
 class HuberLoss(_Loss):
@@ -130,8 +131,8 @@ class PoissonNLLLoss(_Loss):
 
     _function = staticmethod(F.poisson_nll_loss)
 
-    def __init__(self, log_input=True, *, eps=1e-8, reduction="mean"):
-        super().__init__(reduction, log_input=log_input, eps=eps)
+    def __init__(self, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), log_input=log_input, full=full, eps=eps)
 
 
 class CosineEmbeddingLoss(_Loss):
@@ -139,8 +140,8 @@ class CosineEmbeddingLoss(_Loss):
 
     _function = staticmethod(F.cosine_embedding_loss)
 
-    def __init__(self, margin=0.0, *, reduction="mean"):
-        super().__init__(reduction, margin=margin)
+    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), margin=margin)
 
     def forward(self, input1, input2, target):
         return self._of(input1, input2, target)
@@ -151,8 +152,8 @@ class MarginRankingLoss(_Loss):
 
     _function = staticmethod(F.margin_ranking_loss)
 
-    def __init__(self, margin=0.0, *, reduction="mean"):
-        super().__init__(reduction, margin=margin)
+    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), margin=margin)
 
     def forward(self, input1, input2, target):
         return self._of(input1, input2, target)
@@ -163,8 +164,8 @@ class TripletMarginLoss(_Loss):
 
     _function = staticmethod(F.triplet_margin_loss)
 
-    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, *, reduction="mean"):
-        super().__init__(reduction, margin=margin, p=p, eps=eps, swap=swap)
+    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), margin=margin, p=p, eps=eps, swap=swap)
 
     def forward(self, anchor, positive, negative):
         return self._of(anchor, positive, negative)
@@ -187,8 +188,8 @@ class HingeEmbeddingLoss(_Loss):
 
     _function = staticmethod(F.hinge_embedding_loss)
 
-    def __init__(self, margin=1.0, *, reduction="mean"):
-        super().__init__(reduction, margin=margin)
+    def __init__(self, margin=1.0, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), margin=margin)
 
 
 class SoftMarginLoss(_Loss):
@@ -196,8 +197,8 @@ class SoftMarginLoss(_Loss):
 
     _function = staticmethod(F.soft_margin_loss)
 
-    def __init__(self, *, reduction="mean"):
-        super().__init__(reduction)
+    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction))
 
 
 class MultiMarginLoss(_Loss):
@@ -205,8 +206,8 @@ class MultiMarginLoss(_Loss):
 
     _function = staticmethod(F.multi_margin_loss)
 
-    def __init__(self, p=1, margin=1.0, weight=None, *, reduction="mean"):
-        super().__init__(reduction, p=p, margin=margin, weight=weight)
+    def __init__(self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), p=p, margin=margin, weight=weight)
 
 
 class MultiLabelMarginLoss(_Loss):
@@ -214,8 +215,8 @@ class MultiLabelMarginLoss(_Loss):
 
     _function = staticmethod(F.multilabel_margin_loss)
 
-    def __init__(self, *, reduction="mean"):
-        super().__init__(reduction)
+    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction))
 
 
 class MultiLabelSoftMarginLoss(_Loss):
@@ -223,8 +224,8 @@ class MultiLabelSoftMarginLoss(_Loss):
 
     _function = staticmethod(F.multilabel_soft_margin_loss)
 
-    def __init__(self, weight=None, *, reduction="mean"):
-        super().__init__(reduction, weight=weight)
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight)
 
 
 class CTCLoss(_Loss):
