@@ -404,3 +404,33 @@ def test_copies_of_subclasses():
     y, z = copy.copy(x), copy.deepcopy(x)
     assert type(y) is Named and y.names is x.names and y.data_ptr() == x.data_ptr()
     assert type(z) is Named and z.names == x.names and z.names is not x.names and z.requires_grad and z.data_ptr() != x.data_ptr()
+
+
+def test_a_shape_is_a_size():
+    """A tuple in every respect, which knows its elements; what is made of it is one, as PyTorch's torch.Size is."""
+    x = td.ones(2, 3)
+    sizes = [x.shape, x.size(), x[0].shape, x.mT.shape, x.shape[1:], x.shape[::-1], x.shape + (1,), (1,) + x.shape, x.shape + x.shape, x.shape * 2, 2 * x.shape, td.Size([2, 3]), td.Size(),  # noqa: RUF005
+             td.Size(i for i in (2, 3)), td.broadcast_shapes((2, 1), 3), copy.deepcopy(x.shape), pickle.loads(pickle.dumps(x.shape)), td.distributions.Normal(x, 1.0).batch_shape]
+    assert {type(s) for s in sizes} == {td.Size} and isinstance(x.shape, tuple) and type(x.stride()) is tuple
+    assert [tuple(s) for s in sizes] == [(2, 3), (2, 3), (3,), (3, 2), (3,), (3, 2), (2, 3, 1), (1, 2, 3), (2, 3, 2, 3), (2, 3, 2, 3), (2, 3, 2, 3), (2, 3), (), (2, 3), (2, 3), (2, 3), (2, 3), (2, 3)]
+    assert (x.shape.numel(), td.Size().numel(), td.Size([2, 0]).numel(), td.Size([1 << 40] * 3).numel()) == (6, 1, 0, 1 << 120)
+    assert x.shape == (2, 3) and hash(x.shape) == hash((2, 3)) and repr(x.shape) == "(2, 3)" and x.shape[-1] == 3 and x.shape.index(3) == 1
+    assert td.Size([td.tensor(4), True]) == (4, 1) and type(td.Size([td.tensor(4)])[0]) is int
+
+    class Mine(td.Size):
+        pass
+
+    assert type(Mine([1, 2])) is Mine and Mine([1, 2]).numel() == 2
+    for wrong, kind in ((lambda: td.Size([1.5]), TypeError), (lambda: td.Size("a"), TypeError), (lambda: td.Size(3), TypeError), (lambda: x.shape[2], IndexError), (lambda: x.shape[-3], IndexError),
+                        (lambda: x.shape + [1], TypeError), (lambda: x.shape * 1.5, TypeError), (lambda: x.shape["a"], TypeError), (lambda: x.shape[::0], ValueError)):  # noqa: RUF005
+        with pytest.raises(kind):
+            wrong()
+
+
+def test_a_size_is_kept_in_files_and_queues(tmp_path):
+    x = td.ones(2, 3)
+    td.save({"shape": x.shape, "x": x}, tmp_path / "x.pt")
+    queue = td.Queue("sizes", 2)
+    queue.put((x.shape, x))
+    for shape in (td.load(tmp_path / "x.pt")["shape"], queue.get()[0]):
+        assert type(shape) is td.Size and shape == (2, 3)

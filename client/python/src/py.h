@@ -33,6 +33,7 @@ typedef struct tdpy_dtype {
 typedef struct tdpy_state {
     PyTypeObject *tensor, *dtype, *device, *lease;
     PyObject *dtypes[TD_DTYPE_COUNT];
+    PyTypeObject *size;
     PyObject *devices[TD_MAX_DEVICES]; /* by number; NULL: not asked for yet */
     PyObject *errors[TD_CODE_COUNT];   /* exception classes by code */
     PyObject *package;                 /* the folder of the package, as a str; NULL until it is known */
@@ -73,6 +74,10 @@ void *tdpy_raise(int code, const char *format, ...);
 /* "file:line" of the innermost frame outside of this package; lives for ever. NULL: nobody knows. */
 const char *tdpy_site(void);
 
+/* ---- size.c */
+bool tdpy_init_size(PyObject *module);
+PyObject *tdpy_size_new(Py_ssize_t n); /* a Size of n items, which PyTuple_SetItem sets */
+
 /* ---- types.c */
 bool tdpy_init_types(PyObject *module);
 PyObject *tdpy_dtype_object(td_dtype dtype); /* a new reference */
@@ -106,7 +111,7 @@ void tdpy_enter_graph(PyObject *tensor);
 PyObject *tdpy_wrap_like(td_array *a, PyObject *from);
 /* The same for a view of `from`. */
 PyObject *tdpy_wrap_view(td_array *a, PyObject *from);
-PyObject *tdpy_shape_tuple(td_array *a);
+PyObject *tdpy_shape_of(td_array *a); /* a Size */
 /* Does the tensor require grad? -1: an exception is set. */
 int tdpy_requires_grad(PyObject *o);
 /* The same for who asks otherwise: the moment before, and what the daemon said. */

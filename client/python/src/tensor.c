@@ -139,22 +139,26 @@ static PyObject *new_tensor(PyTypeObject *type, PyObject *args, PyObject *kw)
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
-PyObject *tdpy_shape_tuple(td_array *a)
+/* Numbers into a tuple that is new, which is consumed where they do not fit. */
+static PyObject *filled(PyObject *t, int n, const int64_t *with)
 {
-    int n = td_ndim(a);
-    if (n < 0) return tdpy_fail();
-    PyObject *t = PyTuple_New(n);
     for (int i = 0; t && i < n; i++) {
-        PyObject *size = PyLong_FromLongLong(td_shape(a)[i]);
-        if (!size || PyTuple_SetItem(t, i, size)) Py_CLEAR(t);
+        PyObject *number = PyLong_FromLongLong(with[i]);
+        if (!number || PyTuple_SetItem(t, i, number)) Py_CLEAR(t);
     }
     return t;
+}
+
+PyObject *tdpy_shape_of(td_array *a)
+{
+    int n = td_ndim(a);
+    return n < 0 ? tdpy_fail() : filled(tdpy_size_new(n), n, td_shape(a));
 }
 
 static PyObject *get_shape(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return tdpy_shape_tuple(tdpy_array(self));
+    return tdpy_shape_of(tdpy_array(self));
 }
 
 static PyObject *get_dtype(PyObject *self, void *ignored)
@@ -400,9 +404,7 @@ static PyObject *one_of(td_array *a, const int64_t *all, PyObject *args, PyObjec
             return tdpy_raise(TD_E_INDEX, "%s", e.code ? e.message : "a scalar has no dimensions");
         return PyLong_FromLongLong(all[at]);
     }
-    PyObject *t = PyTuple_New(n);
-    for (int i = 0; t && i < n; i++) PyTuple_SetItem(t, i, PyLong_FromLongLong(all[i]));
-    return t;
+    return filled(all == td_shape(a) ? tdpy_size_new(n) : PyTuple_New(n), n, all);
 }
 
 static PyObject *stride(PyObject *self, PyObject *args, PyObject *kw)

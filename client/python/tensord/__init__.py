@@ -21,7 +21,7 @@ _C._set_package(_os.path.dirname(__file__) + _os.sep)
 short, int, long = _C.int16, _C.int32, _C.int64
 half, float, double = _C.float16, _C.float32, _C.float64
 cfloat, cdouble = _C.complex64, _C.complex128
-Size = tuple
+Size = _C.Size
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 1e400, None
 
 TYPE_CHECKING = False

@@ -69,6 +69,8 @@ def apart(x):
         return kind.__name__, list(x)
     if kind.__module__ == "numpy" and hasattr(x, "tobytes"):
         return "numpy", x.dtype.str, x.tobytes()
+    if kind is _C.Size:
+        return "Size", tuple(x)
     if _is_namedtuple(kind):
         return "namedtuple", *_named(kind), kind._fields, tuple(x), vars(x) if hasattr(x, "__dict__") else {}
     if dataclasses.is_dataclass(kind):
@@ -136,7 +138,7 @@ def _parameter(x):
 
 
 _MAKERS = {"OrderedDict": _ordered, "set": set, "frozenset": frozenset, "numpy": _numpy, "namedtuple": _namedtuple, "dataclass": _dataclass, "enum": _enum,
-           "Counter": Counter, "Size": tuple, "bytearray": bytearray, "device": lambda parts: _device(*parts), "dtype": lambda name: getattr(_C, name),
+           "Counter": Counter, "Size": _C.Size, "bytearray": bytearray, "device": lambda parts: _device(*parts), "dtype": lambda name: getattr(_C, name),
            "Parameter": _parameter}
 
 

@@ -162,7 +162,7 @@ def chunk(input, chunks, dim=0):
     return split(input, builtins.max(1, -(-input.shape[dim] // chunks)), dim)
 
 
-def broadcast_shapes(*shapes: Any) -> tuple:
+def broadcast_shapes(*shapes: Any) -> "_C.Size":
     """The common shape that these shapes broadcast to."""
     shapes = tuple((s,) if isinstance(s, int) else tuple(s) for s in shapes)
     common = [1] * builtins.max([len(s) for s in shapes], default=0)
@@ -173,7 +173,7 @@ def broadcast_shapes(*shapes: Any) -> tuple:
             if shape[i] not in (1, common[i]) and common[i] != 1:
                 raise _C.ShapeError(f"shapes do not broadcast together: {', '.join(map(str, shapes))}: {common[i]} and {shape[i]} at dimension {i}")
             common[i] = common[i] if shape[i] == 1 else shape[i]
-    return tuple(common)
+    return _C.Size(common)
 
 
 def _together(tensors):

@@ -98,6 +98,7 @@ def _note(x, to, path):
         to.out += _object("Counter") if isinstance(x, Counter) and to.rich else b""
         _note_dict(x, to, path)
     elif isinstance(x, (list, tuple)):
+        to.out += _object("Size") if isinstance(x, _C.Size) and to.rich else b""
         _note_items(b"t" if isinstance(x, tuple) else b"l", x, to, path)
     else:
         _note_rich(x, to, path) if to.rich else _refuse(x, path)

@@ -77,7 +77,7 @@ class Distribution:
         Distribution._validate_args = value
 
     def __init__(self, batch_shape=(), event_shape=(), validate_args=None):
-        self._batch_shape, self._event_shape = tuple(batch_shape), tuple(event_shape)
+        self._batch_shape, self._event_shape = _C.Size(batch_shape), _C.Size(event_shape)
         if validate_args is not None:
             self._validate_args = validate_args
         if not self._validate_args:
@@ -101,7 +101,7 @@ class Distribution:
     def _new(self, batch_shape):
         new = type(self).__new__(type(self))
         new.__dict__.update(self.__dict__)
-        new._batch_shape = tuple(batch_shape)
+        new._batch_shape = _C.Size(batch_shape)
         return new
 
     def expand(self, batch_shape):
@@ -114,7 +114,7 @@ class Distribution:
         return new
 
     def _extended_shape(self, sample_shape=()):
-        return (*sample_shape, *self._batch_shape, *self._event_shape)
+        return _C.Size((*sample_shape, *self._batch_shape, *self._event_shape))
 
     def _validate_sample(self, value):
         if not self._validate_args:
