@@ -167,19 +167,29 @@ static bool any_grad(const td_bnode *n)
     return false;
 }
 
+/* By another backward that came by since this one looked at the graph: another session's, or one that a hook called. */
+static int check_kept(const td_backward *b, const td_node *outer, td_error *e)
+{
+    const td_node *n = outer->kind == TD_N_SLICE ? outer->slice->inner : outer;
+    uint32_t inputs, outputs;
+    if (!(n->flags & TD_NF_FREED)) return 0;
+    td_backward_wants(b, outer, n, &inputs, &outputs);
+    return inputs | outputs ? td_node_freed(n, e) : 0;
+}
+
 static int evaluate(td_backward *b, td_bnode *n, td_tensor **result, td_error *e)
 {
     if (n->past) {
         if (td_backward_child(b, n->node, 0) != UINT32_MAX) result[0] = td_tensor_ref(n->grad[0]);
         return 0;
     }
-    const td_node *op = n->node->kind == TD_N_SLICE ? n->node->slice->inner : n->node;
-    if (op->flags & TD_NF_FREED && b->calls) return td_node_freed(op, e); /* by a backward that a hook called */
+    int err = check_kept(b, n->node, e);
+    if (err) return err;
     bool few[16], *want = n->node->nin <= 16 ? few : malloc(n->node->nin);
     if (!want) return td_no_memory(e, "for a gradient");
     bool any = false;
     for (int i = 0; i < n->node->nin; i++) any |= want[i] = td_backward_child(b, n->node, i) != UINT32_MAX;
-    int err = any ? td_eval_node(&b->eval, n->node, n->grad, want, result, e) : 0;
+    if (any) err = td_eval_node(&b->eval, n->node, n->grad, want, result, e);
     if (want != few) free(want);
     return err;
 }

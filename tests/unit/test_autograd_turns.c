@@ -56,7 +56,7 @@ static void a_backward(void)
     td_error e = {0};
     td_tensor *x = leaf_of(1), *w = leaf_of(1), *y = chain(x, w, N);
     setenv("TENSORD_PLANS", "0", 1); /* a row is one call */
-    for (int k = 0; k < 2; k++) { /* into all leaves, and to one input */
+    for (int k = 0; k < 2; k++) {    /* into all leaves, and to one input */
         td_backward *b;
         td_tensor *g = NULL;
         long calls;
@@ -380,9 +380,44 @@ static void many_savers(void)
     savers(true);
 }
 
+/* Another's backward over the same graph lets go of what was saved, between two turns of this one, which has looked at
+ * it before: then this one is refused, and never goes on with less; and no row is made of what it did. */
+static void another_frees_what_was_saved(void)
+{
+    int refused = 0;
+    for (int at = 0; at < 60; at++) {
+        td_error e = {0};
+        td_tensor *x = leaf_of(1), *w = leaf_of(1), *y = chain(x, w, 60);
+        td_backward *b, *other;
+        bool done = false, over = false;
+        uint32_t keeps = TD_BW_ACCUMULATE | TD_BW_RETAIN;
+        setenv("TENSORD_PLANS", at % 2 ? "0" : "1", 1);
+        CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, keeps, 0, &e), 0);
+        CU_ASSERT_EQUAL_FATAL(td_backward_new(&other, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 1, &e), 0);
+        for (int k = 0; k < at || b->stage < TD_BS_RUN; k++)
+            CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, NULL, NULL, &e), 0);
+        while (!over) CU_ASSERT_EQUAL_FATAL(td_backward_step(other, MOST, &over, NULL, NULL, &e), 0);
+        int err = 0;
+        bool left = b->stage == TD_BS_RUN && b->now.on + b->nready > 0;
+        while (!err && !done) err = td_backward_step(b, MOST, &done, NULL, NULL, &e);
+        if (left) CU_ASSERT(err == TD_E_AUTOGRAD && strstr(e.message, "have already been freed"));
+        CU_ASSERT_EQUAL(t_real(td_grad(w, 1), 0), 60);
+        if (err) CU_ASSERT_PTR_NULL(td_grad(w, 0));
+        if (!err) CU_ASSERT_EQUAL(t_real(td_grad(w, 0), 0), 60);
+        refused += err != 0;
+        td_backward_free(b);
+        td_backward_free(other);
+        td_tensor_unref(y), td_tensor_unref(x), td_tensor_unref(w);
+        CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
+    }
+    CU_ASSERT(refused > 20);
+    unsetenv("TENSORD_PLANS");
+    td_rows_forget();
+}
+
 TD_CUNIT_MAIN_WITH("autograd_turns", t_setup, t_teardown, {"a backward", a_backward}, {"refused late", refused_late},
                    {"given up", given_up}, {"the end of a graph", the_end_of_a_graph},
                    {"a leaf goes on", a_leaf_goes_on}, {"a refused commit", a_refused_commit},
                    {"a commit that waits", a_commit_that_waits}, {"memory that comes late", memory_that_comes_late},
                    {"a sum of the past", a_sum_of_the_past}, {"given up without memory", given_up_without_memory},
-                   {"many savers", many_savers})
+                   {"many savers", many_savers}, {"another frees what was saved", another_frees_what_was_saved})
