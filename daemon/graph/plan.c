@@ -258,6 +258,12 @@ static int may_use(td_exec *r, const td_plan *p, td_tensor *const *tensors, td_e
     return rc;
 }
 
+/* A view made under no_grad: whether it may be written follows from its base, which is no part of its look. */
+static bool passes_by(const td_tensor *t)
+{
+    return t->flags & TD_TF_NO_GRAD_VIEW && t->view_base && td_requires_grad(t->view_base);
+}
+
 /* Something is not what it should be, may not be written, or a region is to hear of each write: then ops go by
  * themselves, and those in front of what fails have been done. */
 static bool is_sound(const td_exec *r, const td_plan *p, td_tensor *const *tensors)
@@ -266,7 +272,8 @@ static bool is_sound(const td_exec *r, const td_plan *p, td_tensor *const *tenso
     bool good = !r->who->region;
     for (uint32_t k = 0; k < p->ninputs && good; k++) {
         const td_storage *s = tensors[k]->storage;
-        bool locked = s->flags & TD_SF_READONLY && td_group_writes(p->group, k);
+        bool shut = s->flags & TD_SF_READONLY || (td_plan_graded(r) && passes_by(tensors[k]));
+        bool locked = shut && td_group_writes(p->group, k);
         good = !td_group_uses(p->group, k) || !(s->poison || locked);
     }
     return good;

@@ -425,6 +425,27 @@ def test_parts_that_scripts_set_are_rows():
         shift(td.ones(4)).tolist()
 
 
+def test_what_a_base_forbids_is_refused():
+    """Whether a view of no_grad may be written follows from its base, which may have become a leaf since the row was made."""
+    @td.jit.script
+    def f(v):
+        return v.add_(1).mul_(2).sub_(1)
+
+    x, spared = td.ones(4), planned()
+    with td.no_grad():
+        v = x.view(2, 2)
+    for _ in range(5):
+        f(v)
+    assert x.tolist() == [63] * 4
+    assert not PLANS or planned() >= spared + 6
+    x.requires_grad_()
+    with pytest.raises(td.Error, match="view was created in no_grad mode"):
+        f(v).tolist()
+    with td.no_grad():
+        f(v)
+    assert x.tolist() == [127] * 4
+
+
 def test_steps_of_optimizers_are_a_row():
     def step(*all):
         for p, g, m, v, count in zip(*[all[k::5] for k in range(5)]):
