@@ -99,6 +99,17 @@ static int save_apart(td_saved *saved, td_tensor *t, td_error *e)
     return 0;
 }
 
+/* Marked as written, and a node that came since has saved it as it is: that node would keep what leads to it, if this
+ * one saves what was made there. So it counts as written now. The newest savers come first. */
+static void count_as_written(const td_issuer *who, const td_function_call *f)
+{
+    for (int o = 0; o < f->nout; o++) {
+        const td_auto *a = f->flags[o] & TD_FN_WRITTEN && differentiable(f, o) ? td_auto_of(f->out[o]) : NULL;
+        if (a && a->savers && a->savers->version == f->out[o]->version->value)
+            td_tensor_bump(f->out[o], 0, who->session, who->pid);
+    }
+}
+
 static int put_saved(td_node *n, const td_function_call *f, td_error *e)
 {
     int err = 0;
@@ -131,6 +142,7 @@ int td_function_record(td_issuer *who, td_hook_owner *owner, const td_function_c
     td_node *n = err ? NULL : new_node(who, f, e);
     if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     err = put_edges(n, f, e);
+    count_as_written(who, f);
     if (!err) err = put_saved(n, f, e);
     if (!err) err = td_hook_add(&n->hooks, TD_HOOK_FUNCTION, 0, f->hook, owner, who->account, e);
     if (!err) err = attach(n, f, e);

@@ -160,7 +160,7 @@ static const char *maker(const td_node *n, const td_saved *s)
 
 static int stale(const td_node *n, const td_saved *s, const td_desc *d, const td_version *now, td_error *e)
 {
-    char text[128], made[64] = "a leaf", by[96] = "a write lease or an import";
+    char text[128], made[64] = "a leaf", by[96] = "a write lease, an import or a function";
     const char *name = maker(n, s);
     if (name) snprintf(made, sizeof made, "made by '%s'", name);
     if (op_name(now->op)) snprintf(by, sizeof by, "'%s'", op_name(now->op));

@@ -4,13 +4,14 @@
 #include "daemon/ops/packs.h"
 #include <stdlib.h>
 
-/* An input from outside that stays as it is, and where in its storage the part's operand lies. */
+/* An input from outside that stays as it is, and where in its storage the part's operand lies. Of a row that writes
+ * there is none: what is packed here is what was there before, and another input may lie in the same memory. */
 static td_storage *kept_of(const td_group *g, const td_group_part *p, td_tensor *const *inputs, td_desc *d)
 {
     const td_group_operand *o = &g->operands[p->plan.operands + p->plan.packing.in - 1];
     if (o->base == TD_GROUP_NONE || o->base < 1 || o->base > g->ninputs) return NULL;
     const td_tensor *t = inputs[o->base - 1];
-    if (g->used[o->base - 1] & TD_GROUP_WRITTEN) return NULL;
+    if (g->nwritten) return NULL;
     *d = g->descs[o->desc];
     d->offset = t->desc.offset + o->offset / (int64_t)td_dtype_size((td_dtype)d->dtype);
     return t->storage;

@@ -253,6 +253,27 @@ static void nonsense(void)
     back_to_normal();
 }
 
+/* A function says that it has written what it has not, and saves what was made of that: no circle comes of it, and who
+ * saved it before is told. */
+static void written_in_words_only(void)
+{
+    static const uint32_t in[] = {3, 3, 5}, rest[] = {9, 1, 1, 1, 2, 4, 0x6f6f6f66};
+    raw r;
+    opened(&r);
+    td_words w = {0};
+    full(&w, 1, 4, 0);
+    requires_grad(&w, 1, 1);
+    op2(&w, TD_OP_MUL, 1, 1, 3);
+    op2(&w, TD_OP_MUL, 3, 3, 5);
+    full(&w, 6, 4, 0);
+    control(&w, TD_REC_FUNCTION, 0, 3, in, 0, NULL, 7, rest);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){5, 6}, 0, NULL, 3, (uint32_t[]){ACCUMULATE, 1, 0});
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_E_VERSION);
+    raw_close(&r);
+    back_to_normal();
+}
+
 /* One session's hook, another's backward: refused before anything is computed; whatever became of the first. */
 static void two_sessions(void)
 {
@@ -464,5 +485,5 @@ TD_CUNIT_MAIN_WITH("hooks", start, stop, {"never answers", never_answers}, {"ans
                    {"answers that are none", answers_that_are_none}, {"ids that do not fit", ids_that_do_not_fit},
                    {"many at once", many_at_once}, {"nonsense", nonsense}, {"two sessions", two_sessions},
                    {"ends in between", ends_in_between}, {"told of the end", told_of_the_end},
-                   {"nodes by number", nodes_by_number}, {"saved and not asked for", saved_and_not_asked_for},
-                   {"unpacked to nonsense", unpacked_to_nonsense})
+                   {"nodes by number", nodes_by_number}, {"written in words only", written_in_words_only},
+                   {"saved and not asked for", saved_and_not_asked_for}, {"unpacked to nonsense", unpacked_to_nonsense})
