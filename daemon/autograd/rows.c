@@ -30,8 +30,8 @@ enum {
     SETS = 256,
     WAYS = 4,        /* rows that are known */
     KEPT = 16 << 20, /* bytes of these */
-    PATIENCE = 64,   /* so many unknown ones in a row: graphs look different each time, ... */
-    SELDOM = 16,     /* ... and only each so manieth backward is looked at */
+    PATIENCE = 64,   /* so many unknown ones of one issuer in a row: its graphs look different each time, ... */
+    SELDOM = 16,     /* ... and only each so manieth backward of its own is looked at */
     PARTS = 512,     /* words of a node's shapes and attributes */
     DESCRIBED = 3    /* steps that a node costs which is described, or run in a row */
 };
@@ -57,7 +57,7 @@ static _Thread_local struct {
     known *at; /* SETS * WAYS */
     uint64_t clock;
     size_t bytes;
-    uint32_t serial, unknown, backwards;
+    uint32_t serial;
 } loop_rows;
 
 struct td_row {
@@ -562,10 +562,10 @@ static int look_for_row(td_backward *b, td_row *r, bool *ran, td_error *e)
     known *k = find(hash, loop_words, nwords);
     if (!k) {
         learn(hash, nwords)->length = (uint16_t)r->described;
-        loop_rows.unknown++;
+        b->who->strange_rows++;
         return 0;
     }
-    loop_rows.unknown = 0;
+    b->who->strange_rows = 0;
     if (k->length > r->described) return 0; /* of another that has the same hash */
     if (k->group) return run(b, r, k, ran, e);
     r->until = k->length + (k->stopped || r->until == k->length + 1);
@@ -580,7 +580,7 @@ static int look_for_row(td_backward *b, td_row *r, bool *ran, td_error *e)
 static td_row *row_of(td_backward *b)
 {
     if (b->row || b->rowless) return b->row;
-    b->rowless = is_off(b) || (loop_rows.unknown > PATIENCE && ++loop_rows.backwards % SELDOM);
+    b->rowless = is_off(b) || (b->who->strange_rows > PATIENCE && ++b->who->strange_backwards % SELDOM);
     if (b->rowless) return NULL;
     if (!loop_rows.at) loop_rows.at = calloc(SETS * WAYS, sizeof *loop_rows.at);
     td_row *r = loop_rows.at ? b->row = malloc(sizeof *r) : NULL;

@@ -52,7 +52,9 @@ struct td_issuer {
     uint64_t seed, counter;   /* generator: key, and number of the next random op */
     struct td_region *region; /* what its ops are to be made again by (autograd), borrowed; or NULL */
     struct td_noted *noted;   /* takes note of what its ops save (autograd), borrowed; or NULL */
-    void *flow;               /* the scheduler's fairness entity */
+    /* Of its backwards: rows that nobody knew, one after the other; those that came since they are many (autograd). */
+    uint32_t strange_rows, strange_backwards;
+    void *flow; /* the scheduler's fairness entity */
     void *scheduler;
     int threads; /* that may run a call together; 0: one */
     /* Run a prepared call, now or later; takes it over. In the end c->finished is called on the loop thread. */

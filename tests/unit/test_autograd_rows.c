@@ -34,6 +34,8 @@ static td_tensor *rounds(td_tensor *x, td_tensor *w, int n)
     return run(TD_OP_SUM, h, NULL);
 }
 
+static td_issuer *who = &t_who;
+
 /* The gradients of both, as they lie; how many calls were spared. */
 static uint64_t gradients(int n, bool rows, bool late, uint32_t flags, double out[2 * MOST])
 {
@@ -43,7 +45,7 @@ static uint64_t gradients(int n, bool rows, bool late, uint32_t flags, double ou
     uint64_t spared = td_groups_ran();
     td_backward *b;
     bool adds = flags & TD_BW_ACCUMULATE, done = late;
-    CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, adds ? 0 : 2, leaf, flags, 0, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, who, 1, &y, NULL, adds ? 0 : 2, leaf, flags, 0, &e), 0);
     if (late) CU_ASSERT_EQUAL_FATAL(t_steps(b, &e), 0);
     while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 2, &done, NULL, NULL, &e), 0);
     if (!adds) td_backward_results(b, g);
@@ -118,6 +120,42 @@ static void many_looks(void)
     td_rows_forget();
 }
 
+/* A backward through four nodes on n elements: no two of these look alike. */
+static void strange(int64_t n)
+{
+    td_error e = {0};
+    double *zeros = calloc((size_t)n, sizeof *zeros);
+    td_tensor *x = t_new(TD_FLOAT64, 1, &n, zeros), *y = td_tensor_ref(x);
+    td_set_requires_grad(x, true, NULL);
+    for (int k = 0; k < 3; k++) y = run(TD_OP_TANH, y, NULL);
+    y = run(TD_OP_SUM, y, NULL);
+    td_backward *b;
+    bool done = false;
+    CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
+    while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 100, &done, NULL, NULL, &e), 0);
+    td_backward_free(b);
+    td_tensor_unref(y), td_tensor_unref(x);
+    free(zeros);
+}
+
+/* Somebody whose graphs all look different: those of others are looked at as before. */
+static void looks_of_others(void)
+{
+    double got[2 * MOST];
+    td_issuer another = t_who;
+    td_rows_forget();
+    setenv("TENSORD_PLANS", "1", 1);
+    for (int n = 1; n <= 900; n++) {
+        strange(n);
+        if (n % 100) continue;
+        who = &another;
+        uint64_t spared = gradients(9, true, false, TD_BW_ACCUMULATE, got);
+        who = &t_who;
+        if (n > 200 && T_DEVICE == TD_CPU) CU_ASSERT(spared >= 9);
+    }
+    td_rows_forget();
+}
+
 TD_CUNIT_MAIN_WITH("autograd_rows", t_setup, t_teardown, {"the bits of node by node", the_bits_of_node_by_node},
                    {"memory that comes late", memory_that_comes_late}, {"given up", given_up},
-                   {"many looks", many_looks})
+                   {"many looks", many_looks}, {"looks of others", looks_of_others})
