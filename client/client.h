@@ -176,6 +176,8 @@ struct td_client {
     td_reader reader;
     td_arena arena;
     bool reading;             /* a thread is in recvmsg or poll for us */
+    pthread_t teller;         /* tells what its ops saved, ... */
+    unsigned telling;         /* ... so deep; others that want to tell wait for its end */
     bool forking;             /* a thread is about to fork, and waits for the daemon: no other goes on meanwhile */
     unsigned waiting;         /* threads on `wake` */
     unsigned asleep;          /* threads in a wait: they keep the client, as handles do */
@@ -465,7 +467,10 @@ typedef struct td_saving {
     void *context;
 } td_saving;
 extern _Thread_local td_saving td_is_saving __attribute__((tls_model("initial-exec")));
-/* Not under the lock: tell what was saved. An error is the op's. */
+/* td_enter for what may save something that this thread wants to know of; then td_saving_over is due, under the lock,
+ * or behind td_leave td_tell_saved, which tells what was saved: an error is the op's. */
+int td_enter_saving(td_client *c, const char *op);
+void td_saving_over(td_client *c);
 int td_tell_saved(td_client *c);
 
 /* ---- site.c ---- */

@@ -136,6 +136,7 @@ static void forget_parent(td_client *c)
     c->half_since = 0;
     c->reading = false;
     c->waiting = c->patient = c->asleep = 0;
+    if (!pthread_equal(c->teller, pthread_self())) c->telling = 0;
     c->blocked = 0;
     td_wake_init(c);
     td_forget_leases(c);

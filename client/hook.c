@@ -126,13 +126,14 @@ TD_API uint32_t td_at_function(const char *where, const char *name, td_list in, 
     if (!rc) rc = put_ids(&c, ids, in.n, out, false);
     if (!rc) rc = put_ids(&c, ids, in.n + out.n, saved, true);
     if (!rc && !c) rc = td_raise(TD_E_INVALID, "function", "it has no tensors");
-    if (rc || td_enter(c, "function")) return 0;
+    if (rc || td_enter_saving(c, "function")) return 0;
     rest[0] = td_new_hook(c);
     rest[1] = (uint32_t)in.n, rest[2] = (uint32_t)out.n, rest[3] = (uint32_t)saved.n | (td_wants_saved() ? TD_SAVES_BIT : 0);
     for (int k = 0; k < out.n; k++) rest[4 + k] = flags ? flags[k] : 0;
     int n = put_name(rest, 4 + out.n, name);
     rc = td_control(c, TD_REC_FUNCTION, where, in.n + out.n + saved.n, ids, 0, NULL, n, rest);
     if (!rc && c->eager) rc = td_outcome(c);
+    if (rc && td_wants_saved()) td_saving_over(c);
     td_leave(c);
     if (!rc && td_wants_saved()) rc = td_tell_saved(c);
     return rc ? 0 : rest[0];

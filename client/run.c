@@ -391,7 +391,7 @@ int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int
     if (!nout) nout = &made;
     *nout = 0;
     u.c = c ? c : client_of_inputs(nin, in);
-    int rc = u.c ? td_enter(u.c, op->name) : no_client(op, nin, in);
+    int rc = u.c ? td_enter_saving(u.c, op->name) : no_client(op, nin, in);
     if (rc) return rc;
     td_attrs its;
     int pick;
@@ -400,6 +400,7 @@ int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int
     else if (op->compose) rc = td_run_composed(u.c, where, op, flags, nin, in, attrs, max_out, out, nout);
     else rc = run_issue(&u, nout);
     if (td_tracing && !rc) td_trace_op(u.c, where, op, flags, nin, in, attrs, *nout, out);
+    if (rc && td_wants_saved()) td_saving_over(u.c);
     td_leave(u.c);
     if (rc || !td_wants_saved()) return rc;
     rc = td_tell_saved(u.c);

@@ -1,7 +1,8 @@
 /* What ops save for a backward, told to the program: it may keep that itself, and give it back when a backward asks.
  *
  * While a thread wants to know, its ops say so in their records; behind each the daemon is asked for what its nodes
- * saved, one value a request, which also says what became of the one before. */
+ * saved, one value a request, which also says what became of the one before. The daemon has one list for all threads:
+ * so one thread at a time asks, from the record of its op to the last value. */
 #include "client/client.h"
 
 #include <stdio.h>
@@ -96,6 +97,37 @@ static int next(td_client *c, uint32_t pack, td_saved_value *out, uint32_t *numb
     return rc;
 }
 
+static bool is_telling(const td_client *c)
+{
+    return c->telling && pthread_equal(c->teller, pthread_self());
+}
+
+int td_enter_saving(td_client *c, const char *op)
+{
+    int rc = td_enter(c, op);
+    if (rc || !td_wants_saved()) return rc;
+    if (c->telling && !is_telling(c)) {
+        c->blocked++;
+        c->waiting++;
+        td_step_aside();
+        while (c->telling) pthread_cond_wait(&c->wake, &c->lock);
+        c->waiting--;
+        c->blocked--;
+    }
+    if (c->lost) { /* meanwhile */
+        td_leave(c);
+        return td_enter(c, op);
+    }
+    c->teller = pthread_self();
+    c->telling++; /* what packs may want to know itself */
+    return TD_OK;
+}
+
+void td_saving_over(td_client *c)
+{
+    if (is_telling(c) && !--c->telling && c->waiting) pthread_cond_broadcast(&c->wake);
+}
+
 int td_tell_saved(td_client *c)
 {
     td_saving asks = td_is_saving;
@@ -118,5 +150,8 @@ int td_tell_saved(td_client *c)
     }
     td_is_saving = asks;
     td_set_grad_enabled(before);
+    td_lock(c);
+    td_saving_over(c);
+    td_unlock(c);
     return failed ? td_raise_error(&why, NULL, NULL) : TD_OK;
 }

@@ -3,6 +3,7 @@ import gc
 import json
 import os
 import threading
+import time
 
 import pytest
 import saved_programs
@@ -32,6 +33,59 @@ def test_as_pytorch(program):
 @pytest.mark.parametrize("program", saved_programs.PROGRAMS, ids=lambda p: p.__name__)
 def test_pytorch_itself(program):
     assert n(program(torch)) == EXPECTED[program.__name__]
+
+
+def test_threads_are_told_of_their_own():
+    """The daemon has one list of what was saved; packs take their time, and what each gives back is its own thread's."""
+    wrong = []
+
+    def work(value):
+        own = threading.get_ident()
+
+        def pack(t):
+            time.sleep(0)  # others go on
+            return own, t.tolist()
+
+        def unpack(packed):
+            assert packed[0] == own
+            return td.tensor(packed[1])
+
+        try:
+            for _ in range(20):
+                h = w = td.full((3,), value, requires_grad=True)
+                with hooks(pack, unpack):
+                    for _ in range(4):
+                        h = h * w
+                h.sum().backward()
+                assert w.grad.tolist() == [5 * value**4] * 3
+        except Exception as e:
+            wrong.append(e)
+
+    threads = [threading.Thread(target=work, args=(float(k),)) for k in range(1, 5)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+def test_a_pack_that_fails_lets_others_go_on():
+    def refuse(t):
+        raise ValueError("no")
+
+    x = td.ones(2, requires_grad=True)
+    with hooks(refuse, refuse), pytest.raises(ValueError):
+        x * x
+    done = []
+
+    def work():
+        with hooks(lambda t: t.tolist(), td.tensor):
+            done.append((x * x).sum())
+
+    t = threading.Thread(target=work)
+    t.start()
+    t.join(20)
+    assert done
 
 
 def deep(x):
