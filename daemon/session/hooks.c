@@ -219,8 +219,8 @@ int td_call_saved(td_session *s, const Td__Wire__Call *call, td_error *e)
     td_known_node *k = q->of ? find(s, q->of) : NULL;
     td_saved_look l = {0};
     if (q->of && !k) return td_fail(e, TD_E_NOT_FOUND, "there is no node %u", q->of);
-    int rc = q->pack ? pack(s, q, k ? k->node : NULL, e) : TD_OK;
-    if (!rc && q->id) rc = td_objects_check_free(&s->objects, q->id, e);
+    int rc = q->id ? td_objects_check_free(&s->objects, q->id, e) : TD_OK;
+    if (!rc && q->pack) rc = pack(s, q, k ? k->node : NULL, e);
     if (!rc && k && !q->pack) rc = td_node_saved(k->node, q->slot, &l, e);
     if (!rc && !k && s->noted) rc = td_noted_next(s->noted, &l, e);
     if (!rc && l.value && q->id) {

@@ -364,6 +364,7 @@ static void saved_and_not_asked_for(void)
     CU_ASSERT_NOT_EQUAL(saved(&r, TD_MAX_ID + 1, 0, 0, 0, &told), TD_OK);
     CU_ASSERT_EQUAL(saved(&r, 50, 0, 0, 0, &told), TD_OK);
     CU_ASSERT_TRUE(told);
+    CU_ASSERT_EQUAL(saved(&r, 1, 0, 0, 7, &told), TD_E_EXISTS); /* then nothing is packed */
     CU_ASSERT_EQUAL(saved(&r, 51, 0, 0, 7, &told), TD_OK);
     CU_ASSERT_TRUE(told);
     CU_ASSERT_EQUAL(saved(&r, 52, 0, 0, 7, &told), TD_E_EXISTS); /* a number twice */
