@@ -127,6 +127,7 @@ def layers(**place):
     yield n.GroupNorm(1, 2, **place)
     yield n.InstanceNorm1d(2, affine=True, **place)
     yield n.InstanceNorm2d(2, affine=True, track_running_stats=True, **place)
+    yield n.SyncBatchNorm(2, **place)
     yield n.InstanceNorm3d(2, affine=True, **place)
     yield n.BatchNorm3d(2, **place)
     yield n.Bilinear(2, 3, 2, **place)

@@ -13,6 +13,7 @@ try:
     import torch
 except ImportError:
     torch = None
+OLD = torch is not None and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 needs_torch = pytest.mark.skipif(torch is None, reason="torch is not there (Debian: python3-torch)")
 
 
@@ -618,3 +619,80 @@ def test_the_root_mean_square_of_halves_is_taken_in_float32():
     y = F.rms_norm(x, (2,), td.tensor([1.1, 2.3], dtype=td.float16))
     assert y.dtype == td.float16 and y.tolist() == [[0.93310546875, 2.603515625], [0.0015554428100585938, 3.25390625]]  # PyTorch 2.13's
     assert F.rms_norm(td.tensor([[1e-4, 2e-4]], dtype=td.bfloat16), (2,)).tolist() == [[0.263671875, 0.52734375]]
+
+
+@needs_torch
+@pytest.mark.parametrize("place", ["activation", "adaptive", "batchnorm", "channelshuffle", "container", "conv", "distance", "dropout", "flatten", "fold", "instancenorm", "linear",
+                                   "loss", "module", "normalization", "padding", "pixelshuffle", "pooling", "rnn", "sparse", "transformer", "upsampling", "utils"])
+def test_layers_stand_where_programs_import_them_from(place):
+    import importlib
+
+    theirs = importlib.import_module("torch.nn.modules." + place)
+    ours = importlib.import_module("tensord.nn.modules." + place)
+    absent = {"Container", "LinearCrossEntropyLoss", "LinearCrossEntropyOptions", *(n for n in dir(theirs) if n.startswith("register_module_"))}
+    for name in {n for n in getattr(theirs, "__all__", ()) if n not in absent}:
+        assert getattr(ours, name) is getattr(ours if place == "utils" else td.nn, name)
+    assert getattr(td.nn.modules, place) is ours
+    bases = [n for n in vars(theirs) if n[0] == "_" and hasattr(ours, n) and isinstance(getattr(theirs, n), type)]
+    for base in bases:  # the same layers are of a kind
+        for name in set(dir(ours)) & set(dir(theirs)):
+            mine, other = getattr(ours, name), getattr(theirs, name)
+            if isinstance(mine, type) and isinstance(other, type) and name[0] != "_":
+                assert issubclass(mine, getattr(ours, base)) == issubclass(other, getattr(theirs, base)), (base, name)
+
+
+def test_what_layers_of_one_s_own_ask_for():
+    from tensord.nn.modules.utils import _list_with_default, _ntuple, _pair, _reverse_repeat_tuple, consume_prefix_in_state_dict_if_present
+
+    assert _pair(3) == (3, 3) and _pair([1, 2]) == (1, 2) and _ntuple(4)("ab") == ("a", "b") and _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
+    assert _list_with_default([None, 3], [1, 2, 5]) == [2, 3] and _list_with_default(4, []) == 4
+    with pytest.raises(ValueError, match="at least 3"):
+        _list_with_default([1, 2], [1, 2])
+    state = nn.Sequential(nn.Linear(1, 1)).state_dict(prefix="module.")
+    consume_prefix_in_state_dict_if_present(state, "module.")
+    assert list(state) == ["0.weight", "0.bias"]
+
+    class Off(nn.modules.loss._WeightedLoss):
+        def forward(self, x):
+            return x if self.reduction == "none" else x.mean()
+
+    with pytest.warns(UserWarning, match="reduction='none'"):
+        assert Off(td.ones(2), None, False)(td.ones(3)).shape == (3,)
+    assert Off(reduction="sum").weight is None and list(Off(td.ones(2)).state_dict()) == ["weight"]
+    for switched, kind in ((nn.Dropout2d(), nn.modules.dropout._DropoutNd), (nn.ConvTranspose3d(1, 1, 1), nn.modules.conv._ConvTransposeNd)):
+        assert isinstance(switched, kind)
+
+
+@needs_torch
+def test_batch_norms_for_several_processes():
+    for lib in (td,) if OLD else (td, torch):
+        inner = lib.nn.BatchNorm1d(3, eps=0.1)
+        net = lib.nn.Sequential(lib.nn.Conv1d(2, 3, 1), inner.eval(), lib.nn.Sequential(lib.nn.BatchNorm1d(3, affine=False, momentum=None)), lib.nn.InstanceNorm1d(3))
+        made = lib.nn.SyncBatchNorm.convert_sync_batchnorm(net)
+        assert made is net and type(made[1]) is type(made[2][0]) is lib.nn.SyncBatchNorm and made[1].weight is inner.weight and not made[1].training
+        assert repr(made[2][0]) == "SyncBatchNorm(3, eps=1e-05, momentum=None, affine=False, bias=False, track_running_stats=True)" and made[2][0].training
+        with pytest.raises(ValueError, match="expected at least 2D"):
+            made[1](lib.ones(3))
+        assert type(made[3]) is lib.nn.InstanceNorm1d and made(lib.ones(2, 2, 4)).shape == (2, 3, 4)
+    for make in (lambda n: n.BatchNorm1d(3, bias=False), lambda n: n.InstanceNorm1d(3, affine=True), lambda n: n.GroupNorm(1, 3, bias=False), lambda n: n.LayerNorm(5, bias=False),
+                 lambda n: n.InstanceNorm2d(3), lambda n: n.LazyBatchNorm1d(bias=False), lambda n: n.SyncBatchNorm(3, bias=False), lambda n: n.GroupNorm(3, 3)):
+        if not OLD:
+            assert repr(make(nn)) == repr(make(torch.nn)) and list(make(nn).state_dict()) == list(make(torch.nn).state_dict())
+            make(nn).reset_parameters()
+            assert make(nn)(td.ones(2, 3, 5) if "2d" not in repr(make(nn)) else td.ones(2, 3, 5, 1)).isfinite().all()
+    x = td.randn(4, 3, 5)
+    assert td.equal(nn.SyncBatchNorm(3)(x), nn.BatchNorm1d(3)(x))
+    with pytest.raises(td.Unsupported, match="process_group"):
+        nn.SyncBatchNorm(3, process_group=1)
+
+
+def test_channels_over_what_is_next_to_them():
+    x = td.randn(2, 7, 3, 4, dtype=td.float64).requires_grad_()
+    for size, reach in ((1, 0), (2, 0), (3, 1), (4, 1), (5, 2)):
+        layer = nn.CrossMapLRN2d(size, alpha=0.3, beta=0.6, k=1.5)
+        sums = td.stack([(x[:, max(0, c - reach) : c + reach + 1] ** 2).sum(1) for c in range(7)], 1)
+        assert td.allclose(layer(x), x / (1.5 + 0.3 / size * sums) ** 0.6)
+        assert td.autograd.gradcheck(layer, x)
+    assert repr(layer) == "CrossMapLRN2d(5, alpha=0.3, beta=0.6, k=1.5)"
+    with pytest.raises(ValueError, match="got 3D instead"):
+        layer(x[0])

@@ -18,6 +18,7 @@ from tensord.nn.module import (Buffer as Buffer, Identity as Identity, Module as
 from tensord.nn.parameter import UninitializedBuffer as UninitializedBuffer, UninitializedParameter as UninitializedParameter
 from tensord.nn.recurrent import *  # noqa: F401,F403
 from tensord.nn.transformer import *  # noqa: F401,F403
+from tensord.nn import modules as modules  # isort: skip
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _absent.of("tensord.nn")

@@ -102,11 +102,11 @@ class _LazyConvolution(LazyModuleMixin):
 
 
 class _LazyNorm(LazyModuleMixin):
-    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None):
+    def __init__(self, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
         super().__init__(0, eps, momentum, False, False, device, dtype)  # type: ignore[call-arg]
         self.affine, self.track_running_stats = affine, track_running_stats
         for name in ("weight", "bias"):
-            self.register_parameter(name, UninitializedParameter(device=device, dtype=dtype) if affine else None)
+            self.register_parameter(name, UninitializedParameter(device=device, dtype=dtype) if affine and (bias or name == "weight") else None)
         for name in ("running_mean", "running_var"):
             self.register_buffer(name, UninitializedBuffer(device=device, dtype=dtype) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", td.tensor(0, device=device) if track_running_stats else None)

@@ -1,5 +1,6 @@
 """Layers without parameters: a function each, whose arguments are attributes."""
 
+import re
 from typing import Any
 
 import tensord as td
@@ -12,6 +13,34 @@ __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Flatten", "Unflatten", "MaxPool
            "LogSigmoid", "Tanh", "Tanhshrink", "Softsign", "Softplus", "Softshrink", "Hardshrink", "Hardtanh",
            "Hardsigmoid", "Hardswish", "Threshold", "GLU", "Softmax", "Softmin", "LogSoftmax", "CosineSimilarity",
            "PairwiseDistance"]
+
+
+class _DropoutNd(Module):
+    """What programs look for when they turn dropout on or off."""
+
+
+class _MaxPoolNd(Module):
+    """The largest of windows."""
+
+
+class _AvgPoolNd(Module):
+    """Means of windows."""
+
+
+class _LPPoolNd(Module):
+    """Norms of windows."""
+
+
+class _AdaptiveAvgPoolNd(Module):
+    """Means, so that the output has a given size."""
+
+
+class _AdaptiveMaxPoolNd(Module):
+    """The largest, so that the output has a given size."""
+
+
+_KINDS: dict = {"Dropout": _DropoutNd, "AlphaDropout": _DropoutNd, "FeatureAlphaDropout": _DropoutNd, "MaxPool": _MaxPoolNd, "AvgPool": _AvgPoolNd, "LPPool": _LPPoolNd,
+                "AdaptiveAvgPool": _AdaptiveAvgPoolNd, "AdaptiveMaxPool": _AdaptiveMaxPoolNd}
 
 
 def _layer(name, function, doc, shown="", **defaults) -> Any:
@@ -48,7 +77,7 @@ def _layer(name, function, doc, shown="", **defaults) -> Any:
                 parts.append(str(value) if word[0] == "=" else f"{key}={value!r}")
         return ", ".join(parts)
 
-    return type(name, (Module,), {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc, "__module__": __name__})
+    return type(name, (_KINDS.get(re.sub("[123]d$", "", name), Module),), {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc, "__module__": __name__})
 
 
 def _plain(function):

@@ -12,7 +12,7 @@ __all__ = ["Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "MaxPool3d", "Avg
            "MaxUnpool3d", "ReflectionPad1d", "ReflectionPad2d", "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",
            "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d", "ConstantPad2d", "ConstantPad3d", "ZeroPad1d", "ZeroPad2d",
            "ZeroPad3d", "UpsamplingNearest2d", "UpsamplingBilinear2d", "PixelUnshuffle", "ChannelShuffle", "Fold", "Unfold", "RReLU", "Softmax2d",
-           "LocalResponseNorm"]
+           "LocalResponseNorm", "CrossMapLRN2d"]
 
 _POOL: dict = dict(kernel_size=..., stride=None, padding=0)
 Dropout3d = _layer("Dropout3d", _dropout(F.dropout3d), "Random channels set to 0 in training.", "p inplace", p=0.5, inplace=False)
@@ -51,6 +51,27 @@ LocalResponseNorm = _layer("LocalResponseNorm", _plain(F.local_response_norm), "
                            beta=0.75, k=1.0)
 RReLU = _layer("RReLU", lambda self, x, lower, upper, inplace: F.rrelu(x, lower, upper, self.training, inplace), "x, or a random part of it below 0.",
                "lower upper ?inplace", lower=1.0 / 8, upper=1.0 / 3, inplace=False)
+
+
+class CrossMapLRN2d(Module):
+    """Pictures (N, C, H, W) over what the channels next to each have: x / (k + alpha / size * the sum of their squares) ** beta.
+
+    The sum goes over as many channels behind as before, so an even size takes one less; LocalResponseNorm takes one more before. Of Krizhevsky and others,
+    ImageNet Classification with Deep Convolutional Neural Networks, 3.3. PyTorch's, when this was written (2.13), keeps the first channel in the sums of all.
+    """
+
+    def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input):
+        if input.ndim != 4:
+            raise _C.ShapeError(f"CrossMapLRN2d: Expected input to be 4D, got {input.ndim}D instead.")
+        width = (self.size - 1) // 2 * 2 + 1
+        return F.local_response_norm(input, width, self.alpha * width / self.size, self.beta, self.k)
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
 
 
 class Softmax2d(Module):

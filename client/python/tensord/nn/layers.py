@@ -151,7 +151,7 @@ class LayerNorm(Module):
         return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}"
+        return f"{self.normalized_shape}, eps={self.eps}, elementwise_affine={self.elementwise_affine}, bias={self.bias is not None}"
 
 
 class RMSNorm(Module):
@@ -177,11 +177,11 @@ class RMSNorm(Module):
 class GroupNorm(Module):
     """Groups of channels of each example to mean 0 and variance 1."""
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None):
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, bias=True):
         super().__init__()
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.register_parameter("weight", Parameter(td.ones(num_channels, dtype=dtype, device=device)) if affine else None)
-        self.register_parameter("bias", Parameter(td.zeros(num_channels, dtype=dtype, device=device)) if affine else None)
+        self.register_parameter("bias", Parameter(td.zeros(num_channels, dtype=dtype, device=device)) if affine and bias else None)
 
     def reset_parameters(self):
         """A weight of 1 and a bias of 0, as they were made."""
@@ -191,7 +191,7 @@ class GroupNorm(Module):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
 
     def extra_repr(self) -> str:
-        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.weight is not None}"
+        return f"{self.num_groups}, {self.num_channels}, eps={self.eps}, affine={self.weight is not None}, bias={self.bias is not None}"
 
 
 class PReLU(Module):

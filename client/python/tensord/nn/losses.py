@@ -15,10 +15,13 @@ __all__ = ["MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "CrossEntropyLoss",
 
 
 class _Loss(Module):
+    """The base: self.reduction, "none", "mean" or "sum"."""
+
     _function: Any = None
 
-    def __init__(self, reduction, **options):
+    def __init__(self, size_average: Any = None, reduce: Any = None, reduction="mean", **options):
         super().__init__()
+        reduction = reduction_of(size_average, reduce, reduction, 4)
         if reduction not in ("none", "mean", "sum", "batchmean"):
             raise _C.InvalidError(f"reduction must be 'none', 'mean' or 'sum', not {reduction!r}")
         self.reduction = reduction
@@ -33,13 +36,20 @@ class _Loss(Module):
         return type(self)._function(*tensors, reduction=self.reduction, **{k: getattr(self, k) for k in self._names})
 
 
+class _WeightedLoss(_Loss):
+    """The base of those that weigh classes: self.weight, a buffer, or None."""
+
+    def __init__(self, weight: Any = None, size_average: Any = None, reduce: Any = None, reduction="mean", **options):
+        super().__init__(reduction=reduction_of(size_average, reduce, reduction, 4), weight=weight, **options)
+
+
 class MSELoss(_Loss):
     """The mean of the squared differences."""
 
     _function = staticmethod(F.mse_loss)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction))
+        super().__init__(size_average, reduce, reduction)
 
 
 class L1Loss(_Loss):
@@ -48,7 +58,7 @@ class L1Loss(_Loss):
     _function = staticmethod(F.l1_loss)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction))
+        super().__init__(size_average, reduce, reduction)
 
 
 class SmoothL1Loss(_Loss):
@@ -57,34 +67,34 @@ class SmoothL1Loss(_Loss):
     _function = staticmethod(F.smooth_l1_loss)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", beta=1.0):
-        super().__init__(reduction_of(size_average, reduce, reduction), beta=beta)
+        super().__init__(size_average, reduce, reduction, beta=beta)
 
 
-class CrossEntropyLoss(_Loss):
+class CrossEntropyLoss(_WeightedLoss):
     """Scores (N, C, ...) against classes."""
 
     _function = staticmethod(F.cross_entropy)
 
     def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0):
-        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight, ignore_index=ignore_index, label_smoothing=label_smoothing)
+        super().__init__(weight, size_average, reduce, reduction, ignore_index=ignore_index, label_smoothing=label_smoothing)
 
 
-class NLLLoss(_Loss):
+class NLLLoss(_WeightedLoss):
     """Log-probabilities (N, C) against classes."""
 
     _function = staticmethod(F.nll_loss)
 
     def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight, ignore_index=ignore_index)
+        super().__init__(weight, size_average, reduce, reduction, ignore_index=ignore_index)
 
 
-class BCELoss(_Loss):
+class BCELoss(_WeightedLoss):
     """Probabilities against 0 and 1."""
 
     _function = staticmethod(F.binary_cross_entropy)
 
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight)
+        super().__init__(weight, size_average, reduce, reduction)
 
 
 class BCEWithLogitsLoss(_Loss):
@@ -93,7 +103,7 @@ class BCEWithLogitsLoss(_Loss):
     _function = staticmethod(F.binary_cross_entropy_with_logits)
 
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean", pos_weight=None):
-        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight, pos_weight=pos_weight)
+        super().__init__(size_average, reduce, reduction, weight=weight, pos_weight=pos_weight)
 
 
 class KLDivLoss(_Loss):
@@ -102,7 +112,7 @@ class KLDivLoss(_Loss):
     _function = staticmethod(F.kl_div)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
-        super().__init__(reduction_of(size_average, reduce, reduction), log_target=log_target)
+        super().__init__(size_average, reduce, reduction, log_target=log_target)
 
 
 class HuberLoss(_Loss):
@@ -111,7 +121,7 @@ class HuberLoss(_Loss):
     _function = staticmethod(F.huber_loss)
 
     def __init__(self, reduction="mean", delta=1.0):
-        super().__init__(reduction, delta=delta)
+        super().__init__(reduction=reduction, delta=delta)
 
 
 class GaussianNLLLoss(_Loss):
@@ -120,7 +130,7 @@ class GaussianNLLLoss(_Loss):
     _function = staticmethod(F.gaussian_nll_loss)
 
     def __init__(self, *, full=False, eps=1e-6, reduction="mean"):
-        super().__init__(reduction, full=full, eps=eps)
+        super().__init__(reduction=reduction, full=full, eps=eps)
 
     def forward(self, input, target, var):
         return self._of(input, target, var)
@@ -132,7 +142,7 @@ class PoissonNLLLoss(_Loss):
     _function = staticmethod(F.poisson_nll_loss)
 
     def __init__(self, log_input=True, full=False, size_average=None, eps=1e-8, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), log_input=log_input, full=full, eps=eps)
+        super().__init__(size_average, reduce, reduction, log_input=log_input, full=full, eps=eps)
 
 
 class CosineEmbeddingLoss(_Loss):
@@ -141,7 +151,7 @@ class CosineEmbeddingLoss(_Loss):
     _function = staticmethod(F.cosine_embedding_loss)
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), margin=margin)
+        super().__init__(size_average, reduce, reduction, margin=margin)
 
     def forward(self, input1, input2, target):
         return self._of(input1, input2, target)
@@ -153,7 +163,7 @@ class MarginRankingLoss(_Loss):
     _function = staticmethod(F.margin_ranking_loss)
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), margin=margin)
+        super().__init__(size_average, reduce, reduction, margin=margin)
 
     def forward(self, input1, input2, target):
         return self._of(input1, input2, target)
@@ -165,7 +175,7 @@ class TripletMarginLoss(_Loss):
     _function = staticmethod(F.triplet_margin_loss)
 
     def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), margin=margin, p=p, eps=eps, swap=swap)
+        super().__init__(size_average, reduce, reduction, margin=margin, p=p, eps=eps, swap=swap)
 
     def forward(self, anchor, positive, negative):
         return self._of(anchor, positive, negative)
@@ -177,7 +187,7 @@ class TripletMarginWithDistanceLoss(_Loss):
     _function = staticmethod(F.triplet_margin_with_distance_loss)
 
     def __init__(self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"):
-        super().__init__(reduction, distance_function=distance_function, margin=margin, swap=swap)
+        super().__init__(reduction=reduction, distance_function=distance_function, margin=margin, swap=swap)
 
     def forward(self, anchor, positive, negative):
         return self._of(anchor, positive, negative)
@@ -189,7 +199,7 @@ class HingeEmbeddingLoss(_Loss):
     _function = staticmethod(F.hinge_embedding_loss)
 
     def __init__(self, margin=1.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), margin=margin)
+        super().__init__(size_average, reduce, reduction, margin=margin)
 
 
 class SoftMarginLoss(_Loss):
@@ -198,16 +208,16 @@ class SoftMarginLoss(_Loss):
     _function = staticmethod(F.soft_margin_loss)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction))
+        super().__init__(size_average, reduce, reduction)
 
 
-class MultiMarginLoss(_Loss):
+class MultiMarginLoss(_WeightedLoss):
     """The score of a class should be above all others by a margin."""
 
     _function = staticmethod(F.multi_margin_loss)
 
     def __init__(self, p=1, margin=1.0, weight=None, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), p=p, margin=margin, weight=weight)
+        super().__init__(weight, size_average, reduce, reduction, p=p, margin=margin)
 
 
 class MultiLabelMarginLoss(_Loss):
@@ -216,16 +226,16 @@ class MultiLabelMarginLoss(_Loss):
     _function = staticmethod(F.multilabel_margin_loss)
 
     def __init__(self, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction))
+        super().__init__(size_average, reduce, reduction)
 
 
-class MultiLabelSoftMarginLoss(_Loss):
+class MultiLabelSoftMarginLoss(_WeightedLoss):
     """Scores of several classes against 0 and 1."""
 
     _function = staticmethod(F.multilabel_soft_margin_loss)
 
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(reduction_of(size_average, reduce, reduction), weight=weight)
+        super().__init__(weight, size_average, reduce, reduction)
 
 
 class CTCLoss(_Loss):
@@ -234,7 +244,7 @@ class CTCLoss(_Loss):
     _function = staticmethod(F.ctc_loss)
 
     def __init__(self, blank=0, reduction="mean", zero_infinity=False):
-        super().__init__(reduction, blank=blank, zero_infinity=zero_infinity)
+        super().__init__(reduction=reduction, blank=blank, zero_infinity=zero_infinity)
 
     def forward(self, log_probs, targets, input_lengths, target_lengths):
         return self._of(log_probs, targets, input_lengths, target_lengths)
