@@ -1,11 +1,12 @@
 """What is done to parameters together, and to modules that are trained."""
 
+import sys as _sys
 import typing as _typing
 import warnings
 
 import tensord as td
-from tensord import _absent, _C, _formats
-from tensord.nn.utils import parametrizations as parametrizations, parametrize as parametrize, rnn as rnn
+from tensord import _absent, _C, _formats, _paths
+from tensord.nn.utils import parametrizations as parametrizations, parametrize as parametrize, prune as prune, rnn as rnn
 from tensord.nn.utils._fused import (fuse_conv_bn_eval as fuse_conv_bn_eval, fuse_conv_bn_weights as fuse_conv_bn_weights,
                                      fuse_linear_bn_eval as fuse_linear_bn_eval, fuse_linear_bn_weights as fuse_linear_bn_weights)
 from tensord.nn.utils._norms import (remove_spectral_norm as remove_spectral_norm, remove_weight_norm as remove_weight_norm,
@@ -87,6 +88,15 @@ def vector_to_parameters(vec, parameters):
 def skip_init(module_cls, *args, **kwargs):
     """A module; its parameters are initialised here too, which costs little."""
     return module_cls(*args, **kwargs)
+
+
+_paths.put(__name__, _sys.modules[__name__], {
+    "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
+    "convert_parameters": "parameters_to_vector vector_to_parameters",
+    "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
+    "init": "skip_init",
+    "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
+})
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _absent.of("tensord.nn.utils")
