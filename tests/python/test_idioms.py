@@ -341,13 +341,13 @@ def test_what_is_absent_says_what_does_its_work():
         for name in names:
             assert not hasattr(sys.modules[module], name), f"{module}.{name} is there"
     for words, look in (("tensord --workers", lambda: td.set_num_threads(2)), ("computed backwards", lambda: td.autograd.forward_ad),
-                        ("no CUDA here", lambda: td.cuda.Stream), ("share_memory", lambda: td.nn.DataParallel), ("leave the call out", lambda: td.compile)):
+                        ("no CUDA here", lambda: td.cuda.Stream), ("share_memory", lambda: td.distributed), ("leave the call out", lambda: td.compile)):
         with pytest.raises(AttributeError, match=words):
             look()
     with pytest.raises(AttributeError, match="module 'tensord.nn' has no attribute 'Linea'$") as e:
         td.nn.Linea
     assert e.value.name == "Linea" and e.value.obj is td.nn, 'so Python says "Did you mean"'
-    for statement in ("import tensord.distributed as dist", "from tensord import distributed", "import tensord.nn.parallel"):
+    for statement in ("import tensord.distributed as dist", "from tensord import distributed", "import tensord.distributed.rpc"):
         with pytest.raises(ModuleNotFoundError, match="share_memory"):
             exec(statement)
     with pytest.raises(ModuleNotFoundError, match="No module named 'tensord.nothing'$"):

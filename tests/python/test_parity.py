@@ -728,7 +728,7 @@ def everything():
 
 
 # What takes no such arguments: tested elsewhere.
-ELSEWHERE = set("chalf backward register_hook register_post_accumulate_grad_hook is_inference retain_grad cuda data_ptr from_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
+ELSEWHERE = set("chalf backward register_hook register_post_accumulate_grad_hook is_inference retain_grad cuda data_ptr from_dlpack to_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
                 "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_ get_rng_state set_rng_state seed poisson randint_like istft exponential_ geometric_ cauchy_ log_normal_ new_empty_strided empty_strided polygamma polygamma_ "
                 "histogramdd native_layer_norm native_group_norm native_batch_norm is_autocast_enabled typename cond while_loop is_storage is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled embedding_bag segment_reduce".split())
 ALL = everything()

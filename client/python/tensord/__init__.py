@@ -27,7 +27,7 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
     from tensord import (accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, cuda as cuda, data as data, distributions as distributions, fft as fft, func as func, jit as jit,
-                         linalg as linalg, masked as masked, nn as nn, optim as optim, random as random, signal as signal, special as special, testing as testing, torch as torch, utils as utils)
+                         linalg as linalg, masked as masked, multiprocessing as multiprocessing, nn as nn, optim as optim, random as random, signal as signal, special as special, testing as testing, torch as torch, utils as utils)
     from tensord._compose import (_assert as _assert, BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
                                   cond as cond, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled, is_storage as is_storage,
                                   set_anomaly_enabled as set_anomaly_enabled, while_loop as while_loop,
@@ -91,6 +91,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                         hann_window as hann_window, kaiser_window as kaiser_window)
     from tensord._save import load as load, save as save
     from tensord.utils.checkpoint import checkpoint as checkpoint
+    from tensord.utils.dlpack import to_dlpack as to_dlpack
     from tensord._graph import graph as graph
     from tensord.amp import (GradScaler as GradScaler, autocast as autocast, get_autocast_dtype as get_autocast_dtype, is_autocast_available as is_autocast_available,
                              is_autocast_enabled as is_autocast_enabled)
@@ -127,11 +128,12 @@ view_as_complex_copy view_as_real_copy""".split()),
     "signal.windows": ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
     "_save": ("load", "save"),
     "utils.checkpoint": ("checkpoint",),
+    "utils.dlpack": ("to_dlpack",),
     "_graph": ("graph",),
     "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "backends", "cuda", "data", "distributions", "fft", "func", "jit", "masked", "linalg", "nn", "optim", "random", "signal", "special", "testing", "torch", "utils")
+_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "backends", "cuda", "data", "distributions", "fft", "func", "jit", "masked", "linalg", "multiprocessing", "nn", "optim", "random", "signal", "special", "testing", "torch", "utils")
 
 
 if not TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import typing as _typing
 
 from tensord import _absent
-from tensord.nn import functional as functional, init as init, parameter as parameter, utils as utils
+from tensord.nn import functional as functional, init as init, parallel as parallel, parameter as parameter, utils as utils
 from tensord.nn._convolutions import *  # noqa: F401,F403
 from tensord.nn._lazy import *  # noqa: F401,F403
 from tensord.nn._norms import *  # noqa: F401,F403
@@ -15,6 +15,7 @@ from tensord.nn.layers import *  # noqa: F401,F403
 from tensord.nn.losses import *  # noqa: F401,F403
 from tensord.nn.module import (Buffer as Buffer, Identity as Identity, Module as Module, ModuleDict as ModuleDict, ModuleList as ModuleList, Parameter as Parameter,
                                ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential)
+from tensord.nn.parallel import DataParallel as DataParallel
 from tensord.nn.parameter import UninitializedBuffer as UninitializedBuffer, UninitializedParameter as UninitializedParameter
 from tensord.nn.recurrent import *  # noqa: F401,F403
 from tensord.nn.transformer import *  # noqa: F401,F403

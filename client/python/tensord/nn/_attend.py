@@ -1,5 +1,7 @@
-"""Several attentions beside each other as one function, with all that PyTorch's takes."""
+"""Several attentions beside each other as one function, with all that PyTorch's takes; and which ways of attention a program allows."""
 
+import contextlib
+import enum
 from typing import Any
 
 import tensord as td
@@ -82,3 +84,29 @@ def multi_head_attention_forward(query: Tensor, key, value, embed_dim_to_check, 
         return out, None
     shares = shares.mean(1) if average_attn_weights else shares
     return out, shares.squeeze(0) if alone else shares
+
+
+class SDPBackend(enum.IntEnum):
+    """Ways of scaled_dot_product_attention() that PyTorch has."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+    __str__ = enum.Enum.__str__
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends, set_priority=False):
+    """Says nothing here: attention is computed one way, whichever of those are allowed. A block, or a decorator.
+
+    Raises AssertionError for what is no SDPBackend, InvalidError when none is allowed.
+    """
+    if not isinstance(backends, (list, SDPBackend)):
+        raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got {type(backends).__name__}")
+    if backends == []:
+        raise _C.InvalidError("sdpa_kernel(): no way of attention is allowed")
+    yield {}

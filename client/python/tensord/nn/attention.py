@@ -7,6 +7,7 @@ import tensord as td
 from tensord import _C
 from tensord.nn import functional as F
 from tensord.nn import init
+from tensord.nn._attend import SDPBackend as SDPBackend, sdpa_kernel as sdpa_kernel
 from tensord.nn._plain_layers import Dropout
 from tensord.nn.layers import LayerNorm, Linear
 from tensord.nn.module import Module, ModuleList, Parameter, layer_count
