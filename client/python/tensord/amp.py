@@ -13,11 +13,12 @@ given; all others compute in the dtypes that they are given, recurrent layers in
 
 import functools
 import math
+import sys
 import typing
 import warnings
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
-from tensord import _C
+from tensord import _C, _paths
 from tensord._C import Tensor
 from tensord._more import no_grad
 
@@ -253,3 +254,6 @@ class GradScaler:
             raise _C.InvalidError("The source state dict is empty, possibly because it was saved from a disabled instance of GradScaler.")
         self._scale, self._growth_tracker = state_dict["scale"], state_dict["_growth_tracker"]
         self._growth_factor, self._backoff_factor, self._growth_interval = (state_dict[k] for k in ("growth_factor", "backoff_factor", "growth_interval"))
+
+
+_paths.put(__name__, sys.modules[__name__], {"grad_scaler": "GradScaler", "autocast_mode": "autocast custom_bwd custom_fwd is_autocast_available"})

@@ -1,5 +1,6 @@
 """What programs ask before they choose a device: there is no CUDA here."""
 
+import sys as _sys
 import types as _types
 import typing as _typing
 
@@ -37,7 +38,8 @@ def _amp_of_cuda():
         return _amp.GradScaler("cuda", *args, **kwargs)
 
     module = _types.ModuleType("tensord.cuda.amp", _amp_of_cuda.__doc__)
-    module.__dict__.update(autocast=autocast, GradScaler=GradScaler)
+    module.__dict__.update(autocast=autocast, GradScaler=GradScaler, custom_fwd=_amp.custom_fwd, custom_bwd=_amp.custom_bwd)
+    _sys.modules[module.__name__] = module
     return module
 
 

@@ -1,9 +1,10 @@
 """Derivatives: backward and grad of whole lists, functions with a backward of one's own, and the modes."""
 
+import sys as _sys
 import typing as _typing
 
 import tensord as _td
-from tensord import _C, _absent
+from tensord import _C, _absent, _paths
 from tensord._more import _backward, _flag, _kept, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from tensord.autograd import function  # noqa: F401
 from tensord.autograd.function import Function  # noqa: F401
@@ -89,7 +90,8 @@ def Variable(data, requires_grad=False, volatile=None):  # noqa: N802, a class i
     return data.detach().requires_grad_() if requires_grad else data
 
 
-_LAZY = {"functional": "functional", "graph": "graph", "gradcheck": "gradcheck", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck"}
+_paths.put(__name__, _sys.modules[__name__], {"grad_mode": "enable_grad inference_mode no_grad set_grad_enabled", "variable": "Variable"})
+_LAZY = {"functional": "functional", "graph": "graph", "profiler": "profiler", "gradcheck": "gradcheck", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck"}
 
 if not _typing.TYPE_CHECKING:
     _missing = _absent.of("tensord.autograd")

@@ -1,9 +1,57 @@
 """Memory for time: what a function computes is not kept for a backward, but computed again by it. The names of torch.utils.checkpoint."""
 
-from typing import Any, Callable, Optional, Sequence
+import contextlib
+import typing as _typing
+import warnings
+from typing import Any, Callable, Iterable, Optional, Sequence
 
-from tensord import _C
+from tensord import _absent, _C
 from tensord._more import _flag
+
+
+class CheckpointError(_C.Error):
+    """What PyTorch raises when a function gives other tensors the second time. Here it is called once, so nothing raises it."""
+
+
+def noop_context_fn():
+    """Two contexts that do nothing: the default of `context_fn`."""
+    return contextlib.nullcontext(), contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable):
+    """A block; nothing changes in it, as a backward runs those ops again that it needs."""
+    _flag(enable, "set_checkpoint_early_stop", "enable")
+    yield
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled):
+    """A block for False or None. Raises Unsupported for True: the same ops run again, so there is nothing to look for."""
+    _refuse(None, "default", bool(enabled))
+    yield
+
+
+def check_backward_validity(inputs: Iterable[Any]) -> None:
+    """A warning when none of these requires grad."""
+    if not any(_C.is_tensor(x) and x.requires_grad for x in inputs):
+        warnings.warn("None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2)
+
+
+def detach_variable(inputs: "tuple[Any, ...]") -> "tuple[Any, ...]":
+    """Tensors detached, but requiring grad as they did; other things as they are. Raises Error for what is no tuple."""
+    if not isinstance(inputs, tuple):
+        raise _C.Error(f"Only tuple of tensors is supported. Got Unsupported input type: {type(inputs).__name__}")
+    return tuple(x.detach().requires_grad_(x.requires_grad) if _C.is_tensor(x) else x for x in inputs)
+
+
+def get_device_states(*args: Any) -> "tuple[list[int], list[Any]]":
+    """([], []): random numbers are the session's, and a checkpoint has them by itself."""
+    return [], []
+
+
+def set_device_states(devices: Any, states: Any, *, device_type: Any = None) -> None:
+    """Nothing, see get_device_states()."""
 
 
 class _Region:
@@ -17,11 +65,11 @@ class _Region:
 
 
 def _refuse(context_fn, determinism_check, debug):
-    if context_fn is not None:
+    if context_fn is not None and context_fn is not noop_context_fn:
         raise _C.Unsupported("checkpoint(): argument 'context_fn' is not there: the daemon runs the ops again, not the function. Enter contexts inside the function")
     if determinism_check not in ("default", "none"):
         raise _C.InvalidError(f"checkpoint(): determinism_check must be 'default' or 'none', not {determinism_check!r}: the same ops run again, so there is nothing to check")
-    if debug is not False:
+    if debug is not False and debug is not None:
         raise _C.Unsupported("checkpoint(): argument 'debug' is not there: the same ops run again")
 
 
@@ -51,10 +99,12 @@ def checkpoint(function: Callable[..., Any], *args: Any, use_reentrant: Optional
         return function(*args, **kwargs)
 
 
-def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: Optional[bool] = None, preserve_rng_state: bool = True) -> Any:
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: Optional[bool] = None, preserve_rng_state: bool = True, **kwargs: Any) -> Any:
     """One function after the other, in `segments` checkpoints; the last of them is none, as its values are needed at once.
 
         y = checkpoint_sequential(td.nn.Sequential(...), 4, x)
+
+    Other arguments (determinism_check, debug, early_stop, ...) are those of checkpoint().
     """
     parts: Sequence[Any] = list(functions.children()) if hasattr(functions, "children") else list(functions)
     if not isinstance(segments, int) or isinstance(segments, bool) or not 1 <= segments <= len(parts):
@@ -67,6 +117,10 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
 
     size, begin = len(parts) // segments, 0
     for _ in range(segments - 1):
-        input = checkpoint(run, begin, begin + size, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state)
+        input = checkpoint(run, begin, begin + size, input, use_reentrant=use_reentrant, preserve_rng_state=preserve_rng_state, **kwargs)
         begin += size
     return run(begin, len(parts), input)
+
+
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _absent.of(__name__)

@@ -1,0 +1,246 @@
+"""Names that programs import from PyTorch and that do little: paths, profiles, settings, what says why it is not there."""
+import gzip
+import importlib
+import json
+import threading
+import time
+import warnings
+
+import pytest
+import tensord as td
+
+try:
+    import torch
+except ImportError:
+    torch = None
+NEW = torch is not None and tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
+needs_new = pytest.mark.skipif(not NEW, reason="torch 2.13 is not there")
+
+# Of these modules every name of PyTorch's __all__ is there, but for what this says.
+WHOLE = {"utils.data": {"_DatasetKind"}, "utils.data.dataset": (), "utils.data.sampler": (), "utils.data.dataloader": (), "utils.data.distributed": (),
+         "utils.dlpack": (), "nn.utils.fusion": (), "nn.utils.clip_grad": (), "nn.utils.memory_format": (), "nn.utils.stateless": (), "nn.utils.rnn": (), "nn.utils.parametrize": (),
+         "nn.utils.parametrizations": (), "optim.lr_scheduler": (), "optim.swa_utils": (), "optim.optimizer": {"register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"},
+         "multiprocessing": (), "autograd.variable": {"VariableMeta"}, "cuda.amp": {"amp_definitely_not_available"}, "amp.autocast_mode": {"autocast_decorator"},
+         "profiler": {"kineto_available", "DeviceType", "ExecutionTraceObserver"}, "version": {"git_version"},
+         "overrides": {"get_testing_overrides", "enable_reentrant_dispatch", "redispatch_function"}}
+
+
+@needs_new
+@pytest.mark.parametrize("place", WHOLE)
+def test_every_name_is_there(place):
+    from tensord import _absent
+
+    theirs, ours = importlib.import_module("torch." + place), importlib.import_module("tensord." + place)
+    absent = {*WHOLE[place], *_absent._WHY.get("tensord." + place, ())}
+    assert {n for n in theirs.__all__ if not hasattr(ours, n)} <= absent
+
+
+def test_statements_of_programs_run():
+    exec("""if True:
+    import tensord.optim.lr_scheduler as lr_scheduler, tensord.utils.data.dataset
+    from tensord.optim.adamw import AdamW
+    from tensord.optim.optimizer import Optimizer
+    from tensord.utils.data.sampler import Sampler
+    from tensord.utils.data.distributed import DistributedSampler
+    from tensord.utils.data._utils.collate import default_collate
+    from tensord.amp.grad_scaler import GradScaler
+    from tensord.cuda.amp import autocast, GradScaler as G, custom_fwd
+    from tensord.autograd.grad_mode import no_grad
+    from tensord.nn.utils.clip_grad import clip_grad_norm_
+    from tensord.nn.utils.convert_parameters import parameters_to_vector
+    import tensord.autograd.profiler as profiler
+    import tensord.version, tensord.__config__
+    assert issubclass(AdamW, Optimizer) and issubclass(DistributedSampler, Sampler) and tensord.utils.data.dataset.Dataset is tensord.utils.data.Dataset
+    assert default_collate([1, 2]).tolist() == [1, 2] and tensord.version.__version__ == tensord.__version__ and tensord.version.cuda is None
+    assert tensord.__config__.show().startswith("tensord ") and "daemon" in tensord.__config__.show() and tensord.__config__.parallel_info()
+    """, {})
+
+
+@pytest.mark.parametrize("name, words", [("fx", "jit.trace"), ("export", "jit.script"), ("onnx", "safetensors"), ("hub", "load_state_dict"), ("package", "jit.save"), ("sparse", "dense"),
+                                         ("library", "autograd.Function"), ("nested", "packs sequences"), ("mps", "accelerator")])
+def test_what_is_not_there_says_what_to_use(name, words):
+    with pytest.raises(ModuleNotFoundError, match=words):
+        importlib.import_module("tensord." + name)
+    with pytest.raises(AttributeError, match=words):
+        getattr(td, name)
+
+
+def test_the_compiler_that_there_is_not():
+    @td.compiler.disable
+    def f(x):
+        return x
+
+    @td.compiler.disable(recursive=False)
+    def g(x):
+        return x
+
+    with td.compiler.set_stance("force_eager"):
+        assert f(1) == g(1) == 1 and not td.compiler.is_compiling() and td.compiler.list_backends() == [] and td.compiler.reset() is None
+    with pytest.raises(AttributeError, match="leave the call out"):
+        td.compiler.compile
+
+
+def test_nothing_overrides_functions():
+    from tensord import overrides as o
+
+    class Like:
+        @classmethod
+        def __torch_function__(cls, *args):
+            return 3
+
+    assert not o.has_torch_function((Like(),)) and not o.has_torch_function_unary(Like()) and not o.has_torch_function_variadic(Like(), td.ones(1))
+    assert o.is_tensor_like(Like()) and o.is_tensor_like(td.ones(1)) and not o.is_tensor_like(3)
+    assert o.is_tensor_method_or_property(td.Tensor.add) and not o.is_tensor_method_or_property(td.add)
+    assert o.resolve_name(td.add) == "tensord.add" and o.resolve_name(td.Tensor.add) == "tensord.Tensor.add"
+    assert o.resolve_name(td.nn.functional.conv2d) == "tensord.nn.functional.conv2d" or o.resolve_name(td.nn.functional.conv2d).endswith("conv2d")
+    with pytest.raises(TypeError, match="tensord.add"):
+        o.handle_torch_function(td.add, (Like(),))
+
+
+def test_what_is_safe_to_load():
+    s = td.serialization
+    assert s.load is td.load and s.get_safe_globals() == [] and s.get_default_load_endianness() is None and s.get_default_mmap_options() == 2
+    with s.safe_globals([set, dict]):
+        s.add_safe_globals([list, set])
+        assert s.get_safe_globals() == [set, dict, list]
+    assert s.get_safe_globals() == []
+    s.set_default_load_endianness(s.LoadEndianness.LITTLE)
+    with pytest.raises(td.Unsupported, match="high end"):
+        s.set_default_load_endianness(s.LoadEndianness.BIG)
+    with pytest.raises(TypeError, match="Invalid argument type"):
+        s.set_default_load_endianness("big")
+    with pytest.raises(AttributeError, match="in one way"):
+        s.skip_data
+
+
+def test_what_is_asked_of_checkpoints():
+    from tensord.utils import checkpoint as c
+
+    x = td.ones(3, requires_grad=True)
+    with c.set_checkpoint_early_stop(False), c.set_checkpoint_debug_enabled(None):
+        c.checkpoint(td.sin, x, use_reentrant=False, context_fn=c.noop_context_fn).sum().backward()
+    c.checkpoint_sequential([td.sin, td.cos, td.exp], 2, x, use_reentrant=False, determinism_check="none", early_stop=False).sum().backward()
+    assert td.allclose(x.grad, td.cos(td.ones(3)) - td.exp(td.cos(td.sin(td.ones(3)))) * td.sin(td.sin(td.ones(3))) * td.cos(td.ones(3)))
+    with pytest.raises(td.Unsupported, match="debug"), c.set_checkpoint_debug_enabled(True):
+        pass
+    assert issubclass(c.CheckpointError, RuntimeError) and c.get_device_states(x) == ([], [])
+    detached = c.detach_variable((x * 2, x.detach(), 3))
+    assert detached[0].requires_grad and detached[0].is_leaf and not detached[1].requires_grad and detached[2] == 3
+    with pytest.raises(RuntimeError, match="Only tuple"):
+        c.detach_variable([x])
+    with pytest.warns(UserWarning, match="None of the inputs have requires_grad=True"):
+        c.check_backward_validity([x.detach(), 3])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        c.check_backward_validity([3, x])
+    with pytest.raises(AttributeError, match="outside of checkpoint"):
+        c.CheckpointPolicy
+
+
+# ---- profiles
+
+
+def test_blocks_and_what_lies_in_them():
+    P = td.profiler
+    slow = P.record_function("slow")(lambda n: time.sleep(0.01) or (n and slow(n - 1)))
+    with P.record_function("nobody looks"):
+        pass
+    with P.profile(activities=[P.ProfilerActivity.CPU], record_shapes=True) as prof:
+        with P.record_function("outer"):
+            slow(1)
+            other = threading.Thread(target=slow, args=(0,))
+            other.start()
+            other.join()
+        with pytest.raises(ValueError), P.record_function("raises"):
+            raise ValueError
+    rows = {e.key: e for e in prof.key_averages()}
+    assert set(rows) == {"outer", "slow", "raises"} and rows["slow"].count == 3
+    inside = [e for e in prof.events() if e.name == "slow"]
+    assert rows["outer"].cpu_time_total >= 30e3 and rows["outer"].self_cpu_time_total >= 10e3, "another thread's blocks lie beside"
+    assert abs(rows["outer"].cpu_time_total - rows["outer"].self_cpu_time_total - max(e.cpu_time_total for e in inside)) < 1
+    assert min(e.self_cpu_time_total for e in inside) >= 10e3 and rows["slow"].cpu_time == rows["slow"].cpu_time_total / 3
+    table = prof.key_averages().table(sort_by="cpu_time_total", row_limit=2, header="Times")
+    lines = table.splitlines()
+    assert lines[0] == "Times" and lines[2].split()[:3] == ["Name", "Self", "CPU"] and len(lines) == 8 and "Self CPU time total: " in lines[-1]
+    assert "ms" in table and "raises" not in table and str(prof.key_averages()).count("\n") == 8
+    with pytest.raises(ValueError, match="nothing to sort by"):
+        prof.key_averages().table(sort_by="flops")
+
+
+def test_a_block_lasts_until_what_it_asked_for_has_ended():
+    x = td.randn(700, 700)
+    td.sync()
+    with td.profiler.profile() as prof:
+        with td.profiler.record_function("asked"):
+            for _ in range(10):
+                x = x @ x
+                x /= x.norm()
+        began = time.perf_counter()
+        td.sync()
+        left = time.perf_counter() - began
+    assert prof.events()[0].cpu_time_total / 1e6 > left
+
+
+@pytest.mark.parametrize("ways", [dict(skip_first=1, wait=1, warmup=1, active=2, repeat=2), dict(wait=0, warmup=0, active=1), dict(wait=2, warmup=0, active=2),
+                                  dict(wait=1, warmup=1, active=1, repeat=1, skip_first=2, skip_first_wait=1), dict(wait=0, warmup=2, active=3, repeat=1)])
+def test_schedules(ways):
+    ours = [td.profiler.schedule(**ways)(k).name for k in range(20)]
+    assert {"RECORD_AND_SAVE"} <= set(ours)
+    if NEW:
+        assert ours == [torch.profiler.schedule(**ways)(k).name for k in range(20)]
+    for wrong in (dict(wait=-1, warmup=0, active=1), dict(wait=0, warmup=0, active=0)):
+        with pytest.raises(AssertionError, match="Invalid profiler schedule"):
+            td.profiler.schedule(**wrong)
+
+
+@pytest.mark.parametrize("ways", [dict(skip_first=1, wait=1, warmup=1, active=2, repeat=2), dict(wait=1, warmup=0, active=1), dict(wait=0, warmup=0, active=3)])
+def test_steps_are_recorded_as_the_schedule_says(ways):
+    seen = []
+    for lib in (td, torch) if NEW else (td,):
+        traces = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            P = lib.profiler
+            with P.profile(activities=[P.ProfilerActivity.CPU], schedule=P.schedule(**ways),
+                           on_trace_ready=lambda p: traces.append(sorted(e.name for e in p.events() if e.name[:4] in ("Prof", "step")))) as prof:
+                for k in range(11):
+                    with P.record_function(f"step {k}"):
+                        lib.ones(2).sum().item()
+                    prof.step()
+            assert prof.step_num == 11
+        seen.append([[n for n in names if n.startswith("step")] for names in traces])
+        if lib is td:
+            assert all("ProfilerStep*" in {e.key for e in prof.key_averages()} for _ in prof.events()[:1])
+    assert seen[0] and all(seen[0][:1])
+    assert len(seen) == 1 or [t for t in seen[0] if t] == [t for t in seen[1] if t]
+
+
+def test_files_of_traces(tmp_path):
+    P = td.profiler
+    with P.profile(schedule=P.schedule(wait=0, warmup=0, active=1), on_trace_ready=P.tensorboard_trace_handler(str(tmp_path / "deep" / "log"), "me", use_gzip=True)) as prof:
+        prof.add_metadata_json("run", "[1, 2]")
+        for k in range(2):
+            with P.record_function(f"a {k}"):
+                pass
+            prof.step()
+    files = sorted((tmp_path / "deep" / "log").iterdir())
+    assert len(files) == 3 and all(f.name.startswith("me.") and f.name.endswith(".pt.trace.json.gz") for f in files)
+    trace = json.loads(gzip.decompress(files[0].read_bytes()))
+    assert [e["name"] for e in trace["traceEvents"]] == ["a 0", "ProfilerStep#0"] and trace["run"] == [1, 2]
+    inner, outer = trace["traceEvents"]
+    assert outer["ts"] <= inner["ts"] and inner["ts"] + inner["dur"] <= outer["ts"] + outer["dur"] and inner["ph"] == "X"
+    prof.export_chrome_trace(tmp_path / "t.json")
+    json.loads((tmp_path / "t.json").read_text())
+
+
+def test_profiles_by_their_older_names():
+    from tensord.autograd import profiler
+
+    with profiler.profile() as prof, profiler.record_function("a"):
+        pass
+    assert prof.total_average().count == 1 and "a" in prof.table() and [e.name for e in prof.function_events] == ["a"]
+    with profiler.profile(enabled=False) as prof, profiler.record_function("a"):
+        pass
+    assert prof.events() == []
+    with pytest.warns(UserWarning, match="CUDA is not available"):
+        td.profiler.profile(activities=[td.profiler.ProfilerActivity.CUDA])
