@@ -423,3 +423,20 @@ def test_ldexp_is_exact():
             x, k = td.tensor(v, dtype=dtype), td.tensor(list(powers))
             want = td.tensor([scaled(v, n) for n in powers], dtype=td.float64).to(dtype)
             assert td.equal(td.ldexp(x, k), want), (dtype, v)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+def test_places_are_told_as_they_were_given(dtype):
+    x, kind = td.arange(6.0).reshape(2, 3), getattr(td, dtype)
+    for k in (-3, -1, 0, 2):
+        assert x.take_along_dim(td.tensor([[k], [0]], dtype=td.int64), 1).tolist() == [[k % 3], [3]]
+    for wrong in (-4, 3):
+        with pytest.raises(IndexError, match=f"index {wrong} is out of bounds for dimension 1 with size 3"):
+            x.take_along_dim(td.tensor([[wrong], [0]]), 1).tolist()
+    with pytest.raises(IndexError, match="index -7 is out of bounds for dimension 0 with size 6"):
+        x.take_along_dim(td.tensor([-7])).tolist()
+    for accumulate, expected in ((True, [2, 0, 1]), (False, [1, 0, 1])):
+        assert td.zeros(3).index_put_((td.tensor([0, 0, -1], dtype=kind),), td.ones(3), accumulate=accumulate).tolist() == expected
+        assert td.zeros(3).index_put((td.tensor([0, 0, -1], dtype=kind),), td.ones(3), accumulate).tolist() == expected
+    assert td.zeros(3).index_put_((td.tensor([0, 1, 1], dtype=td.uint8),), td.tensor(2.0)).tolist() == [0, 2, 2], "uint8 is a mask, as in x[...]"
+    assert td.zeros(2, 3).index_put_((td.tensor([True, False]), td.tensor([1], dtype=kind)), td.tensor(2.0)).tolist() == [[0, 2, 0], [0, 0, 0]]

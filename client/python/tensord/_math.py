@@ -86,8 +86,14 @@ def index_reduce(input, dim, index, source, reduce, *, include_self=True):
 
 
 def _places(indices):
-    """Index tensors, where a mask stands for the places that are true."""
-    return [part for i in indices for part in ((i,) if i is None or i.dtype not in (_C.bool,) else i.nonzero(as_tuple=True))]
+    """Index tensors as x[...] takes them: a mask, of bool or uint8, stands for the places that are true, and small whole numbers are indices too."""
+    found: list = []
+    for i in indices:
+        if i is not None and i.dtype in (_C.bool, _C.uint8):
+            found += i.nonzero(as_tuple=True)
+        else:
+            found.append(i.to(_C.int64) if i is not None and i.dtype in (_C.int8, _C.int16) else i)
+    return found
 
 
 def index_put(input, indices, values, accumulate=False):
