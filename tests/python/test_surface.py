@@ -244,3 +244,44 @@ def test_profiles_by_their_older_names():
     assert prof.events() == []
     with pytest.warns(UserWarning, match="CUDA is not available"):
         td.profiler.profile(activities=[td.profiler.ProfilerActivity.CUDA])
+
+
+# ---- Sobol' sequences
+
+
+@pytest.mark.skipif(torch is None, reason="torch is not there")
+@pytest.mark.parametrize("dimension", [1, 2, 3, 7, 40, 256])
+def test_points_are_pytorch_s(dimension):
+    for dtype in ("float32", "float64"):
+        ours, theirs = (lib.quasirandom.SobolEngine(dimension) for lib in (td, torch))
+        for take in (1, 4, 0, 27, 1000):
+            a, b = ours.draw(take, dtype=getattr(td, dtype)), theirs.draw(take, dtype=getattr(torch, dtype))
+            assert tuple(a.shape) == tuple(b.shape) and a.tolist() == b.tolist() and ours.num_generated == theirs.num_generated
+        assert ours.fast_forward(100_000) is ours and ours.draw(3).tolist() == theirs.fast_forward(100_000).draw(3).tolist()
+        assert ours.reset() is ours and ours.draw_base2(5).tolist() == theirs.reset().draw_base2(5).tolist() and repr(ours) == repr(theirs)
+
+
+def test_scrambled_points():
+    engine = td.quasirandom.SobolEngine(5, scramble=True, seed=3)
+    points = engine.draw(1024, dtype=td.float64)
+    assert repr(engine) == "SobolEngine(dimension=5, scramble=True, seed=3)" and td.quasirandom.SobolEngine(5, True, 3).draw(1024, dtype=td.float64).equal(points)
+    assert engine.reset().draw(1024, dtype=td.float64).equal(points) and not td.quasirandom.SobolEngine(5, True, 4).draw(1024, dtype=td.float64).equal(points)
+    for column in points.T:  # a net still: one point in each 1024th
+        assert sorted((column * 1024).floor().long().tolist()) == list(range(1024))
+    assert not td.quasirandom.SobolEngine(2, True).draw(4).equal(td.quasirandom.SobolEngine(2, True).draw(4)), "without a seed, by chance"
+    out = td.empty(0)
+    assert td.quasirandom.SobolEngine(2).draw(3, out) is out and out.tolist() == [[0, 0], [0.5, 0.5], [0.75, 0.25]]
+
+
+def test_points_that_cannot_be():
+    for wrong in (0, -1, 257):
+        with pytest.raises(ValueError, match=r"Supported range of dimensionality for SobolEngine is \[1, 256\]"):
+            td.quasirandom.SobolEngine(wrong)
+    engine = td.quasirandom.SobolEngine(2)
+    engine.draw(4)
+    with pytest.raises(ValueError, match="4 points have been previously generated"):
+        engine.draw_base2(3)
+    with pytest.raises(ValueError, match="-1"):
+        engine.draw(-1)
+    with pytest.raises(ValueError, match="points"):
+        engine.fast_forward(2**30)

@@ -27,7 +27,7 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
     from tensord import (__config__ as __config__, accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compiler as compiler, cuda as cuda, data as data, distributions as distributions, fft as fft, func as func, jit as jit,
-                         linalg as linalg, masked as masked, multiprocessing as multiprocessing, nn as nn, optim as optim, overrides as overrides, profiler as profiler, random as random, serialization as serialization, signal as signal, special as special, testing as testing, torch as torch, utils as utils, version as version)
+                         linalg as linalg, masked as masked, multiprocessing as multiprocessing, nn as nn, optim as optim, overrides as overrides, profiler as profiler, quasirandom as quasirandom, random as random, serialization as serialization, signal as signal, special as special, testing as testing, torch as torch, utils as utils, version as version)
     from tensord._compose import (_assert as _assert, BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
                                   cond as cond, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled, is_storage as is_storage,
                                   set_anomaly_enabled as set_anomaly_enabled, while_loop as while_loop,
@@ -133,7 +133,7 @@ view_as_complex_copy view_as_real_copy""".split()),
     "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "__config__", "backends", "compiler", "cuda", "data", "distributions", "fft", "func", "jit", "masked", "linalg", "multiprocessing", "nn", "optim", "overrides", "profiler", "random", "serialization", "signal", "special", "testing", "torch", "utils", "version")
+_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "__config__", "backends", "compiler", "cuda", "data", "distributions", "fft", "func", "jit", "masked", "linalg", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "special", "testing", "torch", "utils", "version")
 
 
 if not TYPE_CHECKING:
