@@ -49,7 +49,7 @@ class BasePruningMethod:
         value = getattr(module, name)
         scores = value if importance_scores is None else importance_scores
         if scores.shape != value.shape:
-            raise AssertionError(f"importance_scores should have the same shape as parameter {name} of {module}, got {scores.shape} vs {value.shape}")
+            raise AssertionError(f"importance_scores are of shape {scores.shape}, the parameter '{name}' of {type(module).__name__} is of {value.shape}")
         if before is None:
             whole = method
             mask = method.compute_mask(scores.detach(), td.ones_like(value.detach()))
@@ -69,7 +69,7 @@ class BasePruningMethod:
         """The tensor times the mask that the method makes of it, or of the importance_scores."""
         scores = t if importance_scores is None else importance_scores
         if scores.shape != t.shape:
-            raise AssertionError("importance_scores should have the same shape as tensor t")
+            raise AssertionError(f"importance_scores are of shape {scores.shape}, t is of {t.shape}")
         mask = td.ones_like(t.detach()) if default_mask is None else default_mask
         return t * self.compute_mask(scores.detach(), mask)
 
@@ -95,10 +95,9 @@ class PruningContainer(BasePruningMethod):
     def add_pruning_method(self, method):
         """One more, the last. Raises TypeError for what is no method, ValueError for one of another tensor."""
         if not isinstance(method, BasePruningMethod) and method is not None:
-            raise TypeError(f"{type(method)} is not a BasePruningMethod subclass")
+            raise TypeError(f"a container takes pruning methods, not a {type(method).__name__}")
         if self._pruning_methods and method is not None and self._tensor_name != method._tensor_name:
-            raise ValueError(f"Can only add pruning methods acting on the parameter named '{self._tensor_name}' to PruningContainer {self}. "
-                             f"Found '{method._tensor_name}'")
+            raise ValueError(f"the container prunes '{self._tensor_name}', the method '{method._tensor_name}': one container holds methods of one tensor")
         if method is not None:
             self._tensor_name = getattr(method, "_tensor_name", getattr(self, "_tensor_name", ""))
         self._pruning_methods += (method,)
@@ -125,7 +124,7 @@ class PruningContainer(BasePruningMethod):
         elif method.PRUNING_TYPE == "global":
             shown = (slice(None),) * t.ndim
         else:
-            raise ValueError(f"Unrecognized PRUNING_TYPE {method.PRUNING_TYPE}")
+            raise ValueError(f"PRUNING_TYPE of {type(method).__name__} is {method.PRUNING_TYPE!r}; it can be 'unstructured', 'structured' or 'global'")
         made = mask.clone()
         made[shown] = method.compute_mask(t[shown], mask[shown]).to(mask.dtype)
         return made
@@ -142,9 +141,9 @@ class Identity(BasePruningMethod):
 
 def _checked(amount):
     if not isinstance(amount, numbers.Real):
-        raise TypeError(f"Invalid type for amount: {amount}. Must be int or float.")
+        raise TypeError(f"amount is an int or a float, not a {type(amount).__name__}")
     if amount < 0 or amount > 1 and not isinstance(amount, numbers.Integral):
-        raise ValueError(f"amount={amount} should either be a float in the range [0, 1] or a non-negative integer")
+        raise ValueError(f"amount is a share from 0 to 1, or how many there are to go: not {amount}")
     return amount
 
 
@@ -152,7 +151,7 @@ def _count(amount, size):
     """How many of `size` go."""
     if isinstance(amount, numbers.Integral):
         if amount > size:
-            raise ValueError(f"amount={amount} should be smaller than the number of parameters to prune={size}")
+            raise ValueError(f"amount={amount} of {size} cannot go")
         return int(amount)
     return round(amount * size)
 
@@ -199,9 +198,9 @@ class _Structured(BasePruningMethod):
 
     def compute_mask(self, t, default_mask):
         if t.ndim < 2:
-            raise ValueError(f"Structured pruning can only be applied to multidimensional tensors. Found tensor of shape {t.shape} with {t.ndim} dims")
+            raise ValueError(f"channels are pruned of tensors with two dimensions or more, not of one of shape {t.shape}")
         if not -t.ndim <= self.dim < t.ndim:
-            raise IndexError(f"Invalid index {self.dim} for tensor of size {t.shape}")
+            raise IndexError(f"there is no dimension {self.dim} in a tensor of shape {t.shape}")
         dim = self.dim % t.ndim
         gone = _count(self.amount, t.shape[dim])
         if not gone:
@@ -286,14 +285,14 @@ def global_unstructured(parameters, pruning_method, importance_scores=None, **kw
     importance_scores: a dict by (module, name). Raises TypeError for a method whose PRUNING_TYPE is not "unstructured".
     """
     if not isinstance(parameters, Iterable):
-        raise TypeError("global_unstructured(): parameters is not an Iterable")
+        raise TypeError(f"global_unstructured(): parameters is a list of (module, name), not a {type(parameters).__name__}")
     if importance_scores is not None and not isinstance(importance_scores, dict):
-        raise TypeError("global_unstructured(): importance_scores must be of type dict")
+        raise TypeError(f"global_unstructured(): importance_scores is a dict by (module, name), not a {type(importance_scores).__name__}")
     parameters, given = [(module, name) for module, name in parameters], importance_scores or {}
     method = pruning_method(**kwargs)
     method._tensor_name = "temp"
     if method.PRUNING_TYPE != "unstructured":
-        raise TypeError(f'Only "unstructured" PRUNING_TYPE supported for the `pruning_method`. Found method {pruning_method} of type {method.PRUNING_TYPE}')
+        raise TypeError(f"global_unstructured(): the PRUNING_TYPE of {pruning_method.__name__} is {method.PRUNING_TYPE!r}; only methods of 'unstructured' see all tensors as one")
     values = [getattr(module, name).detach() for module, name in parameters]
     scores = td.cat([given.get(p, v).detach().flatten() for p, v in zip(parameters, values)])
     before = td.cat([getattr(module, name + "_mask", td.ones_like(v)).flatten() for (module, name), v in zip(parameters, values)])
@@ -311,7 +310,7 @@ def remove(module, name):
     """The parameter again, with the zeros in it; what was pruned stays so. Returns the module. Raises ValueError when it is not pruned."""
     at, method = _hook_of(module, name)
     if method is None:
-        raise ValueError(f"Parameter '{name}' of module {module} has to be pruned before pruning can be removed")
+        raise ValueError(f"'{name}' of {type(module).__name__} is not pruned")
     method.remove(module)
     del module._before[at]
     return module
