@@ -105,6 +105,21 @@ def whole_block(row, body, condition, text, out):
     out.write(f"            o[i] = {spell(text, body)};\n        }}\n        return 0;\n    }}\n")
 
 
+def numbered(row, body, text, out):
+    """Loops of their own for blocks in which one operand is the same such number throughout, and one that gives the same bits where others stand beside it."""
+    y, cases = row.expr["number"], [(f"(T){v}", e) for v, e in row.expr["numbers"].items()]
+    among = " | ".join(f"({{0}} == {v})" for v, _ in cases)
+    out.write(f"    const T first = n > 0 ? in_{y}[0] : 0;\n    int some = {among.format('first')}, others = 0;\n    if (some) {{\n"
+              f"        for (int64_t i = 0; i < n; i++) others |= in_{y}[i] != first;\n    }}\n")
+    for v, e in cases:
+        out.write(f"    if (!others && first == {v}) {{\n")
+        loop(row, body, e, out)
+        out.write("        return err;\n    }\n")
+    out.write(f"    for (int64_t i = 0; i < n; i++) some |= {among.format(f'in_{y}[i]')};\n    if (some) {{\n")
+    loop(row, body, "".join(f"{y} == {v} ? {e} : " for v, e in cases) + text, out)
+    out.write("        return err;\n    }\n")
+
+
 def function(row, body, out):
     text = row.text(body)
     out.write(f"/* {row.op.where('expr')} */\ntd_pw_fn_type TD_ISA_NAME(td_pw_{row.name}_{body});\n"
@@ -121,6 +136,8 @@ def function(row, body, out):
     if "fast" in row.expr and body == "f32":  # the loop of the expression is for blocks that are not easy
         whole_block(row, body, f"!({row.expr['easy']})", text, out)
         text = row.expr["fast"]
+    if "numbers" in row.expr and CATEGORY[body] == "float":
+        numbered(row, body, text, out)
     if "switch" in row.expr:
         k = [a.name for a in row.op.attrs].index(row.expr["switch"])
         out.write(f"    if (at[{k}].i) {{\n")
@@ -169,14 +186,19 @@ def tables(rows, out):
 
 def notes(rows, table, out):
     """What does not depend on the instruction set, in the base build alone."""
-    out.write("#if TD_ISA_LEVEL == 0\nconst td_pw_op td_pw_ops[] = {\n")
+    out.write("#if TD_ISA_LEVEL == 0\n")
+    for r in rows:
+        if "numbers" in r.expr:
+            out.write(f"static const double numbers_of_{r.name}[] = {{{', '.join(r.expr['numbers'])}}};\n")
+    out.write("const td_pw_op td_pw_ops[] = {\n")
     for r in rows:
         names = [p.name for p in r.op.params]
         mask = sum(1 << names.index(n) for n in r.bool_in)
         absent = r.expr.get("absent", {})
         kinds = ", ".join(str(ABSENT[absent[a.name]]) if a.name in absent else "0" for a in r.op.attrs) or "0"
         result = "TD_PW_OUT_BOOL" if r.bool_out else "TD_PW_OUT_REAL" if r.expr.get("real_out") else "TD_PW_OUT_SAME"
-        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {r.cost()}, {{{kinds}}}, {str(r.divides()).lower()}}}, /* {r.name} */\n")
+        easy = f"{names.index(r.expr['number']) + 1}, {len(r.expr['numbers'])}, numbers_of_{r.name}" if "numbers" in r.expr else "0, 0, 0"
+        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {r.cost()}, {{{kinds}}}, {str(r.divides()).lower()}, {easy}}}, /* {r.name} */\n")
     out.write("};\nconst unsigned char td_pw_row_of[] = {\n")
     for k, r in enumerate(rows):
         out.write(f"    [{r.op.id}] = {k + 1},\n")

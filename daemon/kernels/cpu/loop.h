@@ -47,6 +47,8 @@ typedef struct td_pw_op {
     uint16_t cost;   /* picoseconds for a float, about */
     uint8_t absent[3];
     bool divides; /* whole numbers, among which there may be a 0 */
+    uint8_t easy_in, neasy; /* which input, from 1, makes the loop of floats cheap where it is one of so many numbers */
+    const double *easy;
 } td_pw_op;
 
 /* Generated. Rows are counted from 1; 0 is no pointwise op. */

@@ -204,12 +204,27 @@ static bool plan_flat(td_kcall *k, flat *f, const uint8_t *want)
 /* What a byte costs that is read or written: between 0.015 in the second cache and 0.09 in memory. */
 #define TD_BYTE_NS 0.035
 
+enum { PLAIN_PS = 250 }; /* an element without calls */
+
+/* Is a number given for which the loop of floats has a cheap way? The values of numbers are part of a call's look. */
+static bool easy(const td_kcall *k, const td_pw_op *op, int body)
+{
+    if (!op->neasy || (body != TD_BODY_F32 && body != TD_BODY_F64)) return false;
+    const td_karg *x = &k->in[op->easy_in - 1];
+    if (!td_karg_is_number(x)) return false;
+    double v = td_scalar_load(x->desc->dtype, x->data).re;
+    for (int i = 0; i < op->neasy; i++)
+        if (v == op->easy[i]) return true;
+    return false;
+}
+
 /* Time of the loop for one element, from the float figure: memory, width and calls of the C library. */
-static double element_ns(const td_pw_op *op, int body)
+static double element_ns(const td_kcall *k, const td_pw_op *op, int body)
 {
     static const uint8_t bytes[TD_BODY_COUNT] = {4, 8, 8, 4, 1, 8, 16, 8};
-    double ns = op->cost * 1e-3;
-    bool calls = op->cost > 250;
+    int cost = easy(k, op, body) ? PLAIN_PS : op->cost;
+    double ns = cost * 1e-3;
+    bool calls = cost > PLAIN_PS;
     if (body == TD_BODY_F64) ns = calls ? 12 * ns : 2 * ns;
     if (body == TD_BODY_C64 || body == TD_BODY_C128) ns = calls ? 40 * ns : 4 * ns;
     double memory = TD_BYTE_NS * bytes[body] * (op->nin + 1) / 2;
@@ -263,7 +278,7 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
     for (int i = 0; i < op->nin; i++) want[i + 1] = op->bool_in >> i & 1 ? TD_BOOL : dtype_of[body];
     td_pw_attr at[3];
     for (int i = 0; i < op->nattr; i++) at[i] = attribute(&k->attrs->at[i], op->absent[i], k->compute, body);
-    double ns = element_ns(op, body);
+    double ns = element_ns(k, op, body);
     k->sure = !op->divides || !td_dtype_is_integral(k->compute);
     flat *f = (flat *)k->state;
     uint8_t rounded = (uint8_t)rounded_operands(k, op, want);

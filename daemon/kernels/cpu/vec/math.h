@@ -173,7 +173,7 @@ TD_FN double td_log1pexp_f64(double x)
 }
 TD_FN double td_pow_f64(double x, double y)
 {
-    return y == 2 ? x * x : pow(x, y);
+    return pow(x, y);
 }
 /* As integers the numbers of one sign follow each other. */
 #define TD_NEXTAFTER(T, I, S, F)                                                                                       \

@@ -437,7 +437,6 @@ TD_FN float td_pow_f32(float x, float y)
     float minus = -r;
     r = (((int32_t)td_bits_f(x) < 0) & odd) ? minus : r;
     r = ((x != x) | (y != y)) ? x + y : r;
-    r = y == 2.0f ? x * x : r; /* as a block of squares is computed */
     return ((y == 0.0f) | (x == 1.0f)) ? 1.0f : r;
 }
 
