@@ -81,6 +81,13 @@ typedef double _Complex td_c128;
         T m = x < y ? x : y;                                                                                           \
         return x != x ? x : m;                                                                                         \
     }                                                                                                                  \
+    /* min(max(x, low), high) by one comparison with NaN; a bound that is NaN gives NaN. */                            \
+    TD_FN T td_clamp_##S(T x, T low, T high)                                                                           \
+    {                                                                                                                  \
+        T top = low != low ? low : high, m = x > low ? x : low;                                                        \
+        m = m < top ? m : top;                                                                                         \
+        return x != x ? x : m;                                                                                         \
+    }                                                                                                                  \
     /* The remainder with the divisor's sign, as in Python. */                                                         \
     TD_FN T td_remainder_##S(T x, T y)                                                                                 \
     {                                                                                                                  \
