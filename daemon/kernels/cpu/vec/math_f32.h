@@ -60,14 +60,9 @@ TD_FN float td_exp_f32(float x)
     return p * td_from_bits_f((uint32_t)(half + 127) << 23) * td_from_bits_f((uint32_t)(k - half + 127) << 23);
 }
 
-/* log x = e ln2 + log m with m in [sqrt(1/2), sqrt(2)). */
-TD_FN float td_log_f32(float x)
+/* (log(1 + f) - f + f^2 / 2) / f^3 for 1 + f in [sqrt(1/2), sqrt(2)). */
+TD_FN float td_log_poly_f32(float f)
 {
-    int tiny = x < 0x1p-126f;
-    float y = tiny ? x * 0x1p23f : x;
-    uint32_t ix = td_bits_f(y) - 0x3f3504f3u;
-    float e = (float)((int32_t)ix >> 23) - (tiny ? 23.0f : 0.0f);
-    float f = td_from_bits_f((ix & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
     float p = 6.969754e-02f;
     p = p * f - 1.1479188e-01f;
     p = p * f + 1.1685796e-01f;
@@ -77,11 +72,39 @@ TD_FN float td_log_f32(float x)
     p = p * f + 2.0000717e-01f;
     p = p * f - 2.4999997e-01f;
     p = p * f + 3.333333e-01f;
+    return p;
+}
+
+/* log x = e ln2 + log m with m in [sqrt(1/2), sqrt(2)). */
+TD_FN float td_log_f32(float x)
+{
+    int tiny = x < 0x1p-126f;
+    float y = tiny ? x * 0x1p23f : x;
+    uint32_t ix = td_bits_f(y) - 0x3f3504f3u;
+    float e = (float)((int32_t)ix >> 23) - (tiny ? 23.0f : 0.0f);
+    float f = td_from_bits_f((ix & 0x7fffffu) + 0x3f3504f3u) - 1.0f;
+    float p = td_log_poly_f32(f);
     float s = f * f;
     float r = e * 0.693359375f + (f + (f * s * p - 0.5f * s - e * 2.12194440e-4f));
     r = x == INFINITY ? x : r;
     r = x == 0.0f ? -INFINITY : r;
     return x < 0.0f || x != x ? NAN : r;
+}
+
+/* As td_log_f32, of 1 + x and of what that lost in rounding. */
+TD_FN float td_log1p_f32(float x)
+{
+    float u = 1.0f + x, lost = x > 1.0f ? 1.0f - (u - x) : x - (u - 1.0f);
+    uint32_t ix = td_bits_f(u) - 0x3f3504f3u;
+    int32_t k = (int32_t)ix >> 23;
+    float e = (float)k, part = lost * td_from_bits_f((uint32_t)(127 - k) << 23);
+    float most = td_from_bits_f((ix & 0x7fffffu) + 0x3f3504f3u) - 1.0f, rest = u < 0x1p30f ? part : 0.0f;
+    float f = most + rest, below = rest - (f - most); /* the rounding of f, too */
+    float s = f * f, p = td_log_poly_f32(f);
+    float r = e * 0.693359375f + (f + (f * s * p - 0.5f * s - e * 2.12194440e-4f + (below - below * f)));
+    r = u == 0.0f ? -INFINITY : r;
+    r = u < 0.0f || x != x ? NAN : r;
+    return x == 0.0f || x == INFINITY ? x : r;
 }
 
 TD_FN float td_tanh_f32(float x)
@@ -275,11 +298,6 @@ TD_FN float td_log2_f32(float x)
 TD_FN float td_log10_f32(float x)
 {
     return (float)(td_klog(x) * 0.4342944819032518);
-}
-TD_FN float td_log1p_f32(float x)
-{
-    double d = x, small = d - d * d * (0.5 - d * (1.0 / 3 - d * 0.25));
-    return x == 0.0f ? x : (float)(fabs(d) < 0x1p-10 ? small : td_klog(1.0 + d));
 }
 TD_FN float td_sinh_f32(float x)
 {
