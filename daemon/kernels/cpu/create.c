@@ -6,7 +6,8 @@
 typedef struct sequence {
     double start, step, end;
     int64_t whole_start, whole_step, n;
-    bool whole; /* in whole numbers */
+    bool whole;  /* in whole numbers */
+    bool direct; /* the result has the type that is computed in, or is float32 */
     td_pw_fn store;
     int size;
 } sequence;
@@ -29,22 +30,35 @@ static void plan_blocks(td_kcall *k, td_chunk_fn fn, int64_t n, int64_t per, dou
     k->cost_ns = 30 + ns * (double)n;
 }
 
+/* Elements i.. of a sequence, from the nearer end, so that both ends are exact. */
+#define SEQUENCE(T, to)                                                                                                \
+    {                                                                                                                  \
+        const bool near = i < s->n / 2;                                                                                \
+        const double end = near ? s->start : s->end, step = near ? s->step : -s->step,                                 \
+                     first = (double)(near ? i : s->n - 1 - i), by = near ? 1 : -1;                                    \
+        for (int j = 0; j < (int)n; j++) ((T *)(to))[j] = (T)(end + step * (first + by * (double)j));                  \
+    }
+
+static void sequence_part(const sequence *s, int64_t i, int64_t n, void *buffer, char *out)
+{
+    const void *in = buffer;
+    void *to = s->direct ? out : buffer;
+    if (s->whole) {
+        uint64_t v = (uint64_t)s->whole_start + (uint64_t)i * (uint64_t)s->whole_step, *w = to;
+        for (int j = 0; j < (int)n; j++) w[j] = v + (uint64_t)j * (uint64_t)s->whole_step;
+    } else if (s->direct) SEQUENCE(float, to)
+    else SEQUENCE(double, to)
+    if (!s->direct) s->store(n, out, &in, NULL);
+}
+
 static void sequence_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const sequence *s = (const sequence *)k->state;
     int64_t from = chunk * TD_CREATE_CHUNK, to = from + TD_CREATE_CHUNK < s->n ? from + TD_CREATE_CHUNK : s->n;
-    for (int64_t i = from; i < to; i += TD_SEQUENCE_BLOCK) {
-        int64_t n = to - i < TD_SEQUENCE_BLOCK ? to - i : TD_SEQUENCE_BLOCK, *w = scratch;
-        double *v = scratch;
-        if (s->whole)
-            for (int64_t j = 0; j < n; j++)
-                w[j] = (int64_t)((uint64_t)s->whole_start + (uint64_t)(i + j) * (uint64_t)s->whole_step);
-        else /* from the nearer end, so that both ends are exact */
-            for (int64_t j = 0; j < n; j++)
-                v[j] = i + j < s->n / 2 ? s->start + s->step * (double)(i + j)
-                                        : s->end - s->step * (double)(s->n - 1 - i - j);
-        const void *in = scratch;
-        s->store(n, (char *)k->out[0].data + i * s->size, &in, NULL);
+    for (int64_t n, i = from; i < to; i += n) {
+        n = to - i < TD_SEQUENCE_BLOCK ? to - i : TD_SEQUENCE_BLOCK;
+        if (i < s->n / 2 && i + n > s->n / 2) n = s->n / 2 - i;
+        sequence_part(s, i, n, scratch, (char *)k->out[0].data + i * s->size);
     }
 }
 
@@ -53,8 +67,9 @@ static void plan_sequence(td_kcall *k, sequence *s)
     td_dtype t = k->out[0].desc->dtype;
     s->n = k->out[0].desc->shape[0];
     s->store = td_isa_now->cast[s->whole ? TD_INT64 : TD_FLOAT64][t];
+    s->direct = t == (s->whole ? TD_INT64 : TD_FLOAT32);
     s->size = (int)td_dtype_size(t);
-    plan_blocks(k, sequence_chunk, s->n, TD_CREATE_CHUNK, 0.5);
+    plan_blocks(k, sequence_chunk, s->n, TD_CREATE_CHUNK, s->direct ? 0.25 : 0.5);
     td_plan_moves_freely(k, sizeof *s);
 }
 
