@@ -61,21 +61,71 @@ static void look(const grid_state *s, const int64_t *stride, const td_grid_line 
     }
 }
 
+/* Coordinates of places [b, e) of picture n by dimensions of the picture: x, y, z in the grid are the last one first.
+ */
+static void coordinates(const td_kcall *k, const grid_state *s, int64_t n, int64_t b, int64_t e, double (*to)[BLOCK])
+{
+    const td_karg *grid = &k->in[s->ix + 1];
+    const td_desc *d = grid->desc;
+    const int last = s->grid.n;
+    int64_t size = (int64_t)td_dtype_size(d->dtype), step = d->stride[last] * size;
+    for (int64_t row, i = b; i < e; i += row) {
+        row = td_min64(s->shape[last - 1] - i % s->shape[last - 1], e - i);
+        const char *p =
+            (const char *)grid->data + (n * d->stride[0] + td_flat_at(s->grid.n, s->shape, d->stride + 1, i)) * size;
+        for (int j = 0; j < s->grid.n; j++, p += d->stride[d->ndim - 1] * size) {
+            double *c = to[s->grid.n - 1 - j] + i - b;
+            if (d->dtype == TD_FLOAT32)
+                for (int64_t m = 0; m < row; m++) c[m] = (double)*(const float *)(p + m * step);
+            else
+                for (int64_t m = 0; m < row; m++) c[m] = td_element_to_double(p + m * step, d->dtype);
+        }
+    }
+}
+
+/* What look() does for one place, for a block of them. */
+TD_CLONES static void look_lines(const grid_state *s, const int64_t *stride, const td_grid_lines *line, int64_t n,
+                                 seen *to)
+{
+    const td_grid *g = &s->grid;
+    for (int t = 0; t < g->taps; t++) {
+        int32_t *restrict at = to->at[t];
+        bool *restrict beyond = to->beyond[t];
+        double weight[BLOCK];
+        for (int d = g->n - 1, rest = t; d >= 0; d--, rest /= g->seen) {
+            const int32_t *restrict from = line[d].at[rest % g->seen], step = (int32_t)stride[d];
+            const double *restrict part = line[d].weight[rest % g->seen];
+            if (d == g->n - 1)
+                for (int64_t i = 0; i < n; i++)
+                    at[i] = from[i] < 0 ? 0 : from[i] * step, beyond[i] = from[i] < 0, weight[i] = part[i];
+            else
+                for (int64_t i = 0; i < n; i++)
+                    at[i] += from[i] < 0 ? 0 : from[i] * step, beyond[i] |= from[i] < 0, weight[i] *= part[i];
+        }
+        for (int64_t i = 0; i < n; i++) at[i] = beyond[i] ? 0 : at[i];
+        if (s->acc == TD_FLOAT64)
+            for (int64_t i = 0; i < n; i++) to->weight_d[t][i] = beyond[i] ? 0 : weight[i];
+        else
+            for (int64_t i = 0; i < n; i++) to->weight_f[t][i] = beyond[i] ? 0 : (float)weight[i];
+    }
+}
+
 /* Places [b, e) of picture n, of which a plane has these strides; e - b is at most BLOCK. */
 static void look_at(td_kcall *k, const grid_state *s, const int64_t *stride, int64_t n, int64_t b, int64_t e,
                     bool changes, seen *to)
 {
-    const td_karg *grid = &k->in[s->ix + 1];
-    const td_desc *d = grid->desc;
-    int64_t size = (int64_t)td_dtype_size(d->dtype);
+    double c[DIMS][BLOCK];
+    coordinates(k, s, n, b, e, c);
+    if (!changes && td_grid_is_plain(&s->grid)) {
+        td_grid_lines lines[DIMS];
+        for (int d = 0; d < s->grid.n; d++) td_grid_look_lines(&s->grid, d, e - b, c[d], &lines[d]);
+        look_lines(s, stride, lines, e - b, to);
+        return;
+    }
     td_grid_line line[DIMS];
-    for (int64_t i = b; i < e; i++) {
-        int64_t at = n * d->stride[0] + td_flat_at(s->grid.n, s->shape, d->stride + 1, i);
-        for (int j = 0; j < s->grid.n; j++) { /* x, y, z in the grid: the last dimension first */
-            const char *p = (const char *)grid->data + (at + j * d->stride[d->ndim - 1]) * size;
-            td_grid_look(&s->grid, s->grid.n - 1 - j, td_element_to_double(p, d->dtype), &line[s->grid.n - 1 - j]);
-        }
-        look(s, stride, line, i - b, changes, to);
+    for (int64_t i = 0; i < e - b; i++) {
+        for (int d = 0; d < s->grid.n; d++) td_grid_look(&s->grid, d, c[d][i], &line[d]);
+        look(s, stride, line, i, changes, to);
     }
 }
 
@@ -279,7 +329,9 @@ static void plan_copy(td_kcall *k, grid_state *s)
 static double cost(const grid_state *s)
 {
     double planes = (double)s->n * (double)s->c * (double)s->plane;
-    return (double)s->n * (double)s->places * (40.0 + (double)s->c * s->grid.taps * 0.6) + (s->copied ? planes : 0);
+    return (double)s->n * (double)s->places *
+               ((td_grid_is_plain(&s->grid) ? 10.0 : 40.0) + (double)s->c * s->grid.taps * 0.6) +
+           (s->copied ? planes : 0);
 }
 
 int td_cpu_plan_grid_sampler(td_kcall *k, td_error *e)

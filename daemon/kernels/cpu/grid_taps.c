@@ -98,3 +98,38 @@ void td_grid_look(const td_grid *g, int d, double coordinate, td_grid_line *line
     line->change[0] = -by;
     line->change[1] = by;
 }
+
+/* Places in elements, which whole numbers of 32 bits hold; below the picture for what is beyond any, and NaN. */
+TD_INLINE void places(const td_grid *g, int d, int64_t n, const double *c, double *restrict v)
+{
+    const double size = (double)g->size[d], last = size - 1;
+    if (g->corners)
+        for (int64_t i = 0; i < n; i++) v[i] = (c[i] + 1) / 2 * last;
+    else
+        for (int64_t i = 0; i < n; i++) v[i] = ((c[i] + 1) * size - 1) / 2;
+    if (g->padding == TD_GRID_BORDER)
+        for (int64_t i = 0; i < n; i++) v[i] = v[i] > 0 ? (v[i] < last ? v[i] : last) : 0;
+    for (int64_t i = 0; i < n; i++) v[i] = v[i] > -FAR && v[i] < FAR * 2 ? v[i] : -100.0;
+}
+
+TD_CLONES void td_grid_look_lines(const td_grid *g, int d, int64_t n, const double *coordinate, td_grid_lines *to)
+{
+    double v[TD_GRID_BLOCK];
+    const int32_t size = (int32_t)td_min64(g->size[d], INT32_MAX);
+    places(g, d, n, coordinate, v);
+    if (g->mode == TD_GRID_NEAREST) {
+        for (int64_t i = 0; i < n; i++) { /* half to even, as nearbyint does */
+            const int32_t at = (int32_t)((v[i] + 0x1.8p52) - 0x1.8p52);
+            to->at[0][i] = at >= 0 && at < size ? at : -1;
+            to->weight[0][i] = 1;
+        }
+        return;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t whole = (int32_t)v[i], first = whole - ((double)whole > v[i]), second = first + 1;
+        to->at[0][i] = first >= 0 && first < size ? first : -1;
+        to->at[1][i] = second >= 0 && second < size ? second : -1;
+        to->weight[1][i] = v[i] - (double)first;
+        to->weight[0][i] = (double)second - v[i];
+    }
+}

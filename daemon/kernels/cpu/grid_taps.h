@@ -5,6 +5,7 @@
 #ifndef TENSORD_KERNELS_CPU_GRID_TAPS_H
 #define TENSORD_KERNELS_CPU_GRID_TAPS_H
 
+#include "daemon/kernels/cpu/thresholds.h"
 #include "daemon/kernels/kernel.h"
 
 enum { TD_GRID_LINEAR, TD_GRID_NEAREST, TD_GRID_CUBIC };
@@ -20,10 +21,22 @@ typedef struct td_grid {
 
 /* One dimension at one place. */
 typedef struct td_grid_line {
-    int64_t at[TD_GRID_SEEN];                         /* or -1 */
+    int64_t at[TD_GRID_SEEN];                          /* or -1 */
     double weight[TD_GRID_SEEN], change[TD_GRID_SEEN]; /* by the coordinate as the grid has it */
 } td_grid_line;
 
+/* The same of a block of places, without how it changes; for grids of which td_grid_is_plain. */
+typedef struct td_grid_lines {
+    int32_t at[2][TD_GRID_BLOCK]; /* or -1 */
+    double weight[2][TD_GRID_BLOCK];
+} td_grid_lines;
+
 void td_grid_look(const td_grid *g, int d, double coordinate, td_grid_line *line);
+/* Linear or nearest, and no mirrors: what follows is worked out without a branch. */
+static inline bool td_grid_is_plain(const td_grid *g)
+{
+    return g->mode != TD_GRID_CUBIC && g->padding != TD_GRID_MIRROR;
+}
+void td_grid_look_lines(const td_grid *g, int d, int64_t n, const double *coordinate, td_grid_lines *to);
 
 #endif
