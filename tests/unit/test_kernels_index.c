@@ -183,6 +183,48 @@ static void scatter_all(void)
             for (int way = 0; way < 8; way++) scatter_case(t, l, way & 1, way & 2, way & 4);
 }
 
+/* An index that was expanded behind its dimension: the same as one of which each element lies there, also where the
+ * target's layers lie apart (`turned`) and one of them is written. */
+static void expanded_indices(int t, td_plan_fn plan, int64_t per, bool turned, int64_t wide)
+{
+    enum { B = 5, K = 11 };
+    tt x = turned ? TT(t, K, B, wide) : TT(t, B, K, wide), one = TT(TD_INT64, B, per, 1),
+       each = TT(TD_INT64, B, per, wide), src = TT(t, B, per, wide);
+    bool gather = plan == td_cpu_plan_gather;
+    tt out[2] = {gather ? TT(t, B, per, wide) : TT(t, B, K, wide), gather ? TT(t, B, per, wide) : TT(t, B, K, wide)};
+    tt_random(&x);
+    tt_random(&src);
+    tt_indices(&one, 0, K);
+    for (int64_t i = 0; i < tt_numel(&each); i++) tt_set(&each, i, (double)idx(&one, i / wide));
+    if (turned) {
+        x.d.shape[0] = B, x.d.shape[1] = K;
+        x.d.stride[0] = wide, x.d.stride[1] = B * wide;
+    }
+    one.d.shape[2] = wide;
+    one.d.stride[2] = 0;
+    for (int way = 0; way < 2; way++) {
+        tt *ix = way ? &one : &each;
+        CALL(c, 1, &x, ix, &src);
+        if (gather) c.nin = 2;
+        c.out[0] = &out[way];
+        attr_int(&c, 1);
+        CU_ASSERT_EQUAL(tcall_run(&c, plan), 0);
+        tt_set(ix, (B * per - 1) * wide, K);
+        CU_ASSERT_EQUAL(tcall_run(&c, plan), TD_E_INDEX);
+    }
+    CU_ASSERT_EQUAL(differences(&out[0], &out[1]), 0);
+    tt_free(&x), tt_free(&one), tt_free(&each), tt_free(&src), tt_free(&out[0]), tt_free(&out[1]);
+}
+
+static void expanded_all(void)
+{
+    const td_plan_fn plans[] = {td_cpu_plan_gather, td_cpu_plan_scatter, td_cpu_plan_scatter_add};
+    for (int t = 0; t < TD_DTYPE_COUNT; t++)
+        for (int way = 0; way < 12; way++)
+            for (int p = 0; p < 3; p++)
+                expanded_indices(t, plans[p], way & 1 ? 1 : 7, way & 2, (int64_t[]){2, 15, 40}[way / 4]);
+}
+
 static void scatter_number(void)
 {
     tt x = TT(TD_FLOAT32, 3, 4), ix = TT(TD_INT64, 3, 2), v = tt_scalar(TD_INT64), out = TT(TD_FLOAT32, 3, 4);
@@ -590,8 +632,9 @@ static void changing_indices(void)
 
 TD_CUNIT_MAIN("kernels_index", {"index_select", index_select_all}, {"index_select: lines", index_select_lines},
               {"embedding", embedding_all}, {"gather", gather_all}, {"scatter and scatter_add", scatter_all},
-              {"scatter of a number", scatter_number}, {"scatter_add: heavy duplicates", scatter_add_heavy},
-              {"index and index_put", index_all}, {"index_put: broadcast values", index_put_broadcast},
-              {"index_add", index_add_all}, {"nonzero", nonzero_all}, {"nonzero: large", nonzero_large},
+              {"expanded indices", expanded_all}, {"scatter of a number", scatter_number},
+              {"scatter_add: heavy duplicates", scatter_add_heavy}, {"index and index_put", index_all},
+              {"index_put: broadcast values", index_put_broadcast}, {"index_add", index_add_all},
+              {"nonzero", nonzero_all}, {"nonzero: large", nonzero_large},
               {"masked_select, masked_scatter", masked_all}, {"select_scatter, slice_scatter", slices},
               {"sizes of 0", empties}, {"indices that change meanwhile", changing_indices})

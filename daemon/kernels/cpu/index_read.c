@@ -65,6 +65,12 @@ static int64_t gather_long(const gather_state *s, char *out, const char *x, int6
 static int64_t gather_run(const gather_state *s, char *out, const char *x, int64_t xstep, const char *idx,
                           int64_t istep, unsigned itype, int64_t size, int64_t total, int64_t *bad)
 {
+    if (istep == 0) { /* an index that was expanded: a row */
+        const int64_t v = *bad = td_load_index(idx, itype);
+        if (v < 0 || v >= s->limit) return 0;
+        td_copy_run(out, size, x + v * s->stride, xstep, (size_t)size, total);
+        return total;
+    }
     if (itype == TD_INT64 && (size == 4 || size == 8)) {
         int64_t done = gather_long(s, out, x, xstep, idx, istep, size, total);
         if (done < total) *bad = td_load_index(idx + done * istep, itype);

@@ -20,6 +20,8 @@ typedef struct scatter_state {
     size_t own;          /* where in work memory the pieces' places begin */
     uint8_t how;         /* a td_fold */
     bool number;         /* src is one number of another dtype */
+    int64_t inner;       /* elements of one index, which was expanded behind dim; it has one offset in work memory */
+    bool rows;           /* of a chunk: a run has one index */
 } scatter_state;
 
 /* Strides of the target with dim taken out: what an index adds is along dim only. */
@@ -37,8 +39,10 @@ static void check_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk w;
     td_walk_at at;
     (void)scratch;
-    td_walk_init(&w, idx->ndim, idx->shape);
-    td_walk_add_desc(&w, idx);
+    int64_t shape[TD_MAX_DIMS];
+    for (int d = 0; d < idx->ndim; d++) shape[d] = s->inner > 1 && d > s->dim ? 1 : idx->shape[d];
+    td_walk_init(&w, idx->ndim, shape);
+    td_walk_add(&w, idx->stride, td_dtype_size(idx->dtype));
     td_walk_merge(&w);
     const td_index_load load = {.dtype = idx->dtype, .limit = s->limit, .unit = s->unit};
     int64_t step = td_walk_inner(&w, 0), bad = 0;
@@ -49,7 +53,7 @@ static void check_chunk(td_kcall *k, int64_t chunk, void *scratch)
             n = td_min64(TD_INDEX_BLOCK, at.run - i); /* that lie in the first cache until they are multiplied */
             int64_t done = td_load_offsets(&load, to, at.p[0] + i * step, step, n, &bad);
             if (done == n) continue;
-            td_fail_index(k, bad, to + done - start, s->dim, s->limit);
+            td_fail_index(k, bad, (to + done - start) * s->inner, s->dim, s->limit);
             return;
         }
     }
@@ -80,7 +84,10 @@ static void write_some(const scatter_state *s, unsigned dtype, const td_walk_at 
     char *target = at->p[0];
     const char *offset = at->p[1], *source = at->p[2];
     const int64_t n = at->run, s0 = step[0], s1 = step[1], s2 = step[2];
-    if (set && size == 4) EACH(uint32_t, SET)
+    if (s->rows && set) td_copy_run(target + *(const int64_t *)offset, s0, source, s2, size, n);
+    else if (s->rows && s->how == TD_FOLD_ADD)
+        td_add_run(dtype, target + *(const int64_t *)offset, s0, source, s2, n, false, td_int(1));
+    else if (set && size == 4) EACH(uint32_t, SET)
     else if (set && size == 8) EACH(uint64_t, SET)
     else if (set) EACH(char, memcpy(to, from, size))
     else if (s->how != TD_FOLD_ADD) EACH(char, td_fold_one(dtype, (td_fold)s->how, to, from))
@@ -113,9 +120,10 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
     if (atomic_load(&k->failed)) return;
     other_strides(k, s, target);
     for (int d = idx->ndim - 1; d >= 0; d--) {
+        bool one = s->inner > 1 && d > s->dim;
         shape[d] = idx->shape[d];
-        packed[d] = width;
-        width *= shape[d];
+        packed[d] = one ? 0 : width;
+        if (!one) width *= shape[d];
         if (!s->number) from[d] = src->stride[d];
     }
     if (s->axis >= 0) {
@@ -129,8 +137,11 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk_add(&w, target, (size_t)size);
     td_walk_add(&w, packed, 8);
     td_walk_add(&w, from, (size_t)size);
+    td_walk_add(&w, idx->stride, 1); /* whose elements were loaded before */
     td_walk_merge(&w);
-    void *base[3] = {k->out[0].data, k->work, (void *)source(k, s, number)};
+    scatter_state own = *s;
+    own.rows = td_walk_inner(&w, 3) == 0;
+    void *base[4] = {k->out[0].data, k->work, (void *)source(k, s, number), k->in[1].data};
     if (idx->ndim) {
         base[0] = (char *)base[0] + b * target[at_axis] * size;
         base[1] = (char *)base[1] + b * packed[at_axis] * 8;
@@ -139,7 +150,7 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t step[3] = {td_walk_inner(&w, 0), td_walk_inner(&w, 1), td_walk_inner(&w, 2)};
     int64_t done = 0;
     for (td_walk_begin(&w, &at, base, 0, w.count); at.run; td_walk_next(&w, &at))
-        if (write_run(k, s, at, step, &done)) return;
+        if (write_run(k, &own, at, step, &done)) return;
 }
 
 static int64_t piece_bytes(const td_kcall *k, const scatter_state *s)
@@ -191,16 +202,28 @@ static bool cut_into_pieces(td_kcall *k, scatter_state *s, int64_t n)
     return true;
 }
 
+/* Elements of an index that was expanded behind dim, or 1. */
+static int64_t expanded(const td_desc *idx, int dim)
+{
+    int64_t n = 1;
+    for (int d = dim + 1; d < idx->ndim; d++) {
+        if (idx->shape[d] > 1 && idx->stride[d] != 0) return 1;
+        n *= idx->shape[d];
+    }
+    return n < TD_SCATTER_ROW ? 1 : n;
+}
+
 static void cut(td_kcall *k, scatter_state *s, int64_t n)
 {
     const td_desc *idx = k->in[1].desc;
     double cost = (double)n * (s->how == TD_FOLD_WRITE ? 1.2 : s->how == TD_FOLD_ADD ? 1.5 : 5);
+    if (s->how <= TD_FOLD_ADD && s->inner > 1) cost = 0.2 * (double)n + 15.0 * (double)(n / s->inner);
     int64_t want = td_min64((int64_t)(cost / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     s->axis = -1;
     s->per = 1;
     for (int d = 0; d < idx->ndim; d++)
         if (d != s->dim && idx->shape[d] > 1 && (s->axis < 0 || idx->shape[d] > idx->shape[s->axis])) s->axis = d;
-    k->cost_ns += cost + 0.5 * (double)n;
+    k->cost_ns += cost + 0.5 * (double)(n / s->inner);
     if (cut_into_pieces(k, s, n)) return;
     if (s->axis >= 0) s->per = td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis]));
     int64_t chunks = s->axis >= 0 ? td_cut(idx->shape[s->axis], s->per) : 1;
@@ -222,8 +245,9 @@ static int plan_scatter(td_kcall *k, td_fold how, const char *name, td_error *e)
     s->limit = y->ndim ? y->shape[s->dim] : 1;
     s->unit = s->step = y->ndim ? y->stride[s->dim] * (int64_t)td_dtype_size(y->dtype) : 0;
     int64_t n = td_desc_numel(idx);
-    td_plan_work(k, (size_t)n * 8);
-    td_plan_phase(k, check_chunk, td_cut(n, TD_SCATTER_CHECK));
+    s->inner = n > 0 ? expanded(idx, s->dim) : 1;
+    td_plan_work(k, (size_t)(n / s->inner) * 8);
+    td_plan_phase(k, check_chunk, td_cut(n / s->inner, TD_SCATTER_CHECK));
     td_plan_clean_until_here(k);
     td_plan_copy_first(k);
     if (n > 0) cut(k, s, n);

@@ -191,6 +191,7 @@
     T(PUT_CHUNKS, 256, "rows", "index_put index_add scatter scatter_add scatter_fold", "most chunks")                  \
     T(PUT_PARTS, 64, "rows", "index_put index_add", "most parts of the target")                                        \
     T(SCATTER_CHECK, 32768, "elements", "scatter scatter_add scatter_fold", "indices that a chunk checks")             \
+    T(SCATTER_ROW, 16, "elements", "scatter scatter_add", "of one index, from which they count as a row")               \
     T(SCATTER_PIECE, 32768, "elements", "scatter_add", "twice as many may be cut into pieces")                          \
     T(SCATTER_PIECES, 64, "rows", "scatter_add", "most pieces")                                                        \
     T(SCATTER_OWN, 65536, "bytes", "scatter_add", "most that the places of a piece take")                              \
