@@ -230,6 +230,21 @@ int td_coding_items(const td_coding *c, uint32_t value, const uint32_t **at)
     return (int)n->nin;
 }
 
+bool td_coding_one(td_coding *c, uint32_t value, bool print)
+{
+    const uint32_t *items;
+    const td_ir_node *n = constant_of(c, value);
+    td_literal v = {.kind = TD_L_NONE};
+    uint32_t used = n ? td_literal_get(c->ir->words + n->word, n->nwords, &v) : 0;
+    if (!n && td_coding_items(c, value, &items) == 1) {
+        if (print) td_coding_value(c, items[0]);
+        return true;
+    }
+    if (!used || v.kind != TD_L_LIST || v.small != 1) return false;
+    if (print) literal(c, c->ir->words + n->word + used, n->nwords - used);
+    return true;
+}
+
 void td_coding_value(td_coding *c, uint32_t value)
 {
     const td_ir_value *v = &c->ir->values[value];

@@ -36,6 +36,8 @@ void td_coding_real(td_coding *c, double v);
 bool td_coding_constant(const td_coding *c, uint32_t value, td_literal *v);
 /* The items of a list that was written as one; -1: it was not. */
 int td_coding_items(const td_coding *c, uint32_t value, const uint32_t **at);
+/* Is it a list of one item, also as a constant? It is printed, if that is wanted. */
+bool td_coding_one(td_coding *c, uint32_t value, bool print);
 
 /* torchscript_call.c: what a node that has no blocks does, as an expression. */
 void td_coding_call(td_coding *c, uint32_t node);

@@ -68,10 +68,10 @@ static bool may_be_none(const calling *k, uint32_t value)
 /* NAME? may be None; NAME! is a tensor; NAME[0] a list of one item. */
 static bool takes(calling *k, uint32_t arg, const char *behind)
 {
-    const uint32_t value = k->at[arg], *items;
+    const uint32_t value = k->at[arg];
     k->said |= 1u << arg;
     if (*behind == '!') return td_type_kind_of(k->c->ir, k->c->ir->values[value].type) == TD_T_TENSOR;
-    if (*behind == '[') return td_coding_items(k->c, value, &items) == 1;
+    if (*behind == '[') return td_coding_one(k->c, value, false);
     return *behind == '?' || !may_be_none(k, value);
 }
 
@@ -186,10 +186,8 @@ static void value_of(calling *k, uint32_t arg)
 
 static void argument(calling *k, uint32_t arg, const char **behind)
 {
-    const uint32_t *items;
     if (**behind == '[') {
-        td_coding_items(k->c, k->at[arg], &items);
-        td_coding_value(k->c, items[0]);
+        td_coding_one(k->c, k->at[arg], true);
         *behind += 3;
         return;
     }

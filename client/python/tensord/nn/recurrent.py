@@ -135,13 +135,14 @@ class RNNBase(Module):
             outs = []
             for way in range(self._ways):
                 at = layer * self._ways + way
-                out, end = _along(self.mode, x, [h[at] for h in begin], self._weights(layer, way), bool(way))
+                states = [h[at] if self.proj_size else h[at:at + 1] for h in begin]  # with their first dimension, as ATen's ops have them
+                out, end = _along(self.mode, x, states, self._weights(layer, way), bool(way))
                 outs.append(out)
                 last.append(end)
             x = outs[0] if self._ways == 1 else td.cat(outs, -1)
             if self.dropout and layer < self.num_layers - 1:
                 x = F.dropout(x, self.dropout, self.training)
-        ends = tuple(td.stack(list(h)) for h in zip(*last))
+        ends = tuple((td.stack if self.proj_size else td.cat)(list(h)) for h in zip(*last))
         if alone:
             x, ends = x.squeeze(1), tuple(h.squeeze(1) for h in ends)
         elif self.batch_first:
