@@ -43,8 +43,42 @@ static int add_array(td_calling *x, td_array *a)
     return TD_OK;
 }
 
-static int put(td_calling *x, const td_value *v, int depth) /* NOLINT(misc-no-recursion): as deep as TD_PV_DEPTH */
+static td_type_kind wanted_kind(const td_ir *ir, uint32_t type)
 {
+    td_type_kind want = td_type_kind_of(ir, type);
+    return want == TD_T_OPTIONAL ? td_type_kind_of(ir, td_type_part(ir, type, 0)) : want;
+}
+
+/* The value as a parameter of this type has it: a tuple as a list, a bool or an int as the number that is wanted. */
+static td_value as_wanted(const td_ir *ir, uint32_t type, td_value v)
+{
+    td_type_kind want = type == TD_IR_NONE ? TD_T_NONE : wanted_kind(ir, type);
+    bool whole = v.kind == TD_VALUE_INT || v.kind == TD_VALUE_BOOL;
+    int64_t i = whole ? (v.kind == TD_VALUE_BOOL ? v.i != 0 : v.i) : 0;
+    if (v.kind == TD_VALUE_TUPLE && want == TD_T_LIST) v.kind = TD_VALUE_LIST;
+    if (whole && want == TD_T_INT) v.kind = TD_VALUE_INT, v.i = i;
+    if (whole && (want == TD_T_FLOAT || want == TD_T_COMPLEX)) v.re = (double)i, v.im = 0;
+    else if (v.kind == TD_VALUE_FLOAT && want == TD_T_COMPLEX) v.im = 0;
+    else return v;
+    v.kind = want == TD_T_FLOAT ? TD_VALUE_FLOAT : TD_VALUE_COMPLEX;
+    return v;
+}
+
+/* The type of item k of a list, tuple or dict that is of this type; TD_IR_NONE: it is not known. */
+static uint32_t item_type(const td_ir *ir, uint32_t type, uint32_t k)
+{
+    if (type != TD_IR_NONE && td_type_kind_of(ir, type) == TD_T_OPTIONAL) type = td_type_part(ir, type, 0);
+    td_type_kind kind = type == TD_IR_NONE ? TD_T_NONE : td_type_kind_of(ir, type);
+    if (kind == TD_T_LIST) return td_type_part(ir, type, 0);
+    if (kind == TD_T_DICT) return td_type_part(ir, type, k % 2);
+    return kind == TD_T_TUPLE && k < td_type_parts(ir, type) ? td_type_part(ir, type, k) : TD_IR_NONE;
+}
+
+/* One that is of this type, or TD_IR_NONE. */
+static int put(td_calling *x, const td_value *given, uint32_t type,
+               int depth) /* NOLINT(misc-no-recursion): as deep as TD_PV_DEPTH */
+{
+    td_value converted = as_wanted(x->p->ir, type, *given), *v = &converted;
     td_pv w = {.kind = (td_pv_kind)v->kind};
     if ((unsigned)v->kind >= TD_PV_KINDS)
         return td_raise(TD_E_INVALID, "program_call", "there is no kind %d of values", (int)v->kind);
@@ -68,14 +102,9 @@ static int put(td_calling *x, const td_value *v, int depth) /* NOLINT(misc-no-re
         return td_raise(TD_E_INVALID, "program_call", "a dict has %u items; they are a key and a value each", v->n);
     if (!td_pv_put(&x->words, &w)) return no_memory();
     int rc = TD_OK;
-    for (uint32_t k = 0; items && k < v->n && !rc; k++) rc = put(x, &v->items[k], depth + 1);
+    for (uint32_t k = 0; items && k < v->n && !rc; k++)
+        rc = put(x, &v->items[k], item_type(x->p->ir, type, k), depth + 1);
     return rc;
-}
-
-static td_type_kind wanted_kind(const td_ir *ir, uint32_t type)
-{
-    td_type_kind want = td_type_kind_of(ir, type);
-    return want == TD_T_OPTIONAL ? td_type_kind_of(ir, td_type_part(ir, type, 0)) : want;
 }
 
 /* May the value stand for a parameter of this type? Numbers widen, as in a call, and a tuple (x.shape) stands for a
@@ -91,8 +120,9 @@ static bool fits(const td_ir *ir, uint32_t type, td_value_kind kind)
     if ((unsigned)kind >= TD_PV_KINDS) return true; /* put() tells */
     if (kind == TD_VALUE_NONE && td_type_kind_of(ir, type) == TD_T_OPTIONAL) return true;
     if (want == TD_T_LIST && kind == TD_VALUE_TUPLE) return true;
-    if (want == TD_T_FLOAT && kind == TD_VALUE_INT) return true;
-    if (want == TD_T_COMPLEX && (kind == TD_VALUE_INT || kind == TD_VALUE_FLOAT)) return true;
+    bool whole = kind == TD_VALUE_INT || kind == TD_VALUE_BOOL;
+    if (whole && (want == TD_T_INT || want == TD_T_FLOAT || want == TD_T_COMPLEX)) return true;
+    if (want == TD_T_COMPLEX && kind == TD_VALUE_FLOAT) return true;
     return kinds[kind] == want;
 }
 
@@ -129,12 +159,8 @@ int td_calling_begin(td_calling *x)
     head[4] = x->p->client->grad_scope;
     head[5] = (uint32_t)x->n;
     x->words.count += TD_CALL_HEAD;
-    for (int k = 0; k < x->n && !rc; k++) {
-        td_value v = x->args[k];
-        uint32_t type = ir->values[td_ir_param(ir, ir->functions[0].block, (uint32_t)k)].type;
-        if (v.kind == TD_VALUE_TUPLE && wanted_kind(ir, type) == TD_T_LIST) v.kind = TD_VALUE_LIST;
-        rc = put(x, &v, 0);
-    }
+    for (int k = 0; k < x->n && !rc; k++)
+        rc = put(x, &x->args[k], ir->values[td_ir_param(ir, ir->functions[0].block, (uint32_t)k)].type, 0);
     return rc;
 }
 
