@@ -253,6 +253,8 @@ uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self);
 uint32_t td_low_method(td_lower *l, uint32_t call, uint32_t self, const char *name);
 bool td_low_tolist(td_lower *l, uint32_t node, uint32_t type, uint32_t *value);
 const td_script_name *td_low_known(const td_lower *l, const char *path, const char **rest);
+/* "jit.fork" of what a path names below tensord, however it came here; NULL: it lies elsewhere. */
+const char *td_low_below(const td_lower *l, const char *path, char *text, size_t size);
 uint32_t td_low_captured(td_lower *l, const char *name);
 uint32_t td_low_number(td_lower *l, td_scalar s);
 bool td_low_constant_name(td_lower *l, uint32_t node, const char *path, uint32_t *value); /* td.float32, math.pi */
@@ -276,6 +278,10 @@ uint32_t td_low_format_string(td_lower *l, uint32_t node);
 uint32_t td_low_format_method(td_lower *l, uint32_t call, uint32_t self);
 uint32_t td_low_percent(td_lower *l, uint32_t node, uint32_t format, uint32_t value);
 uint32_t td_low_formatted(td_lower *l, uint32_t node, uint32_t value, uint32_t spec);
+
+/* ---- lower_near.c: "; was 'relu' meant?" of a name that is nothing, or "" */
+const char *td_low_near_op(td_lower *l, const char *name);   /* an op, or a function of tensord's */
+const char *td_low_near_name(td_lower *l, const char *name); /* a variable, or what the source knows */
 
 /* ---- lower_grad.c: backwards and .grad. False: it is something else. */
 bool td_low_prim_call(td_lower *l, uint32_t call, const char *name, uint32_t *value);
@@ -347,6 +353,7 @@ bool td_low_holds_values(const td_script_object *o);                 /* tensors,
 /* ---- lower_unroll.c: what goes over modules. False: it does not. */
 bool td_low_unroll(td_lower *l, uint32_t node);
 bool td_low_unroll_list(td_lower *l, uint32_t node, uint32_t *list);
+bool td_low_unroll_tuple(td_lower *l, uint32_t node, uint32_t value); /* whose items have different types */
 
 /* ---- lower_loop.c */
 typedef struct td_iter {

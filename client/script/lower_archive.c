@@ -341,6 +341,10 @@ static const td_op *row_named(const char *name, size_t length, uint32_t n, const
 static uint32_t unknown_op(td_lower *l, uint32_t call, const char *root, const char *name)
 {
     char text[200];
+    if (strstr(name, "mkldnn") || strstr(name, "MKLDNN"))
+        td_low_refuse(l, TD_E_UNSUPPORTED, call,
+                      "PyTorch's optimize_for_inference() made this, and its files lack the weights of such layers; save "
+                      "what torch.jit.freeze() gives");
     if (!l->ifs)
         td_low_refuse(l, TD_E_UNSUPPORTED, call, "'%s.%.60s' of TorchScript is not known here yet", root, name);
     int n = snprintf(text, sizeof text, "'%s.%.60s' of TorchScript is not known here yet", root, name);

@@ -39,6 +39,16 @@ const td_script_name *td_low_known(const td_lower *l, const char *path, const ch
     return NULL;
 }
 
+const char *td_low_below(const td_lower *l, const char *path, char *text, size_t size)
+{
+    const char *rest;
+    const td_script_name *from = td_low_known(l, path, &rest);
+    if (from && from->kind == TD_SN_OP && !*rest) return from->text;
+    if (!from || from->kind != TD_SN_TENSORS) return NULL;
+    snprintf(text, size, "%s%s%s", from->text ? from->text : "", from->text ? "." : "", rest);
+    return text;
+}
+
 /* Of "nn.functional.relu": what names a function of tensors; NULL: what lies elsewhere. */
 static const char *function_of(const char *rest)
 {
@@ -397,10 +407,15 @@ static _Noreturn void no_call(td_lower *l, uint32_t function, const char *path)
 {
     const char *last = strrchr(path, '.');
     const char *name = last ? last + 1 : path;
+    char below[160];
     if (td_op_by_name(name) || (last && !td_low_known(l, path, &(const char *){NULL}) && td_low_has_maker(name)))
         td_low_refuse(l, TD_E_UNSUPPORTED, function, "a program cannot call '%.60s'; use td.%.40s", path, name);
+    const char *rest, *ours = last ? td_low_below(l, path, below, sizeof below) : NULL;
+    const char *near = ours ? td_low_near_op(l, name) : last ? "" : td_low_near_name(l, name);
+    if (ours && (td_low_known(l, path, &rest)->kind == TD_SN_TENSORS) && *near)
+        td_low_refuse(l, TD_E_UNSUPPORTED, function, "tensord has no '%.60s' that a program can call%s", ours, near);
     td_low_refuse(l, TD_E_UNSUPPORTED, function,
-                  "a program cannot call '%.60s'; write what it does, or give its result as an argument", path);
+                  "a program cannot call '%.60s'; write what it does, or give its result as an argument%s", path, near);
 }
 
 static const td_script_name *forward_of(td_lower *l, uint32_t node, const td_script_name *module)
@@ -544,6 +559,9 @@ uint32_t td_low_call(td_lower *l, uint32_t call)
         return td_low_test(l, node);
     if (n->kind == TD_N_NAME && call_name(l, node, f, &value)) return value;
     if (!td_low_path(l, f, path, sizeof path)) {
+        const td_script_name *of = n->kind == TD_N_ATTRIBUTE ? td_low_thing(l, td_low_kid(l, f, 0)) : NULL;
+        if (of && of->kind == TD_SN_OBJECT)
+            td_low_wrong(l, f, "'%.60s' has no '%.60s' that a program could call", of->name, td_low_text(l, f));
         if (n->kind == TD_N_ATTRIBUTE)
             return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), td_low_text(l, f));
         td_low_wrong(l, f, "a program cannot call this; it is no function");
@@ -566,13 +584,13 @@ uint32_t td_low_call(td_lower *l, uint32_t call)
     }
     bool rows = from && (from->kind == TD_SN_OPS || (from->kind == TD_SN_TENSORS && strncmp(rest, "ops.", 4) == 0));
     if ((rows || (from && from->kind == TD_SN_TENSORS)) && call_below(l, node, rest, rows, &value)) return value;
-    if (td_low_truth(l, node) == TD_ALWAYS) return td_low_test(l, node); /* td.jit.is_scripting() */
+    if (td_low_truth(l, node) != TD_SOMETIMES) return td_low_test(l, node); /* td.jit.is_scripting() */
     if (n->kind == TD_N_ATTRIBUTE && strcmp(td_low_text(l, f), "isinstance") == 0 && from &&
         from->kind == TD_SN_TENSORS && td_low_node(l, node)->n == 3)
         return td_low_isinstance(l, node);
-    if (from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit.annotate") == 0) return td_low_annotate(l, node);
-    if (from && from->kind == TD_SN_TENSORS && is_fork(rest) && td_low_node(l, node)->n > 1)
-        return td_low_call(l, td_low_inner_call(l, node));
+    const char *ours = td_low_below(l, path, below, sizeof below);
+    if (ours && strcmp(ours, "jit.annotate") == 0) return td_low_annotate(l, node);
+    if (ours && is_fork(ours) && td_low_node(l, node)->n > 1) return td_low_call(l, td_low_inner_call(l, node));
     if (from && from->kind == TD_SN_TENSOR && *rest)
         return td_low_method(l, node, td_low_expr(l, td_low_kid(l, f, 0)), td_low_text(l, f));
     no_call(l, f, path);

@@ -123,7 +123,8 @@ static uint32_t name(td_lower *l, uint32_t node)
     if (td_low_var(l, td_low_node(l, node)->text)) return td_low_get(l, node);
     td_low_at(l, node);
     if (td_low_constant_name(l, node, td_low_text(l, node), &value)) return value;
-    td_low_wrong(l, node, "a program does not know '%.60s'", td_low_text(l, node));
+    td_low_wrong(l, node, "a program does not know '%.60s'%s", td_low_text(l, node),
+                 td_low_near_name(l, td_low_text(l, node)));
 }
 
 static uint32_t constant(td_lower *l, uint32_t node)

@@ -44,6 +44,17 @@ static void push_locals(td_lower *l, uint32_t function)
     td_low_names_in(l, td_low_kid(l, function, 3), push_local, &first);
 }
 
+/* None, where the function ends without a 'return'. */
+static uint32_t none_of(td_lower *l, uint32_t function, uint32_t none)
+{
+    if (l->promised == TD_IR_NONE) return none;
+    td_type_kind kind = td_type_kind_of(td_ir_now(l->e), l->promised);
+    if (kind != TD_T_OPTIONAL && kind != TD_T_NONE && td_low_kind(l, none) == TD_T_NONE)
+        td_low_wrong(l, function, "'%.60s' may end without a 'return', and %s is wanted", td_low_text(l, function),
+                     td_low_type_name(l, l->promised));
+    return td_low_convert(l, function, none, l->promised);
+}
+
 /* What the function returns, at the end of its block. */
 static uint32_t result_of(td_lower *l, uint32_t function)
 {
@@ -53,14 +64,13 @@ static uint32_t result_of(td_lower *l, uint32_t function)
     uint32_t none = l->promised == TD_IR_NONE || !f.gone ? td_low_made(l, td_ir_none(l->e))
                                                          : td_low_op(l, TD_PRIM_UNINITIALIZED, 0, NULL, l->promised);
     if (f.gone || f.returned.state == TD_FLAG_NO) {
-        if (!f.gone && l->promised != TD_IR_NONE) none = td_low_convert(l, function, none, l->promised);
-        return none;
+        return f.gone ? none : none_of(l, function, none);
     }
     td_branch b;
     td_low_if(l, &b, f.returned.value, function);
     b.values[0] = f.result;
     td_low_else(l, &b);
-    b.values[1] = l->promised == TD_IR_NONE ? none : td_low_convert(l, function, none, l->promised);
+    b.values[1] = none_of(l, function, none);
     td_low_end_if(l, &b);
     return b.result;
 }
@@ -301,6 +311,25 @@ static bool takes_union(td_lower *l, uint32_t function)
     return false;
 }
 
+/* "'f' takes no 'y': it is f(x, n)"; at: of a parameter that is given otherwise. */
+static _Noreturn void no_parameter(td_lower *l, uint32_t arg, uint32_t function, bool bound, uint32_t at)
+{
+    char known[120] = "";
+    uint32_t params = td_low_kid(l, function, 0), n = td_low_node(l, params)->n;
+    const char *name = td_low_text(l, function);
+    bool named = td_low_node(l, arg)->kind == TD_N_KEYWORD;
+    size_t used = 0;
+    if (at < n)
+        td_low_wrong(l, arg, "'%.60s' takes '%.60s' by its %s", name, td_low_text(l, td_low_kid(l, params, at)),
+                     named ? "place" : "name");
+    for (uint32_t k = bound; k < n && used < sizeof known; k++)
+        used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k > bound ? ", " : "",
+                                 td_low_text(l, td_low_kid(l, params, k)));
+    if (named)
+        td_low_wrong(l, arg, "'%.60s' takes no '%.60s': it is %.60s(%s)", name, td_low_text(l, arg), name, known);
+    td_low_wrong(l, arg, "'%.60s' takes no argument here: it is %.60s(%s)", name, name, known);
+}
+
 /* Arguments in the order of the parameters. `bound`: the first one is known,
  * and is `self` (TD_IR_NONE: no value). */
 static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool bound, uint32_t self, uint32_t *count)
@@ -315,7 +344,7 @@ static uint32_t *arguments(td_lower *l, uint32_t call, uint32_t function, bool b
         uint32_t at = named ? param_of(l, function, arg, bound) : k - 1 + bound;
         unsigned place = at < n ? td_low_node(l, td_low_kid(l, params, at))->op : 0;
         if (at >= n || place == (named ? TD_PLACE_POSITION : TD_PLACE_KEYWORD))
-            td_low_wrong(l, arg, "'%.60s' takes no such argument", td_low_text(l, function));
+            no_parameter(l, arg, function, bound, at);
         if (values[at] != TD_IR_NONE || (bound && at == 0)) td_low_wrong(l, arg, "this argument is given twice");
         if (named) value = td_low_kid(l, arg, 0);
         uint32_t type = td_low_type_of_param(l, function, at);

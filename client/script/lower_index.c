@@ -166,6 +166,13 @@ static uint32_t of_tensor(td_lower *l, uint32_t node, uint32_t value, keys *k, b
     return tensor(l, "index", 2, in);
 }
 
+static bool is_written(td_lower *l, uint32_t key)
+{
+    const td_ast_node *k = td_low_node(l, key);
+    if (k->kind == TD_N_UNARY && k->op == TD_O_SUB) k = td_low_node(l, td_low_kid(l, key, 0));
+    return k->kind == TD_N_INT;
+}
+
 /* A number that is written, or `otherwise` where nothing stands. */
 static int64_t written(td_lower *l, uint32_t key, int64_t otherwise)
 {
@@ -173,7 +180,7 @@ static int64_t written(td_lower *l, uint32_t key, int64_t otherwise)
     bool minus = k->kind == TD_N_UNARY && k->op == TD_O_SUB;
     if (!key) return otherwise;
     if (minus) k = td_low_node(l, td_low_kid(l, key, 0));
-    if (k->kind != TD_N_INT) td_low_wrong(l, key, "the index of a tuple is a number that is written here");
+    if (!is_written(l, key)) td_low_wrong(l, key, "the index of a tuple is a number that is written here");
     return minus ? -k->i : k->i;
 }
 
@@ -190,10 +197,25 @@ static uint32_t part_of_tuple(td_lower *l, uint32_t key, uint32_t value, uint32_
     return td_low_tuple(l, used, items);
 }
 
+/* By an index that is known only when it runs: of a list of them, if they can be one. */
+static uint32_t any_of_tuple(td_lower *l, uint32_t node, uint32_t value, uint32_t n)
+{
+    uint32_t key = td_low_kid(l, node, 1), *items = td_low_array(l, n), type = td_low_part(l, td_low_type(l, value), 0);
+    for (uint32_t k = 1; k < n && type != TD_IR_NONE; k++)
+        type = td_low_unify(l, type, td_low_part(l, td_low_type(l, value), k));
+    if (type == TD_IR_NONE)
+        td_low_wrong(l, key,
+                     "the items of this tuple have different types: its index is a number that is written here");
+    for (uint32_t k = 0; k < n; k++) items[k] = td_low_item(l, value, k);
+    uint32_t in[2] = {td_low_list(l, node, n, items), td_low_expr(l, key)};
+    return td_low_prim(l, node, "getitem", 2, in);
+}
+
 static uint32_t of_tuple(td_lower *l, uint32_t node, uint32_t value)
 {
     uint32_t key = td_low_kid(l, node, 1), n = td_type_parts(td_ir_now(l->e), td_low_type(l, value));
     if (td_low_node(l, key)->kind == TD_N_SLICE) return part_of_tuple(l, key, value, n);
+    if (n && !is_written(l, key)) return any_of_tuple(l, node, value, n);
     int64_t at = written(l, key, 0);
     if (at < 0) at += n;
     if (at < 0 || at >= n) td_low_wrong(l, key, "this tuple has %u items", n);

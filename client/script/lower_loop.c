@@ -62,7 +62,8 @@ static void over_value(td_lower *l, uint32_t node, uint32_t value, td_iter *it)
         for (uint32_t k = 0; k < n; k++) items[k] = td_low_item(l, value, k);
         over_value(l, node, td_low_list(l, node, n, items), it);
     } else {
-        td_low_wrong(l, node, "a program cannot go over %s", td_low_type_name(l, td_low_type(l, value)));
+        td_low_wrong(l, node, "a program cannot go over %s%s", td_low_type_name(l, td_low_type(l, value)),
+                     kind == TD_T_OPTIONAL ? "; test 'is not None' before" : "");
     }
 }
 
@@ -88,6 +89,11 @@ static void over_numbered(td_lower *l, uint32_t node, td_iter *it)
     if (n == 2 && td_low_node(l, start)->kind == TD_N_KEYWORD) start = td_low_kid(l, start, 0);
     it->start = n == 2 ? an_int(l, start) : TD_IR_NONE;
     it->count = it->inner->count;
+}
+
+static bool is_value(td_lower *l, uint32_t node)
+{
+    return !called(l, node, "range") && !called(l, node, "zip") && !called(l, node, "enumerate");
 }
 
 void td_low_over(td_lower *l, uint32_t node, td_iter *it)
@@ -346,7 +352,11 @@ void td_low_for(td_lower *l, uint32_t node)
     trips t = {.target = td_low_kid(l, node, 0), .over = td_low_kid(l, node, 1), .block = td_low_kid(l, node, 2)};
     t.otherwise = td_low_kid(l, node, 3);
     if (td_low_unroll(l, node)) return;
-    td_low_over(l, t.over, &t.it);
+    if (is_value(l, t.over)) {
+        uint32_t value = td_low_expr(l, t.over);
+        if (td_low_unroll_tuple(l, node, value)) return;
+        over_value(l, t.over, value, &t.it);
+    } else td_low_over(l, t.over, &t.it);
     td_low_at(l, node);
     t.count = t.it.count, t.start = td_low_made(l, td_ir_bool(l->e, true));
     run_loop(l, node, &t);

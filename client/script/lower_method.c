@@ -333,7 +333,8 @@ static uint32_t method_of_tensor(td_lower *l, uint32_t call, uint32_t self, cons
     const char *usual = value == TD_IR_NONE ? td_low_usual_name(name, text, sizeof text) : NULL;
     if (usual) value = tensor_method(l, call, self, usual);
     if (value != TD_IR_NONE) return value;
-    td_low_refuse(l, TD_E_UNSUPPORTED, td_low_kid(l, call, 0), "a Tensor of a program has no '%.60s'", name);
+    td_low_refuse(l, TD_E_UNSUPPORTED, td_low_kid(l, call, 0), "a Tensor of a program has no '%.60s'%s", name,
+                  td_low_near_op(l, name));
 }
 
 /* [] gets its type by what is put into it first. */

@@ -125,18 +125,69 @@ bool td_low_has_prim(td_lower *l, const char *name, uint32_t n, const uint32_t *
     return true;
 }
 
+static const char *const plural[TD_T_KINDS] = {[TD_T_INT] = "ints",
+                                               [TD_T_FLOAT] = "floats",
+                                               [TD_T_BOOL] = "bools",
+                                               [TD_T_STR] = "strs",
+                                               [TD_T_TENSOR] = "Tensors"};
+
+/* "a list of ints" */
+static const char *said(td_lower *l, uint32_t value, char text[64])
+{
+    uint32_t type = td_low_type(l, value);
+    td_type_kind kind = td_low_kind(l, value);
+    bool dict = kind == TD_T_DICT, holds = dict || kind == TD_T_LIST;
+    const char *items = holds ? plural[td_type_kind_of(td_ir_now(l->e), td_low_part(l, type, dict))] : NULL;
+    snprintf(text, 64, "%s%s%s", td_low_type_name(l, type), !items ? "" : dict ? " with " : " of ", items ? items : "");
+    return text;
+}
+
+static _Noreturn void no_item(td_lower *l, uint32_t node, uint32_t from, uint32_t key)
+{
+    char text[64];
+    td_type_kind kind = td_low_kind(l, from);
+    const char *keys =
+        kind == TD_T_DICT ? plural[td_type_kind_of(td_ir_now(l->e), td_low_part(l, td_low_type(l, from), 0))] : NULL;
+    if (keys) td_low_wrong(l, node, "the keys of this dict are %s, and this is %s", keys, said(l, key, text));
+    if (kind == TD_T_LIST || kind == TD_T_STR)
+        td_low_wrong(l, node, "the index of %s is an int, and this is %s", td_low_type_name(l, td_low_type(l, from)),
+                     said(l, key, text));
+    td_low_wrong(l, node, "%s has no items", said(l, from, text));
+}
+
+static _Noreturn void no_place(td_lower *l, uint32_t node, uint32_t into, uint32_t key, uint32_t item)
+{
+    char a[64], b[64];
+    td_type_kind kind = td_low_kind(l, into);
+    if (kind == TD_T_TUPLE) td_low_wrong(l, node, "a tuple stays what it is; make another one, or take a list");
+    if (kind != TD_T_LIST && kind != TD_T_DICT) td_low_wrong(l, node, "no item of %s can be set", said(l, into, a));
+    if (kind == TD_T_LIST && td_low_kind(l, key) != TD_T_INT) no_item(l, node, into, key);
+    td_low_wrong(l, node, "%s takes no item that is %s", said(l, into, a), said(l, item, b));
+}
+
+/* No form of prim::NAME takes these: in words, by what was written. */
+static _Noreturn void no_form(td_lower *l, uint32_t node, const char *name, uint32_t n, const uint32_t *in)
+{
+    static const char *const signs[][2] = {{"contains", "in"}, {"neg", "-"}, {"invert", "~"}};
+    char a[64], b[64];
+    for (unsigned k = 0; k < sizeof signs / sizeof *signs; k++)
+        if (strcmp(name, signs[k][0]) == 0) name = signs[k][1];
+    for (uint32_t k = 0; k < n; k++)
+        if (td_low_kind(l, in[k]) == TD_T_OPTIONAL)
+            td_low_wrong(l, node, "'%s' cannot take what may be None; test 'is not None' before", name);
+    if (strcmp(name, "getitem") == 0) no_item(l, node, in[0], in[1]);
+    if (strcmp(name, "setitem") == 0) no_place(l, node, in[0], in[1], in[2]);
+    if (n == 0) td_low_wrong(l, node, "'%s' wants arguments", name);
+    if (n == 1) td_low_wrong(l, node, "'%s' cannot take %s", name, said(l, in[0], a));
+    td_low_wrong(l, node, "'%s' cannot take %s and %s", name, said(l, in[0], a), said(l, in[1], b));
+}
+
 uint32_t td_low_prim(td_lower *l, uint32_t node, const char *name, uint32_t n, const uint32_t *in)
 {
     uint32_t result;
     td_low_at(l, node);
     if (td_low_has_prim(l, name, n, in, &result)) return result;
-    for (uint32_t k = 0; k < n; k++)
-        if (td_low_kind(l, in[k]) == TD_T_OPTIONAL)
-            td_low_wrong(l, node, "'%s' cannot take what may be None; test 'is not None' before", name);
-    if (n == 0) td_low_wrong(l, node, "'%s' wants arguments", name);
-    if (n == 1) td_low_wrong(l, node, "'%s' cannot take %s", name, td_low_type_name(l, td_low_type(l, in[0])));
-    td_low_wrong(l, node, "'%s' cannot take %s and %s", name, td_low_type_name(l, td_low_type(l, in[0])),
-                 td_low_type_name(l, td_low_type(l, in[1])));
+    no_form(l, node, name, n, in);
 }
 
 /* ---- operators */

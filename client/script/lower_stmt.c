@@ -83,7 +83,8 @@ static _Noreturn void not_written(td_lower *l, uint32_t target, const td_script_
 /* A tensor of a module is written in place: it is the same one for all who see it. */
 static void write_attribute(td_lower *l, uint32_t target, uint32_t value)
 {
-    const td_script_name *thing = td_low_thing(l, target);
+    const td_script_name *thing = td_low_thing(l, target), *base = td_low_thing(l, td_low_kid(l, target, 0));
+    if (base && base->kind == TD_SN_GRAD_OFF) return; /* what a no_grad() that PyTorch inlined remembers */
     if (td_low_set_grad(l, target, value)) return;
     if (thing && thing->kind == TD_SN_STATE) {
         td_low_state_set(l, target, (uint32_t)thing->number.i, value);
@@ -238,8 +239,9 @@ static void raise_error(td_lower *l, uint32_t node)
     uint32_t error = td_low_kid(l, node, 0), name = error, message = TD_IR_NONE;
     if (td_low_node(l, error)->kind == TD_N_CALL) {
         name = td_low_kid(l, error, 0);
-        if (td_low_node(l, error)->n > 2) td_low_wrong(l, error, "an error has one text");
-        if (td_low_node(l, error)->n == 2) message = td_low_expr(l, td_low_kid(l, error, 1));
+        uint32_t n = td_low_node(l, error)->n - 1, *parts = td_low_array(l, n);
+        for (uint32_t k = 0; k < n; k++) parts[k] = td_low_expr(l, td_low_kid(l, error, k + 1));
+        if (n) message = n == 1 ? parts[0] : td_low_tuple(l, n, parts);
     }
     unsigned kind = td_low_node(l, name)->kind; /* also td.ShapeError */
     if (kind != TD_N_ATTRIBUTE && (kind != TD_N_NAME || td_low_var(l, td_low_node(l, name)->text)))
@@ -356,6 +358,15 @@ static bool if_statement(td_lower *l, uint32_t node, uint32_t block, uint32_t ne
 
 /* ---- the rest */
 
+/* What changes nothing: who looks finds the lines; PyTorch's switches of its compiler. */
+static bool is_idle(const char *name)
+{
+    static const char *const idle[] = {".record_function", ".strict_fusion", ".optimized_execution", ".fuser"};
+    for (unsigned i = 0; i < sizeof idle / sizeof *idle; i++)
+        if (strcmp(name, idle[i]) == 0) return true;
+    return false;
+}
+
 static void with_statement(td_lower *l, uint32_t node)
 {
     uint32_t mode = l->mode;
@@ -369,7 +380,7 @@ static void with_statement(td_lower *l, uint32_t node)
         }
         if (td_low_node(l, value)->kind == TD_N_CALL) td_low_path(l, td_low_kid(l, value, 0), path, sizeof path);
         const char *dot = strrchr(path, '.'), *last = dot ? dot : "";
-        if (strcmp(last, ".record_function") == 0) continue; /* who looks finds the lines */
+        if (is_idle(last)) continue;
         if (td_low_kid(l, item, 1) || (strcmp(last, ".no_grad") != 0 && strcmp(last, ".enable_grad") != 0))
             td_low_wrong(l, value, "a program has 'with td.no_grad()' and 'with td.enable_grad()' only");
         mode = strcmp(last, ".no_grad") == 0 ? mode | TD_RM_GRAD_OFF : mode & ~(uint32_t)TD_RM_GRAD_OFF;
@@ -410,7 +421,9 @@ static void define(td_lower *l, uint32_t node)
 
 static void leave_loop(td_lower *l, uint32_t node)
 {
-    if (l->unrolled) td_low_wrong(l, node, "a loop over modules goes over all of them; write 'if'");
+    if (l->unrolled)
+        td_low_wrong(l, node,
+                     "a loop over modules, or over a tuple of different types, goes over all of them; write 'if'");
     if (td_low_node(l, node)->kind == TD_N_BREAK) l->flow.broke = (td_flag){TD_FLAG_YES, TD_IR_NONE};
     l->flow.stop = (td_flag){TD_FLAG_YES, TD_IR_NONE};
 }

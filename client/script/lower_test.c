@@ -138,8 +138,7 @@ static td_truth has_attribute(td_lower *l, uint32_t test)
 
 static td_truth call_truth(td_lower *l, uint32_t test)
 {
-    const char *rest;
-    char path[160];
+    char path[160], text[160];
     bool some;
     if (is_isinstance(l, test) && is_local(l, td_low_kid(l, test, 1))) {
         const td_var *v = td_low_var(l, td_low_node(l, td_low_kid(l, test, 1))->text);
@@ -150,8 +149,9 @@ static td_truth call_truth(td_lower *l, uint32_t test)
     td_truth has = has_attribute(l, test);
     if (has != TD_SOMETIMES) return has;
     if (!td_low_path(l, td_low_kid(l, test, 0), path, sizeof path)) return TD_SOMETIMES;
-    const td_script_name *from = td_low_known(l, path, &rest);
-    return from && from->kind == TD_SN_TENSORS && strcmp(rest, "jit.is_scripting") == 0 ? TD_ALWAYS : TD_SOMETIMES;
+    const char *ours = td_low_below(l, path, text, sizeof text);
+    if (ours && strcmp(ours, "jit.is_tracing") == 0) return TD_NEVER;
+    return ours && strcmp(ours, "jit.is_scripting") == 0 ? TD_ALWAYS : TD_SOMETIMES;
 }
 
 td_truth td_low_value_truth(td_lower *l, uint32_t value)

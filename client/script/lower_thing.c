@@ -152,6 +152,10 @@ uint32_t td_low_thing_value(td_lower *l, uint32_t node, const td_script_name *t)
     case TD_SN_DICT:
     case TD_SN_LIST:
         items = td_low_array(l, t->n);
+        if (t->n && t->items[0].kind == TD_SN_OBJECT)
+            td_low_wrong(l, node,
+                         "'%.60s' is no list of values: of modules a program takes a ModuleList or a ModuleDict",
+                         t->name);
         for (uint32_t k = 0; k < t->n; k++) items[k] = td_low_thing_value(l, node, &t->items[k]);
         if (t->kind == TD_SN_LIST) return td_low_list(l, node, t->n, items);
         if (t->kind == TD_SN_DICT) return td_low_dict(l, node, t->n, items);

@@ -31,8 +31,12 @@ static uint32_t class_named(td_lower *l, uint32_t node)
 {
     const td_low_unit *u = &l->units[td_low_unit_of(l, node)];
     if (u->code) return td_low_code_named(l, node);
-    for (uint32_t k = 0; k < u->names.n; k++)
-        if (strcmp(u->names.at[k].name, td_low_text(l, node)) == 0) return td_low_named_class(l, &u->names.at[k]);
+    for (uint32_t k = 0; k < u->names.n; k++) {
+        const td_script_name *n = &u->names.at[k];
+        if (strcmp(n->name, td_low_text(l, node)) != 0) continue;
+        if (n->kind == TD_SN_REFUSED) td_low_wrong(l, node, "%s", n->text);
+        return td_low_named_class(l, n);
+    }
     return 0;
 }
 

@@ -1,11 +1,11 @@
-/* Loops over modules, which are of different kinds: the body once for each. See lower.h. */
+/* Loops over modules, and over tuples of different types: the body once for each. See lower.h. */
 #include "client/script/lower.h"
 
 typedef struct unroll {
     uint32_t node, trips, k; /* of a 'for', or of a list made by one */
     uint32_t target, over, block;
-    td_iter *lists; /* what else is gone over, in the order of the source */
-    uint32_t nlists, at;
+    td_iter *lists;             /* what else is gone over, in the order of the source */
+    uint32_t nlists, at, tuple; /* TD_IR_NONE: it goes over modules */
 } unroll;
 
 static bool is_call(td_lower *l, uint32_t node, const char *name)
@@ -94,6 +94,10 @@ static void bind(td_lower *l, unroll *u, uint32_t target, uint32_t node)
     const char *what;
     uint32_t n = td_low_node(l, node)->n;
     td_low_at(l, node);
+    if (u->tuple != TD_IR_NONE) {
+        td_low_assign(l, target, td_low_item(l, u->tuple, u->k));
+        return;
+    }
     if (is_call(l, node, "enumerate")) {
         uint32_t start = n > 2 ? td_low_kid(l, node, 2) : 0, k = number(l, u->k);
         if (start && td_low_node(l, start)->kind == TD_N_KEYWORD) start = td_low_kid(l, start, 0);
@@ -147,16 +151,37 @@ static void trips(td_lower *l, void *arg)
     td_low_go_on(l, u->node, trips, u);
 }
 
+static void run(td_lower *l, unroll *u)
+{
+    bool unrolled = l->unrolled;
+    uint32_t otherwise = td_low_kid(l, u->node, 3);
+    u->block = td_low_kid(l, u->node, 2);
+    if (otherwise)
+        td_low_wrong(l, otherwise,
+                     u->tuple == TD_IR_NONE ? "a loop over modules has no 'else'"
+                                            : "a loop over a tuple of different types has no 'else'");
+    l->unrolled = true;
+    trips(l, u);
+    l->unrolled = unrolled;
+}
+
 bool td_low_unroll(td_lower *l, uint32_t node)
 {
-    unroll u = {.node = node, .target = td_low_kid(l, node, 0), .over = td_low_kid(l, node, 1)};
-    bool unrolled = l->unrolled;
-    u.block = td_low_kid(l, node, 2);
+    unroll u = {.node = node, .target = td_low_kid(l, node, 0), .over = td_low_kid(l, node, 1), .tuple = TD_IR_NONE};
     if (!begin(l, &u)) return false;
-    if (td_low_kid(l, node, 3)) td_low_wrong(l, td_low_kid(l, node, 3), "a loop over modules has no 'else'");
-    l->unrolled = true;
-    trips(l, &u);
-    l->unrolled = unrolled;
+    run(l, &u);
+    return true;
+}
+
+bool td_low_unroll_tuple(td_lower *l, uint32_t node, uint32_t value)
+{
+    unroll u = {.node = node, .target = td_low_kid(l, node, 0), .over = td_low_kid(l, node, 1), .tuple = value};
+    uint32_t type = td_low_type(l, value), one;
+    if (td_low_kind(l, value) != TD_T_TUPLE || !(u.trips = td_type_parts(td_ir_now(l->e), type))) return false;
+    one = td_low_part(l, type, 0);
+    for (uint32_t k = 1; k < u.trips && one != TD_IR_NONE; k++) one = td_low_unify(l, one, td_low_part(l, type, k));
+    if (one != TD_IR_NONE) return false;
+    run(l, &u);
     return true;
 }
 
@@ -170,7 +195,7 @@ static bool passes(td_lower *l, uint32_t node)
 
 bool td_low_unroll_list(td_lower *l, uint32_t node, uint32_t *list)
 {
-    unroll u = {.node = node, .target = td_low_kid(l, node, 1), .over = td_low_kid(l, node, 2)};
+    unroll u = {.node = node, .target = td_low_kid(l, node, 1), .over = td_low_kid(l, node, 2), .tuple = TD_IR_NONE};
     uint32_t vars = l->nvars;
     if (td_low_node(l, node)->n > 3 && passes(l, u.over)) return false;
     if (!begin(l, &u)) return false;

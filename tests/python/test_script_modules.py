@@ -432,7 +432,7 @@ class WritesNumbers(Calls):
     (Ignored, 1, 16, "'printed' is ignored by programs; call it outside, and give its result as an argument"),
     (Unknown, 1, 20, "a program knows no object as an attribute, which 'odd' is; give it as an argument"),
     (ByIndex, 1, 28, "the index of modules is written here, as they are of different kinds; or go over all by 'for'"),
-    (Breaks, 3, 13, "a loop over modules goes over all of them; write 'if'"),
+    (Breaks, 3, 13, "a loop over modules, or over a tuple of different types, goes over all of them; write 'if'"),
     (AsValue, 1, 20, "'net' is a module; a program can only call it"),
     (WritesNumbers, 1, 9, "'level' is a tensor, which is written with tensors; return the value")])
 def test_refusals(net, line, column, text):
