@@ -242,7 +242,8 @@ static int add_code(td_out *out, td_out_record *to, td_torchscript *made, const 
 static int write_programs(td_sink *sink, const char *name, td_out *out, const td_saved *what, td_error *e)
 {
     enum { CODE = 3 };
-    td_out_record *records = calloc((size_t)what->nprograms * TD_FILED_RECORDS + CODE, sizeof *records);
+    size_t most = (size_t)what->nprograms * TD_FILED_RECORDS + CODE + what->nextras;
+    td_out_record *records = calloc(most, sizeof *records);
     td_torchscript made = {0};
     td_error unheard = {0};
     uint32_t n = 0, each;
@@ -252,6 +253,7 @@ static int write_programs(td_sink *sink, const char *name, td_out *out, const td
     out->records = records, out->nrecords = n;
     if (!rc && format_of(name) == TORCH)
         rc = add_code(out, records, &made, what, what->uncoded ? what->uncoded : &unheard, e);
+    for (uint32_t k = 0; !rc && k < what->nextras; k++) records[out->nrecords++] = what->extras[k];
     if (!rc) rc = write_as(sink, name, out, e);
     if (records) td_filed_drop(records, n);
     td_torchscript_drop(&made);

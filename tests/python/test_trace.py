@@ -139,8 +139,9 @@ def test_what_it_does_not_follow_is_told():
         p = td.jit.trace(f, td.tensor([1.0, 2.0]))
     assert [(w.filename, w.lineno) for w in told] == [(__file__, line + 1), (__file__, line + 2)]
     assert p(td.tensor([-1.0, -2.0])).tolist() == [-2.0, -4.0]
-    with pytest.warns(td.jit.TracerWarning, match="result 0 of the traced program is not that of the function"):
+    with pytest.warns(td.jit.TracerWarning), pytest.raises(td.jit.TracingCheckError, match="Graphs differed across invocations") as told:
         td.jit.trace(f, td.tensor([1.0, 2.0]), check_inputs=[td.tensor([-1.0, -2.0])])
+    assert "-   return (%x)" in str(told.value) or "+   return (%x)" in str(told.value)
     for look in (td.Tensor.tolist, td.Tensor.numpy, bool, float):
         with pytest.warns(td.jit.TracerWarning):
             td.jit.trace(lambda x: (x * 2, look(x.sum()))[0], td.tensor([1.0, 2.0]))
@@ -168,8 +169,12 @@ def test_checks():
     td.jit.trace(counted, td.ones(1), check=False)
     td.jit.trace(counted, td.ones(1), check_trace=False)
     assert len(calls) == 2
-    with pytest.warns(td.jit.TracerWarning, match="something else each time"):
+    with pytest.raises(td.jit.TracingCheckError, match=r"\+ .*value=5"):
         td.jit.trace(counted, td.ones(1))
+
+    kept = td.zeros(1)
+    with pytest.warns(td.jit.TracerWarning, match="result 0 of the traced program is not that of the function.*something else each time"):
+        td.jit.trace(lambda x: x * kept.add_(1), td.ones(1))
     x = td.ones(3)
     td.jit.trace(lambda x: x.add_(1), x)
     assert x.tolist() == [1, 1, 1]  # the examples stay as they are

@@ -75,23 +75,45 @@ static td_scripted_program *read_programs(PyObject *programs, Py_ssize_t count)
     return NULL;
 }
 
-/* _save_file(descriptor, name, note, tensors, whole, programs=()): a tree of the list's tensors, which the note holds
- * by position; and programs beside it. Why a .pt of programs is none for torch.jit.load(), or None. */
+/* (name, bytes) each, which stay the tuple's; NULL: an error was raised. */
+static td_out_record *read_extras(PyObject *extras, Py_ssize_t count)
+{
+    td_out_record *out = calloc((size_t)count + 1, sizeof *out);
+    bool good = out || PyErr_NoMemory();
+    for (Py_ssize_t k = 0; good && k < count; k++) {
+        const char *bytes;
+        Py_ssize_t size;
+        good = PyArg_ParseTuple(PyTuple_GetItem(extras, k), "sy#:save", &out[k].name, &bytes, &size);
+        out[k].bytes = bytes, out[k].n = (size_t)size;
+    }
+    if (good) return out;
+    free(out);
+    return NULL;
+}
+
+/* _save_file(descriptor, name, note, tensors, whole, programs=(), extras=()): a tree of the list's tensors, which the
+ * note holds by position; programs and other records beside it. Why a .pt of programs is none for torch.jit.load(), or
+ * None. */
 static PyObject *save_file(PyObject *module, PyObject *args)
 {
     (void)module;
     int fd, whole;
     const char *name;
-    PyObject *note, *tensors, *programs = NULL;
+    PyObject *note, *tensors, *programs = NULL, *extras = NULL;
     char *bytes;
     Py_ssize_t size;
-    if (!PyArg_ParseTuple(args, "isO!O!p|O!:save", &fd, &name, &PyBytes_Type, &note, &PyList_Type, &tensors, &whole,
-                          &PyTuple_Type, &programs) ||
+    if (!PyArg_ParseTuple(args, "isO!O!p|O!O!:save", &fd, &name, &PyBytes_Type, &note, &PyList_Type, &tensors, &whole,
+                          &PyTuple_Type, &programs, &PyTuple_Type, &extras) ||
         PyBytes_AsStringAndSize(note, &bytes, &size))
         return NULL;
-    Py_ssize_t n = PyList_Size(tensors), nprograms = programs ? PyTuple_Size(programs) : 0;
+    Py_ssize_t n = PyList_Size(tensors), nprograms = programs ? PyTuple_Size(programs) : 0,
+               nextras = extras ? PyTuple_Size(extras) : 0;
     td_scripted_program *given = read_programs(programs, nprograms);
-    if (!given) return NULL;
+    td_out_record *beside = given ? read_extras(extras, nextras) : NULL;
+    if (!beside) {
+        if (given) drop_programs(given, nprograms);
+        return NULL;
+    }
     td_array **at = calloc((size_t)n + 1, sizeof *at);
     int held = 0;
     for (; at && held < n && tdpy_is_tensor(PyList_GetItem(tensors, held)); held++)
@@ -100,6 +122,8 @@ static PyObject *save_file(PyObject *module, PyObject *args)
     td_saved what = {.tree = {.n = held, .at = at, .note = bytes, .note_size = (size_t)size},
                      .programs = given,
                      .nprograms = (uint32_t)nprograms,
+                     .extras = beside,
+                     .nextras = (uint32_t)nextras,
                      .flags = whole ? TD_SAVE_WHOLE : 0,
                      .uncoded = &uncoded};
     int rc = at ? td_save_all_fd(fd, name, &what) : td_raise(TD_E_SYSTEM, "save", "no memory for %zd tensors", n);
@@ -107,6 +131,7 @@ static PyObject *save_file(PyObject *module, PyObject *args)
         rc || PyErr_Occurred() ? save_failed(rc) : Py_BuildValue("z", uncoded.code ? uncoded.message : NULL);
     for (int i = 0; i < held; i++) td_release(at[i]);
     drop_programs(given, nprograms);
+    free(beside);
     free(at);
     return said;
 }

@@ -4,18 +4,24 @@ A file is an archive as torch.save() writes it: its tree is a dict of tensors, u
 dict), and beside it are the programs (client/files/programs.h). How Python calls one is a record of JSON: its parameters' names and defaults; of a
 trace the trees of tensors that it takes and gives.
 """
+import copy
 import inspect
 import itertools
 import json
 import math
 import os
+import zipfile
+import zlib
 from typing import Any, Iterator, NamedTuple
 
 from . import _C, _save
 from ._named import Named
 from ._script_named import loaded_giver
 from ._turns import Turn
-from .nn import Module
+from ._script_base import ScriptModule
+from .nn import Module, Parameter
+
+_EXTRA_MOST = 1 << 30  # bytes of an extra file
 
 # ---- saving
 
@@ -95,10 +101,20 @@ def call_of(signature: inspect.Signature, named=None) -> "dict[str, Any]":
     return {"names": list(signature.parameters), "defaults": defaults, **({} if named is None else {"named": named})}
 
 
-def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient: "list[str]", whole: bool) -> None:
-    """Programs, the tensors they capture, and what else `state` names, to a path or a file."""
-    from .nn import Parameter
+def _extra_records(extra) -> "tuple[tuple[str, bytes], ...]":
+    """What else a file is to hold: (the name of its record, its bytes)."""
+    records = []
+    for name, text in extra.items():
+        if not isinstance(name, str) or not isinstance(text, (str, bytes)):
+            raise TypeError(f"_extra_files: texts or bytes by their names, not a {type(text).__name__} as {name!r}")
+        if not name or len(name.encode()) > 1000 or name.startswith("/") or ".." in name.split("/") or not name.isprintable() or "\\" in name:
+            raise _C.InvalidError(f"_extra_files: {name[:80]!r} is no name in a file")
+        records.append((f"extra/{name}", text.encode() if isinstance(text, str) else text))
+    return tuple(records)
 
+
+def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient: "list[str]", whole: bool, extra) -> None:
+    """Programs, the tensors they capture, what else `state` names, and extra files, to a path or a file."""
     state, programs = dict(state), []
     tied = _tied_in(state)
     frozen = [name for name, tensor in state.items() if isinstance(tensor, Parameter) and not tensor.requires_grad]
@@ -115,7 +131,7 @@ def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient:
                 graph = head.replace(was, new) + at + rest
         call = {**(part.call or {}), "transient": [name for name in transient if name in state], "frozen": frozen, "tied": tied}
         programs.append((part.name, graph, json.dumps(call)))
-    _save.save_programs(state, tuple(programs), f, whole)
+    _save.save_programs(state, tuple(programs), f, whole, _extra_records(extra))
 
 
 # ---- calling what was loaded
@@ -167,6 +183,9 @@ class _Method(Named):
         if missing:
             raise TypeError(f"{self.__name__}() lacks the argument '{missing[0]}'; it takes ({', '.join(self._called)})")
         return tuple(given[name] if name in given else self._defaults[name] for name in self._called)
+
+    def _states_count(self):
+        return len(self._states)
 
     def _alone(self):
         return self._turn if self._states else None
@@ -250,12 +269,10 @@ def _looks_like(a, b):
 
 def _as_parameter(tensor):
     """One that requires no grad, which an archive of TorchScript does not tell from a buffer."""
-    from .nn import Parameter
-
     return tensor if isinstance(tensor, Parameter) else Parameter(tensor, requires_grad=False)
 
 
-class LoadedProgram(Named, Module):
+class LoadedProgram(ScriptModule):
     """A program that a file held; made by load(). Called as what was saved, with parameters and state of its own.
 
     train() and eval() of what was saved decided what it does, before it was saved."""
@@ -278,7 +295,6 @@ class LoadedProgram(Named, Module):
 
     def _put(self, name, tensor, transient):
         """Where its name says that it belongs, in modules within modules: (the dict, its key there)."""
-        from .nn import Parameter
 
         *places, last = name.split(".")
         if len(places) > 100:
@@ -329,11 +345,34 @@ class LoadedProgram(Named, Module):
                 return home[name]
         return super().__getattr__(name)
 
+    def __reduce__(self):
+        """Pickled and copied as its tensors are, with the programs beside them."""
+        state, transient = self._state()
+        listed = {"transient": transient, "frozen": [name for name, x in state.items() if isinstance(x, Parameter) and not x.requires_grad]}
+        state, programs = dict(state), []
+        for part in self._parts():
+            state.update(part.captured)
+            programs.append((part.name, part.graph, list(part.captured), {**(part.call or {}), **listed}))
+        programs += [(name, None, [m._why], None) for name, m in self._programs.items() if isinstance(m, _Unread)]
+        mine = {name: value for name, value in vars(self).items() if name not in _OF_MODULES}
+        return _again, (type(self), state, programs, mine)
+
     def __deepcopy__(self, memo):
-        raise TypeError("a loaded program is not copied; load it again")
+        make, parts = self.__reduce__()
+        memo[id(self)] = made = make(*copy.deepcopy(parts, memo))
+        return made
 
     def __repr__(self):
         return f"<tensord.jit.LoadedProgram: {', '.join(map(repr, self._programs.values()))}>"
+
+
+_OF_MODULES = frozenset(vars(Module())) | {"_programs", "_main", "_kept"}
+
+
+def _again(kind, state, programs, mine):
+    made = kind(state, programs)
+    made.__dict__.update(mine)
+    return made
 
 
 def state_words(name, value):
@@ -390,13 +429,36 @@ def _tree(words):
 # ---- loading
 
 
-def load(f, map_location=None) -> LoadedProgram:
+def _read_extras(f, wanted) -> None:
+    """The extra files of an archive that these are the names of; what it has not got is b""."""
+    at = None if isinstance(f, (str, bytes, os.PathLike)) else f.tell()
+    try:
+        with zipfile.ZipFile(os.fsdecode(f) if isinstance(f, (bytes, os.PathLike)) else f) as z:
+            found = {entry.filename.split("/", 1)[-1]: entry for entry in z.infolist()}
+            for name in wanted:
+                entry = found.get(f"extra/{name}")
+                if entry is not None and entry.file_size > _EXTRA_MOST:
+                    raise _C.InvalidError(f"load(): the extra file '{name}' has {entry.file_size} bytes, more than {_EXTRA_MOST}")
+                wanted[name] = z.read(entry) if entry is not None else b""
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError) as e:
+        raise _C.InvalidError(f"load(): the extra files are damaged: {e}") from e
+    finally:
+        if at is not None:
+            f.seek(at)
+
+
+def load(f, map_location=None, _extra_files=None) -> LoadedProgram:
     """The program, or the module of programs, that save() or torch.jit.save() wrote to a file: a path, or an object with read().
 
     It is called as what was saved; methods that were exported are attributes. parameters(), state_dict() and load_state_dict() are those of a
     module, and what training writes to them its programs see. Nothing in the file is run before it is called, and what is called is a program
-    for the daemon, which Python never sees. map_location is that of tensord.load(). A file without a program is Unsupported: tensord.load()
+    for the daemon, which Python never sees. map_location is that of tensord.load(). _extra_files: a dict, whose values become the bytes of the
+    extra files of these names, as in PyTorch. A file without a program is Unsupported: tensord.load()
     reads its tensors."""
+    if _extra_files:
+        if not isinstance(f, (str, bytes, os.PathLike)) and not f.seekable():
+            raise _C.Unsupported("load(): _extra_files are read of a path, or of a file that can be sought in")
+        _read_extras(f, _extra_files)
     state, programs = _save.load_programs(f, map_location)
     if not isinstance(state, dict) or not all(isinstance(k, str) and _C.is_tensor(v) for k, v in state.items()):
         raise _C.InvalidError("load(): the tensors of the programs are no dict of tensors")
@@ -412,8 +474,8 @@ def load(f, map_location=None) -> LoadedProgram:
     return LoadedProgram(state, known)
 
 
-def save(m, f) -> None:
+def save(m, f, _extra_files=None) -> None:
     """m.save(f), of any program."""
     if not isinstance(m, Named):
         raise TypeError(f"save() takes a program (script(), trace()), not {type(m).__name__}")
-    m.save(os.fspath(f) if isinstance(f, os.PathLike) else f)
+    m.save(os.fspath(f) if isinstance(f, os.PathLike) else f, _extra_files=_extra_files)

@@ -1,4 +1,7 @@
 """Programs under names: what any of them has to be published, and those that were opened."""
+import builtins
+import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -66,14 +69,34 @@ class Named(Program):
         """What a file has beside what is captured, and which names are no part of the state."""
         return {}, []
 
-    def save(self, f, *, whole: bool = False) -> None:
+    def save(self, f, *, whole: bool = False, _extra_files=None) -> None:
         """Write the program and the tensors that it captures to a file (a path that ends with .td or .pt, or an object with write()):
         td.jit.load() reads it, in C td_program_load(), and `tensorctl run` runs it without Python. torch.load() and td.load() read its
         tensors, a dict by their names; of a .pt torch.jit.load() makes a module, unless ATen has no name for some op, of which there is a warning
-        (then it is as a .td). A regular file appears whole or not at all. whole is that of td.save()."""
+        (then it is as a .td). A regular file appears whole or not at all. whole is that of td.save(). _extra_files: texts or bytes by names, which lie beside
+        the program, and which td.jit.load() and torch.jit.load() give back."""
         from ._filed import save_parts
 
-        save_parts(self._parts(), f, *self._state(), whole)
+        save_parts(self._parts(), f, *self._state(), whole, _extra_files or {})
+
+    def save_to_buffer(self, _extra_files=None) -> bytes:
+        """What save() writes to a .pt."""
+        with tempfile.TemporaryDirectory() as place:
+            path = os.path.join(place, "archive.pt")
+            self.save(path, _extra_files=_extra_files)
+            with builtins.open(path, "rb") as file:
+                return file.read()
+
+    def _states_count(self) -> int:
+        """How many attributes it is given and gives back behind its arguments and its result."""
+        return 0
+
+    @property
+    def schema(self) -> str:
+        """What it takes and gives, as PyTorch writes it: f(Tensor x, int n=3) -> Tensor"""
+        from ._script_schema import schema_of
+
+        return schema_of(self)
 
 
 class timeout:

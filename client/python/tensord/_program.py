@@ -37,6 +37,16 @@ class Program:
         """The program as a source in the subset of Python that script() takes; what it captures stands in comments at the head."""
         return _C._show(self.graph, 1)
 
+    @property
+    def inlined_graph(self) -> str:
+        """The graph: what a program calls is part of it already."""
+        return self.graph
+
+    @property
+    def code_with_constants(self) -> "tuple[str, dict[str, object]]":
+        """The source, and no constants beside it: it has all of them."""
+        return self.code, {}
+
     def dot(self) -> str:
         """A picture of the graph for graphviz. At most 4096 nodes are shown."""
         return _C._show(self.graph, 2)

@@ -125,11 +125,11 @@ def _note_rich(x, to, path):
 # ---- files
 
 
-def _write(obj, file, name, whole, programs=()):
+def _write(obj, file, name, whole, programs=(), extra=()):
     """To where the library can write; to anything else what it wrote in memory."""
     to = _Notes(name.endswith((".pt", ".td")))
     _note(obj, to, "")
-    what = (name, bytes(to.out), [x for _, x in to.tensors.values()], whole, programs)
+    what = (name, bytes(to.out), [x for _, x in to.tensors.values()], whole, programs, extra)
     descriptor = _descriptor(file)
     if descriptor is None:
         with open(os.memfd_create("save"), "w+b", buffering=0) as copy:
@@ -174,16 +174,16 @@ def save(obj, f, *, format=None, whole=False) -> None:
     _put(path, lambda file: _write(obj, file, name, whole))
 
 
-def save_programs(state, programs, f, whole) -> None:
-    """A dict of tensors, with programs beside it: what _filed.py writes, as save() writes files."""
+def save_programs(state, programs, f, whole, extra) -> None:
+    """A dict of tensors, with programs and other records beside it: what _filed.py writes, as save() writes files."""
     if not isinstance(f, (str, bytes, os.PathLike)):
-        return _write(state, f, "archive.td", whole, programs)
+        return _write(state, f, "archive.td", whole, programs, extra)
     path = os.fsdecode(f)
     stem, ending = os.path.splitext(os.path.basename(path))
     if ending not in (".td", ".pt", ".pth"):
         raise _C.Unsupported(f"save(): a program is saved to a file whose name ends with .td, or .pt, not to '{path}'")
     name = (stem.encode("ascii", "replace").decode() or "archive") + ending
-    _put(path, lambda file: _write(state, file, name, whole, programs))
+    _put(path, lambda file: _write(state, file, name, whole, programs, extra))
 
 
 def _put(path, write):

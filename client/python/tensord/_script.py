@@ -26,6 +26,7 @@ _LAYERS = {"Dropout", "RReLU", "Unflatten", "UpsamplingNearest2d", "UpsamplingBi
 _SCHEDULE = "a schedule is stepped outside of programs: call it behind the program, which sees the new rate"
 _LISTINGS = {"parameters": "named_parameters", "named_parameters": "named_parameters", "zero_grad": "named_parameters", "buffers": "named_buffers",
              "named_buffers": "named_buffers", **{name: "named_" + name.removeprefix("named_") for name in ("children", "named_children", "modules", "named_modules")}}
+_INTERFACE = "an interface is the type of a module's attribute; a program calls the module that is there, as self.part(x), and gives it to no variable"
 _PROPERTY = "a property takes no arguments: it is called where its name stands"
 _UNKNOWN = object()
 _TRIPLETS = """def forward(self, anchor, positive, negative):
@@ -41,6 +42,7 @@ _TRIPLETS = """def forward(self, anchor, positive, negative):
 
 # Modules whose functions have a meaning of their own: F.batch_norm takes its arguments in another order than td.batch_norm.
 _FOLDERS = {"tensord." + name: name for name in ("nn.functional", "linalg", "fft", "special", "jit", "nn", "nn.utils.rnn")}
+_FOLDERS["tensord._script_usual"] = "jit"
 
 
 def _module(value):
@@ -231,6 +233,8 @@ class World:
                 meaning = self.value(value, name) if known and value is not function else _UNKNOWN
                 if meaning is not _UNKNOWN:
                     names[name] = meaning
+            paths = {name: names.pop(name) for name in sorted(names, key=len, reverse=True) if "." in name}
+            names.update({**paths, **{name: names.pop(name) for name in list(names)}})  # what is said of C.A goes before what is said of C
         return "function", self._unit_of[function], function.__name__, at
 
     def text(self, text, names, at, name="forward", *alone):
@@ -246,6 +250,8 @@ class World:
     # ---- what a name means
 
     def value(self, value, name):
+        if isinstance(value, enum.Enum) and not isinstance(value, (int, str)):
+            return _script_named.member(self, value)
         if value is None or isinstance(value, (bool, int, float, complex, str, _C.dtype, _C.device)):
             return value
         if type(value) is _formats.memory_format:
@@ -254,12 +260,16 @@ class World:
             return "op", "warn"
         if isinstance(value, type) and issubclass(value, Warning):
             return value.__name__
+        if isinstance(value, enum.EnumMeta) and issubclass(value, (int, str)):  # its members are numbers or texts
+            return _script_named.alias(self, int if issubclass(value, int) else str, name)
         if _script_named.is_alias(value):
             return _script_named.alias(self, value, name)
         if _C.is_tensor(value):
             return "tensor", self.tensor(value, name)
-        if _script_named.is_class(value):
+        if _script_named.is_class(value) or _script_named.is_enum(value):
             return _script_named.described(self, value)
+        if getattr(value, "_tensord_interface", False):
+            return "refused", _INTERFACE
         if _script_classes.is_class(value) and not _is_ours(value.__module__):
             return self.own_class(value)
         if isinstance(value, (tuple, list)):

@@ -42,7 +42,8 @@ def _kept(module, preserved):
 class _Freezing:
     """The state of a frozen module, as its programs are added."""
 
-    def __init__(self, attributes, tensors, exactly):
+    def __init__(self, name, attributes, tensors, exactly):
+        self.name_of_module = name
         self.attributes, self.tensors, self.exactly = attributes, tensors, exactly
         self.state = {name: value for name, value in attributes.items() if _C.is_tensor(value)}
         self.transient, self.programs = [], []
@@ -69,7 +70,7 @@ class _Freezing:
 
     def module(self):
         made = FrozenModule(self.state, [(name, graph, names, {**(call or {}), "transient": self.transient}) for name, graph, names, call in self.programs])
-        made.__dict__["training"] = False
+        made.__dict__.update(training=False, _original_name=self.name_of_module)
         made.__dict__.update({name: value for name, value in self.attributes.items() if not _C.is_tensor(value) and "." not in name})
         return made
 
@@ -88,7 +89,7 @@ def freeze(mod, preserved_attrs=None, optimize_numerics: bool = True):
     if mod.training and not isinstance(mod, LoadedProgram):
         raise RuntimeError("Freezing is currently only implemented for modules in eval mode. Please call .eval() on your module before freezing.")
     methods, attributes = _kept(mod, preserved_attrs or ())
-    freezing = _Freezing(attributes, mod._state()[0], not optimize_numerics)
+    freezing = _Freezing(mod.original_name, attributes, mod._state()[0], not optimize_numerics)
     for part in mod._parts():
         if part.name in methods:
             freezing.add(part)

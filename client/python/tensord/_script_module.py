@@ -3,14 +3,14 @@
 import copy
 import functools
 
-from ._named import Named
 from ._script import plain
+from ._script_base import ScriptModule
 from ._script_program import Scripted
-from .nn import Module
+from ._script_usual import Attribute
 
 
 class Method(Scripted):
-    """A method of a ScriptModule. It is made anew when its module is another one: in training or not, with other tensors."""
+    """A method of such a module. It is made anew when its module is another one: in training or not, with other tensors."""
 
     def __init__(self, module, name):
         function = getattr(type(module), name)
@@ -34,13 +34,23 @@ class Method(Scripted):
         return f"<tensord.jit method {self.__qualname__}{self._arguments.signature}>"
 
 
-class ScriptModule(Named, Module):
+def _unpack_attributes(module):
+    """Of each td.jit.Attribute its value, and beside it what its type is."""
+    for name, value in list(vars(module).items()):
+        if isinstance(value, Attribute):
+            vars(module).setdefault("_types_of_attributes", {})[name] = value.type
+            setattr(module, name, value.value)
+
+
+class RecursiveScriptModule(ScriptModule):
     """A module as a program; made by tensord.jit.script(). It has the attributes, parameters and state of the module that it was made of."""
 
     __slots__ = ("_original", "_methods")
 
     def __init__(self, module):
         object.__setattr__(self, "__dict__", module.__dict__)  # the very same
+        for part in module.modules():
+            _unpack_attributes(part)
         exported = [k for c in type(module).__mro__ for k, v in vars(c).items() if hasattr(v, "_tensord_export")]
         object.__setattr__(self, "_original", module)
         object.__setattr__(self, "_methods", {name: Method(module, name) for name in dict.fromkeys(["forward", *exported])})
@@ -77,11 +87,22 @@ class ScriptModule(Named, Module):
     def _asks(self, args, kwargs):
         return self._methods["forward"]._asks(args, kwargs)
 
+    @property
+    def schema(self):
+        return self._methods["forward"].schema
+
     def __getattr__(self, name):
         return self._methods[name] if name in self._methods else super().__getattr__(name)
 
+    def __copy__(self):
+        return RecursiveScriptModule(copy.copy(self._original))
+
     def __deepcopy__(self, memo):
-        return ScriptModule(copy.deepcopy(self._original, memo))
+        return RecursiveScriptModule(copy.deepcopy(self._original, memo))
+
+    def __reduce__(self):
+        """The module that it was made of, and made of that again there."""
+        return RecursiveScriptModule, (self._original,)
 
     def __repr__(self):
         return f"ScriptModule({self._original!r})"

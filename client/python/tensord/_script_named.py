@@ -4,6 +4,7 @@ To the front end a class is a function whose parameters are the fields. To the d
 the *shape* of a result: None, ["t", shape...] of a tuple, ["l", shape] of a list, ["d", shape] of a dict's values, ["n", class, name, [field...], shape...].
 """
 import collections
+import enum
 import functools
 import inspect
 import json
@@ -21,13 +22,37 @@ def is_class(value):
     return isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields")
 
 
+def is_enum(value):
+    return isinstance(value, enum.EnumMeta) and not issubclass(value, (int, str)) and len(value) > 0
+
+
+def member(world, value):
+    """What a member of an enumeration means: its name and its value, which have one type in all members."""
+    kind = described(world, type(value))
+    return kind if kind[0] == "refused" else ("tuple", [value.name, world.meaning(value.value, value.name)], *kind[1:])
+
+
+def without_enums(value):
+    """Arguments, with pairs for members of enumerations."""
+    if isinstance(value, enum.Enum) and not isinstance(value, (int, str)):
+        return value.name, value.value
+    if type(value) in (list, tuple):
+        return type(value)(map(without_enums, value))
+    return {key: without_enums(item) for key, item in value.items()} if type(value) is dict else value
+
+
+def has_enums(kind):
+    """Does a type of this annotation hold members of enumerations?"""
+    return is_enum(kind) or any(map(has_enums, typing.get_args(kind)))
+
+
 def annotated(function):
     """Classes by the names that annotations have of them, also where these are no variables of the function."""
     todo, found = list(getattr(function, "__annotations__", {}).values()), {}
     while todo:
         kind = todo.pop()
         todo += typing.get_args(kind)
-        if is_class(kind):
+        if is_class(kind) or is_enum(kind):
             found[kind.__name__] = kind
     return found
 
@@ -39,11 +64,20 @@ class _Writer:
         self.world, self.cls, self.names = world, cls, {}
 
     def source(self):
+        if is_enum(self.cls):
+            return f"def {self.cls.__name__}(name: str, value: {self.of_values()}):\n    pass\n"
         kinds, defaults = {}, self.cls._field_defaults
         for klass in reversed(self.cls.__mro__):
             kinds.update(inspect.get_annotations(klass))
         fields = [name + self.annotation(kinds.get(name)) + self.default(name, defaults) for name in self.cls._fields]
         return f"def {self.cls.__name__}({', '.join(fields)}):\n    pass\n"
+
+    def of_values(self):
+        kinds = {type(m.value) for m in self.cls}
+        kind = kinds.pop()
+        if kinds or kind not in _PLAIN:
+            raise TypeError(f"a program knows enumerations whose values have one type, numbers or texts; those of {self.cls.__name__} have not")
+        return _PLAIN[kind]
 
     def annotation(self, kind):
         return "" if kind is None else ": " + self.words(kind)
@@ -76,7 +110,7 @@ class _Writer:
         return text
 
     def named(self, kind, name):
-        if is_class(kind):
+        if is_class(kind) or is_enum(kind):
             self.names[name] = self.world.value(kind, name)
         return name
 
@@ -102,7 +136,13 @@ def described(world, cls):
         world.named[cls] = number
         world.units.append(None)
         writer = _Writer(world, cls)
-        world.units[number] = writer.source(), cls.__name__, 1, writer.names, False
+        try:
+            source = writer.source()
+        except TypeError as e:
+            del world.named[cls]
+            world.units[number] = "def unknown():\n    pass\n", cls.__name__, 1, {}, False
+            return "refused", str(e)
+        world.units[number] = source, cls.__name__, 1, writer.names, False
     return "named", world.named[cls], cls.__name__
 
 
@@ -132,6 +172,8 @@ def shaped(value, shape, classes):
     made = classes((shape[1], shape[2]))
     if is_class(made):
         return made(*items)
+    if is_enum(made):
+        return made[items[0]]
     from ._script_classes import made_of
 
     return made_of(made)(shape[3], *items)

@@ -3,7 +3,7 @@ each combination of types where parameters have several."""
 import inspect
 from typing import Any
 
-from . import _C, _script_several
+from . import _C, _script_named, _script_several
 from ._named import Named
 from ._script import World
 
@@ -18,14 +18,16 @@ class Arguments:
         kinds = [p.kind for p in self.signature.parameters.values()]
         if inspect.Parameter.VAR_POSITIONAL in kinds or inspect.Parameter.VAR_KEYWORD in kinds:
             raise TypeError(f"a program takes no *args or **kwargs: {function.__qualname__}")
+        kinds_of = getattr(function, "__annotations__", {})
+        self._enums = any(_script_named.has_enums(kinds_of.get(name)) for name in self.signature.parameters)
         self._by_place = None if inspect.Parameter.KEYWORD_ONLY in kinds else len(kinds)  # so many are all, as they come
 
     def __call__(self, args, kwargs):
-        if not kwargs and len(args) == self._by_place:
-            return args
-        given = self.signature.bind(*args, **kwargs)
-        given.apply_defaults()
-        return given.args + tuple(given.kwargs.values())
+        if kwargs or len(args) != self._by_place:
+            given = self.signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            args = given.args + tuple(given.kwargs.values())
+        return _script_named.without_enums(args) if self._enums else args
 
 
 class Scripted(Named):
@@ -75,6 +77,9 @@ class Scripted(Named):
     def graph(self):  # type: ignore[override]
         self._make()
         return self._made_of[1]
+
+    def _states_count(self):
+        return len(self._world.states.slots)
 
     def _alone(self):
         return self._world.states.alone()

@@ -126,6 +126,7 @@ def _said(module):
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Attribute):
                 said[node.target.attr] = ast.unparse(node.annotation), klass
         said.update((name, (kind, klass)) for name, kind in inspect.get_annotations(klass).items())
+    said.update((name, (kind, type(module))) for name, kind in vars(module).get("_types_of_attributes", {}).items())
     return said
 
 

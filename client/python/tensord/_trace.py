@@ -1,12 +1,17 @@
 """Programs of what a function does with examples: tensord.jit.trace and trace_module."""
+import copy
+import difflib
 import functools
 import inspect
+import re
 import sys
 import warnings
 from typing import Any, Iterable, Mapping
 
 from . import _C, _more
 from ._named import Named
+from ._script_base import ScriptModule
+from ._script_usual import tracing
 from .jit import ScriptFunction
 from .nn.module import Module
 
@@ -15,9 +20,28 @@ class TracerWarning(Warning):
     """What a trace does not follow: a number that is taken from a traced tensor is a constant of the program, as is what is decided by it."""
 
 
+class TracingCheckError(Exception):
+    """A second trace is another program than the first: what the function does is not decided by its ops alone."""
+
+    def __init__(self, lines, extra_msg=None):
+        self.message = "Tracing failed sanity checks!\n"
+        if extra_msg is not None:
+            self.message += extra_msg + "\n"
+        if lines:
+            self.message += "ERROR: Graphs differed across invocations!\n\tGraph diff:\n" + "".join(f"\t\t{line}\n" for line in lines)
+        super().__init__(self.message)
+
+
 # ---- trees of tensors: lists, tuples (also named ones) and dicts, as calls take and give them
 
-_LEAF = object()
+class _Leaf:
+    """One place of a tensor; there is one such thing, also in copies."""
+
+    def __reduce__(self):
+        return "_LEAF"
+
+
+_LEAF = _Leaf()
 
 
 def _flatten(value, leaves, what, path, names=None):
@@ -107,6 +131,10 @@ class TracedFunction(Named):
         lists and dicts that they stand in here."""
         super().publish(name, replace, copy)
 
+    def __getstate__(self):
+        """Without what the daemon has of it, which is given to it again, and without the function that was traced."""
+        return {name: value for name, value in vars(self).items() if name not in ("_program", "__wrapped__")}
+
     def _methods_by_name(self):
         return {"forward": self}
 
@@ -123,14 +151,14 @@ class TracedFunction(Named):
         return f"<tensord.jit.TracedFunction {getattr(self, '__qualname__', '')}>"
 
 
-class TracedModule(TracedFunction, Module):
+class TracedModule(TracedFunction, ScriptModule):
     """What a module did, as a program; made by trace(). Its parameters and buffers are the module's own."""
 
     def __init__(self, module):
         Module.__init__(self)
         for home in ("_parameters", "_buffers", "_modules", "_transient", "training"):
             self.__dict__[home] = module.__dict__[home]
-        self.original_name = type(module).__name__
+        self.__dict__["_original_name"] = type(module).__name__
 
     def forward(self, *args, **kwargs):
         return TracedFunction.__call__(self, *args, **kwargs)
@@ -143,6 +171,11 @@ class TracedModule(TracedFunction, Module):
         from ._filed import state_of, transient_of
 
         return state_of(self), transient_of(self)
+
+    def __deepcopy__(self, memo):
+        memo[id(self)] = made = type(self).__new__(type(self))
+        made.__dict__.update(copy.deepcopy(self.__getstate__(), memo))
+        return made
 
     def train(self, mode=True):
         """What the module does was recorded: training() or eval() before the trace decide it."""
@@ -199,6 +232,7 @@ def _record(call, examples, names, known, into):
     takes = tuple, [_flatten(value, leaves, "inputs", name, paths) for value, name in zip(examples, names)]
     own = [_own(x) for x in leaves]
     trace = _C._Trace(tuple(own), tuple(paths), known)
+    tracing.now = True
     try:
         result = call(*_rebuild(takes, iter(own)))
         outputs: "list[_C.Tensor]" = []
@@ -207,6 +241,7 @@ def _record(call, examples, names, known, into):
             _tell(text)
         into.graph, captured, called = trace.end(tuple(outputs))
     finally:
+        tracing.now = False
         del trace
     into._captured = tuple(known.get(name, tensor) for name, tensor in zip(called, captured))
     into._takes, into._gives, into._called = takes, gives, called
@@ -239,19 +274,38 @@ def _results_of(call, examples, state):
     return results
 
 
-def _check(program, call, inputs: "Iterable[Any]", tolerance):
-    """Runs both on inputs, and warns where they differ."""
+def _plain_lines(graph):
+    """Its nodes, without their places."""
+    return [re.sub(r" # \S+:\d+:\d+$", "", line) for line in graph.splitlines()]
+
+
+def _check_again(program, call, examples, names, known, why=None):
+    """Where a second trace is another program it is this that is wrong, and what is to be told."""
+    again = TracedFunction()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TracerWarning)  # they were told
+        _record(call, examples, names, known, again)
+    first, second = map(_plain_lines, (program.graph, again.graph))
+    if first != second:
+        raise TracingCheckError([line.rstrip() for line in difflib.ndiff(first, second) if line[:1] != "?"], why)
+
+
+def _check(program, call, inputs: "Iterable[Any]", tolerance, names, known):
+    """Runs both on inputs, and tells where they differ."""
+    asked = functools.partial(TracedFunction.__call__, program)
     for examples in inputs:
         state = _C._random_state()
         theirs = _results_of(call, examples, state)
         _C.sync()
         try:
-            bad = _differs(_results_of(program, examples, state), theirs, tolerance)
+            bad = _differs(_results_of(asked, examples, state), theirs, tolerance)
         except _C.Error as e:
+            _check_again(program, call, examples, names, known, f"the traced program fails where the function does not: {e}")
             warnings.warn(f"the traced program fails where the function does not: {e}", TracerWarning, stacklevel=4)
             continue
         if bad is None:
             continue
+        _check_again(program, call, examples, names, known)
         other = _differs(_results_of(call, examples, state), theirs, tolerance)
         why = "; the function itself gives something else each time: did you forget .eval() of a model?" if other else ""
         warnings.warn(f"result {bad[0]} of the traced program is not that of the function: {bad[1]}{why}", TracerWarning, stacklevel=4)
@@ -267,11 +321,23 @@ def _traced(call, function, examples, known, into, checks, tolerance):
     into._argument_names = names
     _record(call, examples, names, known, into)
     if checks is not None:
-        _check(functools.partial(TracedFunction.__call__, into), call, [_as_examples(c) for c in checks] or [examples], tolerance)
+        _check(into, call, [_as_examples(c) for c in checks] or [examples], tolerance, names, known)
     return into
 
 
-def trace(func, example_inputs, check_trace=True, *, check=True, check_inputs=None, check_tolerance=1e-5, strict=True):
+TopLevelTracedModule = TracedModule  # PyTorch's name
+
+
+def _in_order(func, given):
+    """Examples by name, by place."""
+    call = func.forward if isinstance(func, Module) else func
+    bound = inspect.signature(call).bind(**given)
+    if bound.kwargs:
+        raise TypeError(f"trace(): '{next(iter(bound.kwargs))}' of example_kwarg_inputs stands behind one that is not given; give that one too")
+    return bound.args
+
+
+def trace(func, example_inputs=None, check_trace=True, *, check=True, check_inputs=None, check_tolerance=1e-5, strict=True, example_kwarg_inputs=None):
     """A program of what a function or a module does with example inputs (a Tensor, or a tuple of arguments).
 
     It is run once, with copies of the examples, and every op that it asks for is recorded: also those in place, views, what is done under
@@ -281,10 +347,17 @@ def trace(func, example_inputs, check_trace=True, *, check=True, check_inputs=No
     the ops take them.
 
     Arguments and results are tensors, and lists, tuples and dicts of tensors. With `check` (or `check_trace`) the program is run on the examples,
-    or on each of `check_inputs`, and compared with the function; where they differ by more than `check_tolerance` a TracerWarning tells.
+    or on each of `check_inputs`, and compared with the function; where they differ by more than `check_tolerance` a TracerWarning tells;
+    where a second trace is another program, as one that went another way, it is a TracingCheckError. `example_kwarg_inputs`: the examples by their names.
     `strict` is taken for PyTorch's sake. A backward, and requires_grad_() of a result, cannot be part of a trace: script() takes them."""
     if isinstance(func, (ScriptFunction, TracedFunction)) or hasattr(func, "_original"):
         return func  # a program already
+    if example_kwarg_inputs is not None:
+        if example_inputs is not None:
+            raise TypeError("trace() takes example_inputs or example_kwarg_inputs, not both")
+        example_inputs = _in_order(func, example_kwarg_inputs)
+    elif example_inputs is None:
+        raise TypeError("trace() takes example_inputs, or example_kwarg_inputs")
     checks = list(check_inputs or ()) if check and check_trace else None
     if isinstance(func, Module):
         return _of_module(func, func, "forward", example_inputs, checks, check_tolerance)

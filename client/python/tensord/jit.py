@@ -32,18 +32,30 @@ trace() makes a program of what any function, or a module, does with examples:
 Programs live on in files (p.save("model.td"), td.jit.load("model.td")) and under names (p.publish("model"), td.jit.open("model")).
 """
 import functools
+import sys
 import types
 import typing
 from typing import Any
 
-from . import _script_classes, _script_named
+from . import _C, _script_classes, _script_named
 from ._named import Named, OpenedProgram, open, timeout
 from ._script_program import Scripted
+from ._script_usual import (Attribute, Future, enable_onednn_fusion, export_opnames, fork, fuser, interface, is_tracing, onednn_fusion_enabled, optimized_execution,
+                            run_frozen_optimizations, script_if_tracing, set_fusion_strategy, strict_fusion, wait)
 
-__all__ = ["Final", "FrozenModule", "LoadedProgram", "OpenedProgram", "ScriptFunction", "ScriptModule", "TracedFunction", "TracedModule", "TracerWarning", "annotate", "export", "freeze", "ignore", "is_scripting", "isinstance", "load", "open", "optimize_for_inference", "save", "script", "timeout", "trace", "trace_module",
-           "unused"]
+__all__ = ["Attribute", "CompilationUnit", "Error", "Final", "FrozenModule", "Future", "LoadedProgram", "OpenedProgram", "RecursiveScriptModule",
+           "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedFunction", "TracedModule", "TracerWarning",
+           "TracingCheckError", "annotate", "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "fuser", "ignore", "interface",
+           "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled", "open", "optimize_for_inference", "optimized_execution",
+           "run_frozen_optimizations", "save", "script", "script_if_tracing", "set_fusion_strategy", "strict_fusion", "timeout", "trace",
+           "trace_module", "unused", "wait"]
 
 Final = typing.Final
+Error = _C.Error
+
+
+class ScriptWarning(Warning):
+    """PyTorch's, for those who filter it."""
 
 
 class ScriptFunction(Scripted):
@@ -64,26 +76,41 @@ class ScriptFunction(Scripted):
     def __get__(self, instance, owner=None):
         return self if instance is None else types.MethodType(self, instance)
 
+    @property
+    def name(self):
+        return self.__name__
+
+    @property
+    def qualified_name(self):
+        return "__torch__." + self.__name__
+
+    def __reduce__(self):
+        """By its name, where that is its own; otherwise what it was made of, by that name."""
+        found: Any = sys.modules.get(self.__module__)
+        for part in self.__qualname__.split("."):
+            found = getattr(found, part, None)
+        return self.__qualname__ if found is self else (script, (self._function,))
+
     def __repr__(self):
         return f"<tensord.jit.ScriptFunction {self.__qualname__}{self._arguments.signature}>"
 
 
-def script(obj: Any) -> Any:
+def script(obj: Any, optimize=None) -> Any:
     """A function or a module as a program, to be called as it is.
 
     Tensors that it names from outside (globals, variables of a function around it, parameters and buffers) are captured: later
     runs see what is written to them. Numbers, bools and texts are constants, as they are now. Functions that it calls become
     parts of it. An optimizer of tensord.optim is captured with its state, and with the learning rate that it has at each call.
     Of a module forward() is made a program, and what is marked with export(); a ScriptModule has the parameters
-    and the state of the module that it was made of, and is made anew when that one goes from training to eval()."""
+    and the state of the module that it was made of, and is made anew when that one goes from training to eval(). `optimize` is taken for PyTorch's sake."""
     if isinstance(obj, types.FunctionType):
         return ScriptFunction(obj)
     if isinstance(obj, Named) or _script_classes.is_class(obj):
         return obj  # a program already, or a class, which programs know by its source
     if hasattr(obj, "_modules") and hasattr(obj, "_buffers"):
-        from ._script_module import ScriptModule
+        from ._script_module import RecursiveScriptModule
 
-        return ScriptModule(obj)
+        return RecursiveScriptModule(obj)
     raise TypeError(f"script() takes a function or a module, not {type(obj).__name__}")
 
 
@@ -131,15 +158,19 @@ def is_scripting():
     return False
 
 
-_LACKING = {"interface": "a module of a program is one of which all is known",
-            "script_method": "td.jit.script(model) makes programs of instances"}
-
-
 def __getattr__(name):
+    if name == "RecursiveScriptModule":
+        from ._script_module import RecursiveScriptModule
+
+        return RecursiveScriptModule
     if name == "ScriptModule":
-        from ._script_module import ScriptModule
+        from ._script_base import ScriptModule
 
         return ScriptModule
+    if name == "CompilationUnit":
+        from ._script_unit import CompilationUnit
+
+        return CompilationUnit
     if name in ("LoadedProgram", "load", "save"):
         from . import _filed
 
@@ -156,4 +187,6 @@ def __getattr__(name):
         from . import _trace
 
         return getattr(_trace, name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'" + (f": {_LACKING[name]}" if name in _LACKING else ""))
+    from . import _absent
+
+    return _absent.of(__name__)(name)
