@@ -28,6 +28,7 @@ typedef struct td_var {
     uint32_t name, state;
     uint32_t value, base; /* base: what was assigned; value: that, or what a test made of it */
     uint32_t declared;    /* its type by annotation, or TD_IR_NONE */
+    bool several;         /* it may have several types, by annotation */
     const td_script_name *thing;
     uint32_t outer; /* the variable of that name further out, or TD_IR_NONE */
     td_span at;     /* of the last assignment */
@@ -156,6 +157,7 @@ td_low_constant_text(td_lower *l,
                      uint32_t value); /* NULL: it is no text, one with a 0 in it, or known only when it runs */
 
 /* ---- lower_env.c: variables and flow */
+typedef enum td_truth { TD_NEVER, TD_ALWAYS, TD_SOMETIMES } td_truth;
 td_var *td_low_var(td_lower *l, uint32_t name); /* NULL: no local */
 void td_low_var_push(td_lower *l, uint32_t name);
 void td_low_vars_pop(td_lower *l, uint32_t to);
@@ -176,6 +178,16 @@ void td_low_else(td_lower *l, td_branch *b);
 void td_low_end_if(td_lower *l, td_branch *b);
 void td_low_save(td_lower *l);
 void td_low_restore(td_lower *l, uint32_t from);
+/* lower_mixed.c: a variable of several types is TD_VAR_MIXED, with a tuple of what may be None, one for each type,
+ * which isinstance() alone looks into. Where two ways meet, b->place; false: there is no such tuple. */
+bool td_low_mix(td_lower *l, td_branch *b, const td_var *x, const td_var *y, uint32_t pair[2]);
+/* isinstance(x, T) of such a one; NULL: it is something else. */
+td_var *td_low_mixed_test(td_lower *l, uint32_t call);
+td_truth td_low_mixed_truth(td_lower *l, const td_var *v, uint32_t call);
+uint32_t td_low_mixed_is(td_lower *l, const td_var *v, uint32_t call);
+void td_low_mixed_refine(td_lower *l, td_var *v, uint32_t call, bool holds);
+bool td_low_is_isinstance(td_lower *l, uint32_t node);
+bool td_low_is_instance(td_lower *l, uint32_t type, uint32_t of);
 static inline uint32_t td_low_width(const td_lower *l)
 {
     return l->nvars - l->frame;
@@ -183,7 +195,6 @@ static inline uint32_t td_low_width(const td_lower *l)
 uint32_t td_low_flag(td_lower *l, td_flag flag); /* as a value, at the cursor */
 
 /* ---- lower_test.c */
-typedef enum td_truth { TD_NEVER, TD_ALWAYS, TD_SOMETIMES } td_truth;
 td_truth td_low_truth(td_lower *l, uint32_t test);        /* as far as types and constants say */
 uint32_t td_low_test(td_lower *l, uint32_t test);         /* a bool */
 td_truth td_low_value_truth(td_lower *l, uint32_t value); /* of a constant */

@@ -40,7 +40,8 @@ uint32_t td_low_get(td_lower *l, uint32_t node)
     if (v->state == TD_VAR_UNSET)
         td_low_wrong(l, node, "'%.60s' may have no value here; give it one on every way", name);
     if (v->state == TD_VAR_MIXED)
-        td_low_wrong(l, node, "'%.60s' has two types here, by which way it came; give it one", name);
+        td_low_wrong(l, node, "'%.60s' has two types here, by which way it came; %s", name,
+                     v->value == TD_IR_NONE ? "give it one" : "test isinstance() before");
     if (v->state == TD_VAR_THING) return td_low_thing_value(l, node, v->thing);
     if (v->state == TD_VAR_FUNCTION) td_low_wrong(l, node, "'%.60s' is a function; a program can only call it", name);
     return v->value;
@@ -225,6 +226,27 @@ static td_flow merge_flow(td_lower *l, td_branch *b)
     return to;
 }
 
+static bool is_mixed(const td_var *v)
+{
+    return v->several && v->state == TD_VAR_MIXED && v->value != TD_IR_NONE;
+}
+
+/* Of several types that it may have; false: they are one, or none that are known. */
+static bool mix(td_lower *l, td_branch *b, const td_var *o, const td_var *x, td_var *y)
+{
+    uint32_t pair[2];
+    bool set = x->state == TD_VAR_SET && y->state == TD_VAR_SET;
+    if (is_mixed(o) && x->base == o->base && y->base == o->base) {
+        *y = *o; /* tests alone said more of it */
+        return true;
+    }
+    if (set && td_low_unify(l, td_low_type(l, x->value), td_low_type(l, y->value)) != TD_IR_NONE) return false;
+    if (!td_low_mix(l, b, x, y, pair)) return false;
+    y->state = TD_VAR_MIXED;
+    y->base = y->value = add_pair(l, b, pair[0], pair[1], td_low_type(l, pair[0]));
+    return true;
+}
+
 /* y is the variable now (of the second arm), x what the first one left, o what it was before. */
 static void merge_var(td_lower *l, td_branch *b, const td_var *o, const td_var *x, td_var *y)
 {
@@ -234,7 +256,7 @@ static void merge_var(td_lower *l, td_branch *b, const td_var *o, const td_var *
         return;
     }
     const td_var *from = no_y ? x : y;
-    if (x->state == y->state && x->base == y->base && x->thing == y->thing) { /* nobody assigned */
+    if (x->state == y->state && x->base == y->base && x->thing == y->thing && !is_mixed(o)) { /* nobody assigned */
         bool both = x->value == y->value;
         *y = *(both ? x : o);
         return;
@@ -248,14 +270,18 @@ static void merge_var(td_lower *l, td_branch *b, const td_var *o, const td_var *
         *y = to;
         return;
     }
+    if (y->several && (x->state == TD_VAR_SET || is_mixed(x)) && (y->state == TD_VAR_SET || is_mixed(y)) &&
+        mix(l, b, o, x, y))
+        return;
     if (x->state != TD_VAR_SET || y->state != TD_VAR_SET) {
+        y->value = y->base = TD_IR_NONE;
         y->state = x->state == TD_VAR_MIXED || y->state == TD_VAR_MIXED ? TD_VAR_MIXED : TD_VAR_UNSET;
         return;
     }
     td_low_type_empty(l, b->place, x->value, y->value);
     uint32_t type = td_low_unify(l, td_low_type(l, x->value), td_low_type(l, y->value));
     if (type == TD_IR_NONE) {
-        y->state = TD_VAR_MIXED;
+        y->state = TD_VAR_MIXED, y->value = y->base = TD_IR_NONE;
         return;
     }
     y->base = y->value = add_pair(l, b, x->value, y->value, type);

@@ -166,8 +166,9 @@ static void begin_loop(td_lower *l, loop *p, uint32_t count, uint32_t condition)
     p->body = td_ir_child(l->e, p->node, 0);
     for (uint32_t k = 0; k < p->ncarried; k++) {
         td_var *v = &l->vars[p->carried[k]];
-        if (p->types[k] == TD_IR_NONE) p->types[k] = v->declared != TD_IR_NONE ? v->declared : td_low_type(l, v->base);
-        uint32_t base = td_low_convert(l, p->ast, v->base, p->types[k]); /* [] */
+        uint32_t base = v->several ? v->value : v->base; /* of several types it is what a test found */
+        if (p->types[k] == TD_IR_NONE) p->types[k] = v->declared != TD_IR_NONE ? v->declared : td_low_type(l, base);
+        base = td_low_convert(l, p->ast, base, p->types[k]); /* [] */
         v->value = v->base =
             td_low_made(l, td_ir_carry(l->e, p->node, base, p->types[k], td_ast_text(l->ast, v->name)));
     }

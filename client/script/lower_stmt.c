@@ -126,6 +126,7 @@ static void declare(td_lower *l, uint32_t target, uint32_t annotation)
 {
     const td_ast_node *n = td_low_node(l, target);
     if (n->kind != TD_N_NAME) td_low_wrong(l, target, "only a name can be given a type");
+    td_low_var(l, n->text)->several = td_low_is_union(l, annotation);
     td_low_var(l, n->text)->declared = td_low_is_union(l, annotation) ? TD_IR_NONE : td_low_type_of(l, annotation);
 }
 

@@ -9,7 +9,7 @@ static bool is_local(td_lower *l, uint32_t node)
 
 /* ---- isinstance(x, T) */
 
-static bool is_isinstance(td_lower *l, uint32_t node)
+bool td_low_is_isinstance(td_lower *l, uint32_t node)
 {
     const td_ast_node *n = td_low_node(l, node);
     uint32_t f = td_low_kid(l, node, 0);
@@ -24,7 +24,7 @@ static bool is_isinstance(td_lower *l, uint32_t node)
 }
 
 /* Is a value of this type an instance of what stands there? */
-static bool is_instance(td_lower *l, uint32_t type, uint32_t of)
+bool td_low_is_instance(td_lower *l, uint32_t type, uint32_t of)
 {
     static const struct {
         const char *name;
@@ -37,7 +37,7 @@ static bool is_instance(td_lower *l, uint32_t type, uint32_t of)
     td_type_kind kind = td_type_kind_of(td_ir_now(l->e), type);
     if (n->kind == TD_N_TUPLE) {
         for (uint32_t k = 0; k < n->n; k++)
-            if (is_instance(l, type, td_low_kid(l, of, k))) return true;
+            if (td_low_is_instance(l, type, td_low_kid(l, of, k))) return true;
         return false;
     }
     if (n->kind == TD_N_SUBSCRIPT || n->kind == TD_N_BINARY || td_low_meant(l, of) != of)
@@ -61,15 +61,17 @@ static bool instance_truth(td_lower *l, uint32_t call, uint32_t type, bool *some
     bool optional = td_type_kind_of(td_ir_now(l->e), type) == TD_T_OPTIONAL;
     *some = false;
     bool none = optional && takes_none(l, td_low_kid(l, call, 2));
-    if (none && is_instance(l, type, td_low_kid(l, call, 2))) return true;
+    if (none && td_low_is_instance(l, type, td_low_kid(l, call, 2))) return true;
     if (none) td_low_wrong(l, call, "this holds of None alone; test 'is None'");
-    bool is = is_instance(l, optional ? td_low_part(l, type, 0) : type, td_low_kid(l, call, 2));
+    bool is = td_low_is_instance(l, optional ? td_low_part(l, type, 0) : type, td_low_kid(l, call, 2));
     *some = is && optional;
     return is;
 }
 
 uint32_t td_low_isinstance(td_lower *l, uint32_t call)
 {
+    td_var *v = td_low_mixed_test(l, call);
+    if (v) return td_low_mixed_is(l, v, call);
     uint32_t value = td_low_expr(l, td_low_kid(l, call, 1));
     bool some, is = instance_truth(l, call, td_low_type(l, value), &some);
     td_low_at(l, call);
@@ -93,7 +95,7 @@ static td_var *none_test(td_lower *l, uint32_t test, bool *is)
 {
     const td_ast_node *n = td_low_node(l, test);
     bool some;
-    if (is_isinstance(l, test) && is_local(l, td_low_kid(l, test, 1))) {
+    if (td_low_is_isinstance(l, test) && is_local(l, td_low_kid(l, test, 1))) {
         td_var *v = td_low_var(l, td_low_node(l, td_low_kid(l, test, 1))->text);
         *is = false;
         return v->state == TD_VAR_SET && instance_truth(l, test, td_low_type(l, v->value), &some) && some ? v : NULL;
@@ -140,8 +142,9 @@ static td_truth call_truth(td_lower *l, uint32_t test)
 {
     char path[160], text[160];
     bool some;
-    if (is_isinstance(l, test) && is_local(l, td_low_kid(l, test, 1))) {
+    if (td_low_is_isinstance(l, test) && is_local(l, td_low_kid(l, test, 1))) {
         const td_var *v = td_low_var(l, td_low_node(l, td_low_kid(l, test, 1))->text);
+        if (td_low_mixed_test(l, test)) return td_low_mixed_truth(l, v, test);
         if (v->state != TD_VAR_SET) return TD_SOMETIMES;
         bool is = instance_truth(l, test, td_low_type(l, v->value), &some);
         return some ? TD_SOMETIMES : is ? TD_ALWAYS : TD_NEVER;
@@ -210,7 +213,8 @@ void td_low_refine(td_lower *l, uint32_t test, bool holds)
 {
     const td_ast_node *n = td_low_node(l, test);
     bool is;
-    td_var *v = none_test(l, test, &is);
+    td_var *v = none_test(l, test, &is), *mixed = td_low_mixed_test(l, test);
+    if (mixed && mixed >= l->vars + l->frame) td_low_mixed_refine(l, mixed, test, holds);
     if (v && is != holds && td_low_kind(l, v->value) == TD_T_OPTIONAL && v >= l->vars + l->frame) {
         td_low_at(l, test);
         v->value = td_low_op(l, TD_PRIM_UNCHECKED_CAST, 1, &v->value, td_low_part(l, td_low_type(l, v->value), 0));

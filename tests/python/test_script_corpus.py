@@ -26,7 +26,7 @@ SCRIPTS = {name: rest.split("\nargs:", 1) for name, rest in BLOCKS}
 
 # What no program can do, or does otherwise than Python, and why.
 REFUSED = {"global_stmt", "yield_", "varargs", "kwargs", "lambda_", "try_", "walrus", "set_comp", "set_literal", "bytes_", "recursion", "two_for_comp", "refine_missing",
-           "if_types_differ_used", "union_num", "union_local_merge", "union_ternary", "int_float_branch", "change_type_loop", "wrong_return", "list_mixed", "is_not_bool",
+           "if_types_differ_used", "union_used", "union_none", "union_ternary", "int_float_branch", "change_type_loop", "wrong_return", "list_mixed", "is_not_bool",
            "var_defined_one_branch", "var_in_loop_only", "break_else_flag", "class_mut", "list_of_str", "super_forward"}
 OTHERWISE = {
     "a program is not Python": {"is_scripting", "ignore_"},
