@@ -118,7 +118,7 @@ def test_joining_in_steps():
     context = mp.start_processes(fail, ("none",), nprocs=2, join=False, start_method="fork", daemon=True)
     assert context.join(timeout=0.05) is False and len(context.pids()) == 2 and all(process.daemon for process in context.processes)
     os.kill(context.pids()[0], signal.SIGTERM)
-    with pytest.raises(mp.ProcessExitedException, match="process 0 terminated with signal SIGTERM"):
+    with pytest.raises(mp.ProcessExitedException, match="process 0 was ended by SIGTERM"):
         while not context.join():
             pass
     assert mp.start_processes(fill, (1.0,), nprocs=0) is None

@@ -143,7 +143,7 @@ class ProcessContext:
         code = process.exitcode
         if told.poll():
             try:
-                return ProcessRaisedException(f"\n\n-- Process {k} terminated with the following error:\n{told.recv()}", k, process.pid)
+                return ProcessRaisedException(f"process {k} raised\n\n{told.recv()}", k, process.pid)
             except EOFError:
                 pass
         if code < 0:
@@ -151,8 +151,8 @@ class ProcessContext:
                 name = _signal.Signals(-code).name
             except ValueError:
                 name = f"<Unknown signal {-code}>"
-            return ProcessExitedException(f"process {k} terminated with signal {name}", k, process.pid, code, name)
-        return ProcessExitedException(f"process {k} terminated with exit code {code}", k, process.pid, code)
+            return ProcessExitedException(f"process {k} was ended by {name}", k, process.pid, code, name)
+        return ProcessExitedException(f"process {k} ended with exit code {code}", k, process.pid, code)
 
 
 SpawnContext = ProcessContext
