@@ -340,17 +340,51 @@ def test_what_is_absent_says_what_does_its_work():
         __import__(module)
         for name in names:
             assert not hasattr(sys.modules[module], name), f"{module}.{name} is there"
-    for words, look in (("tensord --workers", lambda: td.set_num_threads(2)), ("computed backwards", lambda: td.autograd.forward_ad),
-                        ("no CUDA here", lambda: td.cuda.Stream), ("share_memory", lambda: td.distributed), ("leave the call out", lambda: td.compile)):
+    for words, look in (("computed backwards", lambda: td.autograd.forward_ad),
+                        ("no CUDA here", lambda: td.cuda.Stream), ("share_memory", lambda: td.distributed.init_process_group), ("jit.trace", lambda: td.fx.symbolic_trace), ("load_state_dict", lambda: td.hub.load), ("safetensors", lambda: td.onnx.export)):
         with pytest.raises(AttributeError, match=words):
             look()
     with pytest.raises(AttributeError, match="module 'tensord.nn' has no attribute 'Linea'$") as e:
         td.nn.Linea
     assert e.value.name == "Linea" and e.value.obj is td.nn, 'so Python says "Did you mean"'
-    for statement in ("import tensord.distributed as dist", "from tensord import distributed", "import tensord.distributed.rpc"):
-        with pytest.raises(ModuleNotFoundError, match="share_memory"):
+    for statement in ("import tensord.nested as nested", "from tensord import nested", "import tensord.nested.api"):
+        with pytest.raises(ModuleNotFoundError, match="packs sequences"):
             exec(statement)
+    exec("import tensord.onnx, tensord.hub\nimport tensord.distributed as dist\nfrom tensord.fx import wrap\nassert not dist.is_available() and not dist.is_initialized() and wrap(len) is len and wrap('len') == 'len'")
     with pytest.raises(ModuleNotFoundError, match="No module named 'tensord.nothing'$"):
         import tensord.nothing  # noqa: F401
     td.cuda.manual_seed(1)
     td.cuda.empty_cache()
+
+
+def test_what_programs_set_of_pytorch_s_way_to_compute(monkeypatch):
+    """It is kept, checked, given back, and changes no result."""
+    from tensord import _settings
+
+    monkeypatch.setattr(_settings, "_set", dict(_settings._set))
+    assert td.get_num_threads() == td.get_num_interop_threads() == next(row["value"] for row in td.status() if row["key"] == "workers") > 0
+    td.set_num_threads(3)
+    td.set_num_interop_threads(5)
+    assert (td.get_num_threads(), td.get_num_interop_threads()) == (3, 5)
+    for mode, warn_only, seen in ((True, False, (True, False, 2)), (True, True, (True, True, 1)), (False, False, (False, False, 0))):
+        td.use_deterministic_algorithms(mode, warn_only=warn_only)
+        assert (td.are_deterministic_algorithms_enabled(), td.is_deterministic_algorithms_warn_only_enabled(), td.get_deterministic_debug_mode()) == seen
+    td.set_deterministic_debug_mode("warn")
+    assert td.get_deterministic_debug_mode() == 1
+    td.set_float32_matmul_precision("high")
+    assert td.get_float32_matmul_precision() == "high" and td.set_flush_denormal(True) is False
+    net = td.nn.Linear(2, 1)
+    assert td.compile(net) is net and td.compile(mode="max-autotune")(net) is net and td.compiler.compile(net, dynamic=True) is net
+    try:
+        with pytest.warns(UserWarning, match="set_default_dtype"):
+            td.set_default_tensor_type("torch.DoubleTensor")
+        assert td.ones(1).dtype is td.float64
+        with pytest.warns(UserWarning):
+            td.set_default_tensor_type(td.FloatTensor)
+        assert td.ones(1).dtype is td.float32
+    finally:
+        td.set_default_dtype(td.float32)
+    for wrong, kind in ((lambda: td.set_num_threads(0), ValueError), (lambda: td.set_num_threads(1.5), TypeError), (lambda: td.set_float32_matmul_precision("low"), ValueError),
+                        (lambda: td.set_deterministic_debug_mode("loud"), ValueError), (lambda: td.set_deterministic_debug_mode(3), ValueError), (lambda: td.set_num_interop_threads(True), TypeError)):
+        with pytest.raises(kind):
+            wrong()

@@ -26,7 +26,8 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import (__config__ as __config__, accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compiler as compiler, cuda as cuda, data as data, distributions as distributions, fft as fft, func as func, jit as jit,
+    from tensord import (__config__ as __config__, accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compiler as compiler, cuda as cuda, data as data, distributed as distributed, distributions as distributions, fft as fft, func as func, fx as fx,
+                         hub as hub, jit as jit, onnx as onnx,
                          linalg as linalg, masked as masked, multiprocessing as multiprocessing, nn as nn, optim as optim, overrides as overrides, profiler as profiler, quasirandom as quasirandom, random as random, serialization as serialization, signal as signal, special as special, testing as testing, torch as torch, utils as utils, version as version)
     from tensord._compose import (_assert as _assert, BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
                                   cond as cond, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled, is_storage as is_storage,
@@ -37,6 +38,14 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                   constant_pad_nd as constant_pad_nd, einsum as einsum, is_nonzero as is_nonzero, isin as isin, native_batch_norm as native_batch_norm,
                                   native_group_norm as native_group_norm, native_layer_norm as native_layer_norm,
                                   tensordot as tensordot)
+    from tensord._settings import (are_deterministic_algorithms_enabled as are_deterministic_algorithms_enabled, compile as compile,
+                                   get_deterministic_debug_mode as get_deterministic_debug_mode, get_float32_matmul_precision as get_float32_matmul_precision,
+                                   get_num_interop_threads as get_num_interop_threads, get_num_threads as get_num_threads,
+                                   is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+                                   set_default_tensor_type as set_default_tensor_type, set_deterministic_debug_mode as set_deterministic_debug_mode,
+                                   set_float32_matmul_precision as set_float32_matmul_precision, set_flush_denormal as set_flush_denormal,
+                                   set_num_interop_threads as set_num_interop_threads, set_num_threads as set_num_threads,
+                                   use_deterministic_algorithms as use_deterministic_algorithms)
     from tensord._matrix import chain_matmul as chain_matmul, pca_lowrank as pca_lowrank, svd_lowrank as svd_lowrank
     from tensord._more import (broadcast_shapes as broadcast_shapes, broadcast_tensors as broadcast_tensors, enable_grad as enable_grad,
                                finfo as finfo, from_numpy as from_numpy, iinfo as iinfo,
@@ -125,6 +134,9 @@ view_as_complex_copy view_as_real_copy""".split()),
     "_created": ("complex", "empty_permuted", "empty_strided", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices", "view_as_complex", "view_as_real"),
     "_formats": ("channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format", "strided"),
     "_sampled": ("normal", "randint_like"),
+    "_settings": tuple("""are_deterministic_algorithms_enabled compile get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads
+is_deterministic_algorithms_warn_only_enabled set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
+set_num_interop_threads set_num_threads use_deterministic_algorithms""".split()),
     "signal.windows": ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
     "_save": ("load", "save"),
     "utils.checkpoint": ("checkpoint",),
@@ -133,7 +145,7 @@ view_as_complex_copy view_as_real_copy""".split()),
     "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "__config__", "backends", "compiler", "cuda", "data", "distributions", "fft", "func", "jit", "masked", "linalg", "multiprocessing", "nn", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "special", "testing", "torch", "utils", "version")
+_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "__config__", "backends", "compiler", "cuda", "data", "distributed", "distributions", "fft", "func", "fx", "hub", "jit", "masked", "linalg", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "special", "testing", "torch", "utils", "version")
 
 
 if not TYPE_CHECKING:

@@ -5,32 +5,22 @@ It stays an AttributeError, so whoever asks by hasattr() goes on.
 
 import sys
 
-_COMPILED = "ops go to the daemon as they are, many at a time; leave the call out, or make a program of one function by tensord.jit.script"
-_THREADS = "the daemon's threads compute: `tensord --workers N` says how many, `tensorctl status` tells"
 _CUDA = "there is no CUDA here; tensord.cuda.is_available() tells so beforehand"
 _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp() does it twice"
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _WHERE = "the functions are tensord's own: tensord.{}"
 _QUANTA = "tensors of quantized numbers are not there; half types take half of the memory, and int8 beside a scale a quarter"
 _STORAGE = "memory is the daemon's; memoryview(x), x.numpy() and x.data_ptr() show it, x.is_set_to(y) whether two have the same"
-_SAME = "results are the same in every run, whatever else the machine does; leave it out"
 _PIPES = "a pipe is an IterableDataset whose __iter__() is a generator of Python's, over another"
 
 _WHY = {
     "tensord": {
         **dict.fromkeys(("complex32", "chalf"), "complex numbers of half types are not there: complex64 holds them, and view_as_real(x).half() takes as little memory"),
-        "compile": _COMPILED,
-        **dict.fromkeys(("get_num_threads", "set_num_threads", "get_num_interop_threads", "set_num_interop_threads"), _THREADS),
         **dict.fromkeys(("set_autocast_enabled", "set_autocast_dtype"), "`with tensord.autocast(...)` says where it begins and ends"),
         "lstsq": _WHERE.format("linalg.lstsq"),
         **dict.fromkeys(("eig", "symeig"), _WHERE.format("linalg.eig, tensord.linalg.eigh")),
-        "distributed": _SHARE,
-        "use_deterministic_algorithms": _SAME,
-        "set_float32_matmul_precision": "float32 is computed in float32; leave it out",
-        "set_default_tensor_type": "tensord.set_default_dtype(dtype) says what dtype tensors are made of",
-        **dict.fromkeys(("hub", "onnx"), "there are no files of models; weights come by tensord.load (safetensors) and load_state_dict()"),
         "package": "modules are Python's; tensord.save() has weights, tensord.jit.save() a program with them",
-        **dict.fromkeys(("fx", "export"), "tensord.jit.trace() and tensord.jit.script() make programs of functions and modules, tensord.jit.save() files of them"),
+        "export": "tensord.jit.trace() and tensord.jit.script() make programs of functions and modules, tensord.jit.save() files of them",
         "nested": "tensors are full here; nn.utils.rnn packs sequences of several lengths, a mask says where the rest is",
         "library": "ops are the daemon's; tensord.autograd.Function has a backward of one's own",
         "futures": "what is asked of the daemon is computed later anyway; tensord.aio waits in event loops, concurrent.futures in threads",
@@ -43,8 +33,6 @@ _WHY = {
         **dict.fromkeys(("fork", "wait"), "what is asked of the daemon is computed later anyway, and independent ops beside each other; leave the call out"),
         **dict.fromkeys(("Stream", "Event"), _CUDA),
         "matrix_rank": _WHERE.format("linalg.matrix_rank"), "solve": _WHERE.format("linalg.solve"), "lobpcg": _WHERE.format("linalg.eigh"),
-        **dict.fromkeys(("are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "set_deterministic_debug_mode"), _SAME),
-        "get_float32_matmul_precision": "float32 is computed in float32; leave it out", "set_flush_denormal": "small numbers are kept as they are; leave it out",
         "from_file": _WHERE.format("load, tensord.numpy_memory"),
     },
     "tensord.autograd": {
@@ -62,7 +50,6 @@ _WHY = {
                       "swap_in_optimizer_params_and_state": "a step is not traced; make an optimizer of these parameters, and load_state_dict()"},
     "tensord.func": {"functionalize": "ops are not transformed; tensord.jit.trace() makes a program of a function",
                      "rearrange": "reshape(), permute() and einsum() do", "debug_unwrap": "tensors inside a derivative are tensors"},
-    "tensord.compiler": {"compile": _COMPILED},
     "tensord.serialization": {**dict.fromkeys(("register_package", "skip_data", "set_crc32_options", "set_default_mmap_options"), "files are written and read by the library in one way"),
                               "get_unsafe_globals_in_checkpoint": "load() makes nothing that could be unsafe"},
     "tensord.utils.checkpoint": {**dict.fromkeys(("create_selective_checkpoint_contexts", "CheckpointPolicy", "SelectiveCheckpointContext", "SAC_IGNORED_OPS"),
@@ -77,6 +64,10 @@ _WHY = {
                                          "non_deterministic", "argument_validation", "runtime_validation", "runtime_validation_disabled"), _PIPES),
 }
 
+# Modules that are there because programs import them before they know whether they need them: all of their names but the few that they have.
+_REST = {"tensord.distributed": _SHARE, "tensord.fx": "tensord.jit.trace() and tensord.jit.script() make programs of functions and modules, tensord.jit.save() files of them",
+         **dict.fromkeys(("tensord.hub", "tensord.onnx"), "there are no files of models; weights come by tensord.load (safetensors) and load_state_dict()")}
+
 
 def no_module(name):
     """Raises when `name` is one of those; with no name on the error, or `from tensord import distributed` would swallow it."""
@@ -88,7 +79,7 @@ def no_module(name):
 def of(module):
     """The __getattr__ of a module."""
     def getattr_(name):
-        why = _WHY.get(module, {}).get(name)
+        why = _WHY.get(module, {}).get(name) or ('' if name.startswith('__') else _REST.get(module))
         raise AttributeError(f"module '{module}' has no attribute '{name}'" + (f": {why}" if why else ""), name=name, obj=sys.modules[module])
 
     return getattr_

@@ -4,8 +4,9 @@ import contextlib
 import typing as _typing
 
 from tensord import _absent
+from tensord._settings import compile
 
-__all__ = ["allow_in_graph", "assume_constant_result", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
+__all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling", "is_exporting",
            "list_backends", "reset", "set_stance"]
 
 
