@@ -285,3 +285,17 @@ def test_points_that_cannot_be():
         engine.draw(-1)
     with pytest.raises(ValueError, match="points"):
         engine.fast_forward(2**30)
+
+
+def test_back_ends_that_are_not_there():
+    exec("import tensord.backends.cudnn as cudnn\nimport tensord.backends.mkldnn\nfrom tensord.backends import mps\nassert not mps.is_available()\ncudnn.benchmark = True")
+    b = td.backends
+    assert b.cudnn.benchmark and not b.mkl.benchmark and b.cudnn.version() is None and not b.cuda.is_built() and not b.openmp.is_available()
+    b.cudnn.benchmark = False
+    b.cuda.matmul.allow_tf32 = True
+    with b.cudnn.flags(enabled=True, deterministic=True):
+        assert b.cudnn.enabled and b.cudnn.deterministic
+    assert not b.cudnn.enabled and not b.cudnn.deterministic
+    assert b.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512")
+    with pytest.raises(ModuleNotFoundError):
+        import tensord.backends.nothing  # noqa: F401

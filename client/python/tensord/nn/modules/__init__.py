@@ -21,7 +21,7 @@ __all__ = _paths.put(__name__, _nn, {
     "instancenorm": """InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d LazyInstanceNorm3d
         _InstanceNorm=_norms._InstanceNorm""",
     "lazy": "LazyModuleMixin=_lazy.LazyModuleMixin",
-    "linear": "Bilinear Identity LazyLinear Linear",
+    "linear": "Bilinear Identity LazyLinear Linear NonDynamicallyQuantizableLinear=Linear",
     "loss": """L1Loss NLLLoss NLLLoss2d PoissonNLLLoss GaussianNLLLoss KLDivLoss MSELoss BCELoss BCEWithLogitsLoss HingeEmbeddingLoss MultiLabelMarginLoss
         SmoothL1Loss HuberLoss SoftMarginLoss CrossEntropyLoss MultiLabelSoftMarginLoss CosineEmbeddingLoss MarginRankingLoss MultiMarginLoss
         TripletMarginLoss TripletMarginWithDistanceLoss CTCLoss _Loss=losses._Loss _WeightedLoss=losses._WeightedLoss""",
