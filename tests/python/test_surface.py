@@ -1,9 +1,13 @@
 """Names that programs import from PyTorch and that do little: paths, profiles, settings, what says why it is not there."""
+import functools
 import gzip
+import hashlib
+import http.server
 import importlib
 import json
 import threading
 import time
+import urllib.error
 import warnings
 
 import pytest
@@ -299,3 +303,35 @@ def test_back_ends_that_are_not_there():
     assert b.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512")
     with pytest.raises(ModuleNotFoundError):
         import tensord.backends.nothing  # noqa: F401
+
+
+def test_weights_from_the_network(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(td.hub, "_dir", None)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert td.hub.get_dir() == str(tmp_path / "cache/tensord/hub")
+    td.hub.set_dir(tmp_path / "hub")
+    td.save({"w": td.arange(3.0)}, tmp_path / "net.pt")
+    digest = hashlib.sha256((tmp_path / "net.pt").read_bytes()).hexdigest()
+    named = tmp_path / f"net-{digest[:8]}.pt"
+    (tmp_path / "net.pt").rename(named)
+    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/{named.name}?download=1"
+            assert td.hub.load_state_dict_from_url(url, check_hash=True)["w"].tolist() == [0, 1, 2]
+            assert "MB" in capfd.readouterr().err and (tmp_path / "hub/checkpoints" / named.name).exists()
+            wrong = f"net-{'0' * 8}.pt"
+            named.rename(tmp_path / wrong)
+            assert td.hub.load_state_dict_from_url(url)["w"].tolist() == [0, 1, 2], "the one that is there"
+            with pytest.raises(RuntimeError, match=digest[:8]):
+                td.hub.load_state_dict_from_url(url.replace(named.name, wrong), tmp_path / "other", check_hash=True, progress=False)
+            with pytest.raises(urllib.error.HTTPError):
+                td.hub.download_url_to_file(url.replace(named.name, "none.pt"), tmp_path / "none.pt")
+            assert not any((tmp_path / "other").iterdir()) and not list(tmp_path.glob("none*"))
+            with pytest.raises(ValueError, match="names no file"):
+                td.hub.load_state_dict_from_url(f"http://127.0.0.1:{server.server_port}/")
+        finally:
+            server.shutdown()
+    with pytest.raises(AttributeError, match="not fetched and run"):
+        td.hub.load

@@ -66,7 +66,8 @@ _WHY = {
 
 # Modules that are there because programs import them before they know whether they need them: all of their names but the few that they have.
 _REST = {"tensord.distributed": _SHARE, "tensord.fx": "tensord.jit.trace() and tensord.jit.script() make programs of functions and modules, tensord.jit.save() files of them",
-         **dict.fromkeys(("tensord.hub", "tensord.onnx"), "there are no files of models; weights come by tensord.load (safetensors) and load_state_dict()")}
+         "tensord.hub": "programs of others are not fetched and run; load_state_dict_from_url() and tensord.load() read weights",
+         "tensord.onnx": "ONNX files are not written; tensord.jit.save() writes TorchScript, which torch.onnx reads"}
 
 
 def no_module(name):
