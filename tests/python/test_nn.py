@@ -646,7 +646,7 @@ def test_what_layers_of_one_s_own_ask_for():
 
     assert _pair(3) == (3, 3) and _pair([1, 2]) == (1, 2) and _ntuple(4)("ab") == ("a", "b") and _reverse_repeat_tuple((1, 2), 2) == (2, 2, 1, 1)
     assert _list_with_default([None, 3], [1, 2, 5]) == [2, 3] and _list_with_default(4, []) == 4
-    with pytest.raises(ValueError, match="at least 3"):
+    with pytest.raises(ValueError, match="more defaults"):
         _list_with_default([1, 2], [1, 2])
     state = nn.Sequential(nn.Linear(1, 1)).state_dict(prefix="module.")
     consume_prefix_in_state_dict_if_present(state, "module.")

@@ -1,9 +1,11 @@
 """Layers by the paths that they have in PyTorch: nn.modules.conv, nn.modules.loss, ..., with the base classes that programs look for there."""
 
+import sys as _sys
+
 from tensord import _paths
-from tensord import nn as _nn
 from tensord.nn.modules import utils as utils
 
+_nn = _sys.modules["tensord.nn"]  # which imports this when it has all of its own
 __all__ = _paths.put(__name__, _nn, {
     "activation": """ReLU RReLU Hardtanh ReLU6 Sigmoid Hardsigmoid Tanh SiLU Mish Hardswish ELU CELU SELU GLU GELU Hardshrink LeakyReLU LogSigmoid Softplus Softshrink
         MultiheadAttention PReLU Softsign Tanhshrink Softmin Softmax Softmax2d LogSoftmax Threshold""",

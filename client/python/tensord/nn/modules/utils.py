@@ -29,7 +29,7 @@ def _list_with_default(out_size, defaults):
     if isinstance(out_size, int):
         return out_size
     if len(defaults) <= len(out_size):
-        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+        raise ValueError(f"{len(out_size)} sizes want more defaults than {len(defaults)}")
     return [default if v is None else v for v, default in zip(out_size, defaults[-len(out_size) :])]
 
 
