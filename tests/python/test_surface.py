@@ -53,6 +53,8 @@ def test_statements_of_programs_run():
     from tensord.nn.utils.clip_grad import clip_grad_norm_
     from tensord.nn.utils.convert_parameters import parameters_to_vector
     import tensord.autograd.profiler as profiler
+    from tensord.hub import HASH_REGEX, urlparse
+    from tensord.jit.annotations import Dict, List, Optional, Tuple
     import tensord.version, tensord.__config__
     assert issubclass(AdamW, Optimizer) and issubclass(DistributedSampler, Sampler) and tensord.utils.data.dataset.Dataset is tensord.utils.data.Dataset
     assert default_collate([1, 2]).tolist() == [1, 2] and tensord.version.__version__ == tensord.__version__ and tensord.version.cuda is None

@@ -9,14 +9,15 @@ import re as _re
 import sys as _sys
 import tempfile as _tempfile
 import typing as _typing
-import urllib.parse as _parse
 import urllib.request as _request
+from urllib.parse import urlparse as urlparse
 
 from tensord import _C, _absent
 from tensord._save import load as _load
 
 __all__ = ["download_url_to_file", "get_dir", "load_state_dict_from_url", "set_dir"]
 
+HASH_REGEX = _re.compile(r"-([0-9a-f]{8,})\.")  # how a name says how its file's SHA-256 begins
 _STEP = 1 << 20
 _dir: "str | None" = None
 
@@ -71,13 +72,13 @@ def load_state_dict_from_url(url: str, model_dir: "str | _os.PathLike[str] | Non
     check_hash: the name says how the file's SHA-256 begins, as in resnet18-f37072fd.pth. Nothing in a file is ever run, whatever weights_only says.
     """
     home = _os.path.join(get_dir(), "checkpoints") if model_dir is None else _os.fspath(model_dir)
-    name = file_name or _os.path.basename(_parse.urlparse(url).path)
+    name = file_name or _os.path.basename(urlparse(url).path)
     if not name:
         raise _C.InvalidError(f"{url} names no file; file_name says what it is called here")
     _os.makedirs(home, exist_ok=True)
     file = _os.path.join(home, name)
     if not _os.path.exists(file):
-        found = _re.search(r"-([0-9a-f]{8,})\.", name) if check_hash else None
+        found = HASH_REGEX.search(name) if check_hash else None
         download_url_to_file(url, file, found.group(1) if found else None, progress)
     return _load(file, map_location=map_location)
 

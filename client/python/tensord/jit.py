@@ -37,7 +37,7 @@ import types
 import typing
 from typing import Any
 
-from . import _C, _script_classes, _script_named
+from . import _C, _paths, _script_classes, _script_named
 from ._named import Named, OpenedProgram, open, timeout
 from ._script_program import Scripted
 from ._script_usual import (Attribute, Future, enable_onednn_fusion, export_opnames, fork, fuser, interface, is_tracing, onednn_fusion_enabled, optimized_execution,
@@ -52,6 +52,7 @@ __all__ = ["Attribute", "CompilationUnit", "Error", "Final", "FrozenModule", "Fu
 
 Final = typing.Final
 Error = _C.Error
+_paths.put(__name__, typing, {"annotations": "Any Callable Dict List Optional Tuple Union"})
 
 
 class ScriptWarning(Warning):
