@@ -1,4 +1,5 @@
 """Names that programs import from PyTorch and that do little: paths, profiles, settings, what says why it is not there."""
+import collections
 import functools
 import gzip
 import hashlib
@@ -337,3 +338,46 @@ def test_weights_from_the_network(tmp_path, capfd, monkeypatch):
             server.shutdown()
     with pytest.raises(AttributeError, match="not fetched and run"):
         td.hub.load
+
+
+Point = collections.namedtuple("Point", "x y")
+TREES = [1, None, [], {}, (), [1, (2, 3), {"b": 4, "a": [5]}], Point(1, [2, Point(3, 4)]), collections.OrderedDict([("z", 1), ("y", (2,))]), collections.deque([1, [2]], 3),
+         collections.defaultdict(list, {"k": [1, 2]}), {"n": {"m": [[], {}, ()]}}, ["text", {1, 2}, 2.5, None]]
+
+
+@pytest.mark.parametrize("tree", TREES, ids=repr)
+def test_trees(tree):
+    from tensord.utils import _pytree as t
+
+    leaves, spec = t.tree_flatten(tree)
+    assert leaves == t.tree_leaves(tree) and spec == t.tree_structure(tree) and spec.num_leaves == len(leaves) and hash(spec) == hash(t.tree_structure(tree))
+    again = t.tree_unflatten(leaves, spec)
+    assert again == tree and type(again) is type(tree) and t.tree_map(lambda *two: two, tree, tree) == t.tree_unflatten([(leaf, leaf) for leaf in leaves], spec)
+    assert t.tree_map_only(int, lambda n: n + 10, tree) == t.tree_unflatten([leaf + 10 if isinstance(leaf, int) else leaf for leaf in leaves], spec)
+    assert t.tree_all(lambda leaf: leaf in leaves, tree) and t.tree_any(lambda leaf: True, tree) == bool(leaves) and t.tree_is_leaf(tree) == (leaves == [tree] and spec.is_leaf())
+    assert t.tree_leaves(tree, is_leaf=lambda x: True) == [tree]
+    if NEW:
+        theirs = torch.utils._pytree
+        their_leaves, their_spec = theirs.tree_flatten(tree)
+        assert their_leaves == leaves and (their_spec.num_leaves, their_spec.num_nodes, their_spec.num_children) == (spec.num_leaves, spec.num_nodes, spec.num_children)
+
+
+def test_trees_that_differ_and_nodes_of_one_s_own():
+    from tensord.utils import _pytree as t
+
+    class Pair:
+        def __init__(self, a, b):
+            self.a, self.b = a, b
+
+    pair = Pair(1, [2, 3])
+    assert t.tree_leaves(pair) == [pair]
+    t.register_pytree_node(Pair, lambda p: ([p.a, p.b], "context"), lambda parts, context: Pair(*parts))
+    made = t.tree_map(lambda n: n * 2, pair)
+    assert (made.a, made.b) == (2, [4, 6]) and t.tree_leaves(td.Size([2, 3])) == [(2, 3)]
+    assert t.tree_map(lambda a, b: a + b, {"a": 1, "b": 2}, {"b": 20, "a": 10}) == {"a": 11, "b": 22}
+    for wrong in (lambda: t.register_pytree_node(Pair, None, None), lambda: t.tree_unflatten([1], t.tree_structure([1, 2])), lambda: t.tree_map(lambda a, b: a, [1, 2], [1]),
+                  lambda: t.tree_map(lambda a, b: a, [1, 2], (1, 2)), lambda: t.tree_map(lambda a, b: a, {"a": 1}, {"b": 1}), lambda: t.tree_map(lambda a, b: a, Point(1, 2), (1, 2))):
+        with pytest.raises(ValueError):
+            wrong()
+    with pytest.raises(TypeError, match="TreeSpec"):
+        t.tree_unflatten([1], [1])

@@ -1,3 +1,3 @@
 """What PyTorch keeps under torch.utils, as far as it is here."""
 
-from tensord.utils import checkpoint as checkpoint, data as data, dlpack as dlpack
+from tensord.utils import _pytree as _pytree, checkpoint as checkpoint, data as data, dlpack as dlpack
