@@ -55,6 +55,7 @@ def test_statements_of_programs_run():
     from tensord.nn.utils.convert_parameters import parameters_to_vector
     import tensord.autograd.profiler as profiler
     from tensord.hub import HASH_REGEX, urlparse
+    from tensord.utils.hooks import RemovableHandle
     from tensord.jit.annotations import Dict, List, Optional, Tuple
     import tensord.version, tensord.__config__
     assert issubclass(AdamW, Optimizer) and issubclass(DistributedSampler, Sampler) and tensord.utils.data.dataset.Dataset is tensord.utils.data.Dataset
