@@ -213,9 +213,9 @@ def binary(name, f, lo=-2.0, hi=2.0, also=HALF):
 
 for _name in "neg square".split():
     unary(_name, getattr(torch, _name), also=HALF + INTS + COMPLEX)
-for _name in "sin cos tanh sigmoid exp".split():
+for _name in "sin cos tanh sigmoid exp expm1".split():
     unary(_name, getattr(torch, _name), also=HALF + INTS + COMPLEX)
-for _name in "exp2 expm1 atan sinh cosh asinh erf erfc".split():
+for _name in "exp2 atan sinh cosh asinh erf erfc".split():
     unary(_name, getattr(torch, _name), also=HALF + INTS)
 for _name in "floor ceil round trunc".split():
     unary(_name, getattr(torch, _name), also=HALF)
@@ -223,7 +223,7 @@ unary("abs", torch.abs, also=HALF + [torch.int32, torch.int64] + COMPLEX)
 unary("sign", torch.sign, also=HALF + INTS)
 for _name in "log log2 log10 sqrt rsqrt reciprocal".split():
     unary(_name, getattr(torch, _name), 0.3, 3, also=HALF + COMPLEX)
-unary("log1p", torch.log1p, -0.5, 3)
+unary("log1p", torch.log1p, -0.5, 3, also=HALF + COMPLEX)
 for _name in "asin acos atanh".split():
     unary(_name, getattr(torch, _name), -0.9, 0.9)
 unary("tan", torch.tan, -1, 1)

@@ -491,6 +491,19 @@ TD_FN uint64_t td_pow_u64(uint64_t x, uint64_t y)
             return most + clog##F(1 + cexp##F(other - most));                                                          \
         return __real__ most < 0 ? most : clog##F(cexp##F(x) + cexp##F(y)); /* infinities differ by NaN */             \
     }                                                                                                                  \
+    /* Near 0 without the 1, which would take most of what counts. */                                                  \
+    TD_FN C td_log1p_##S(C z)                                                                                          \
+    {                                                                                                                  \
+        double x = __real__ z, y = __imag__ z, r = x * (2 + x) + y * y;                                                \
+        if (!(fabs(x) < 0.5 && fabs(y) < 0.5)) return clog##F(1 + z);                                                  \
+        return td_make_##S((T)(r == 0 ? x : 0.5 * log1p(r)), (T)atan2(y, 1 + x));                                      \
+    }                                                                                                                  \
+    TD_FN C td_expm1_##S(C z)                                                                                          \
+    {                                                                                                                  \
+        double x = __real__ z, y = __imag__ z, half = sin(0.5 * y);                                                    \
+        if (!(fabs(x) < 1 && fabs(y) < (double)INFINITY)) return cexp##F(z) - 1;                                       \
+        return td_make_##S((T)(expm1(x) * cos(y) - 2 * half * half), (T)(exp(x) * sin(y)));                            \
+    }                                                                                                                  \
     /* Small powers by products: cpow is off in the last places, and undefined for what is not finite. */              \
     TD_FN C td_pow_##S(C x, C y)                                                                                       \
     {                                                                                                                  \
