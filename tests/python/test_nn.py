@@ -621,6 +621,18 @@ def test_the_root_mean_square_of_halves_is_taken_in_float32():
     assert F.rms_norm(td.tensor([[1e-4, 2e-4]], dtype=td.bfloat16), (2,)).tolist() == [[0.263671875, 0.52734375]]
 
 
+@pytest.mark.parametrize("dtype", [td.float16, td.bfloat16])
+def test_norms_keep_the_type_of_halves_beside_weights_of_float32(dtype):
+    x, w, b = td.randn(2, 4, 3).to(dtype), td.rand(4, requires_grad=True), td.randn(4)
+    for given in ((w, b), (w, None), (None, b), (None, None)):
+        y, wide = F.group_norm(x, 2, *given), F.group_norm(x.float(), 2, *given)
+        assert y.dtype is dtype and td.allclose(y.float(), wide, rtol=0.02, atol=0.02)
+        assert F.instance_norm(x, None, None, *given).dtype is dtype
+    F.group_norm(x, 2, w, b).sum().backward()
+    assert w.grad.dtype is td.float32
+    assert F.rms_norm(x, (3,), td.rand(3)).dtype is dtype
+
+
 @needs_torch
 @pytest.mark.parametrize("place", ["activation", "adaptive", "batchnorm", "channelshuffle", "container", "conv", "distance", "dropout", "flatten", "fold", "instancenorm", "linear",
                                    "loss", "module", "normalization", "padding", "pixelshuffle", "pooling", "rnn", "sparse", "transformer", "upsampling", "utils"])
