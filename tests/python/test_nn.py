@@ -631,6 +631,18 @@ def test_norms_keep_the_type_of_halves_beside_weights_of_float32(dtype):
     F.group_norm(x, 2, w, b).sum().backward()
     assert w.grad.dtype is td.float32
     assert F.rms_norm(x, (3,), td.rand(3)).dtype is dtype
+    mean, var = td.zeros(4), td.ones(4)
+    rows, v, c = td.randn(5, 4).to(dtype).requires_grad_(), td.rand(4, requires_grad=True), td.randn(4)
+    for own, of in ((rows, lambda x: F.layer_norm(x, (4,), v, c)), (rows, lambda x: F.layer_norm(x, (4,), v)), (x, lambda x: F.batch_norm(x, mean, var, v, c)),
+                    (x, lambda x: F.batch_norm(x, mean.clone(), var.clone(), v, None, True))):
+        y, wide = of(own), of(own.detach().float())
+        assert y.dtype is dtype and td.equal(y, wide.to(dtype)), "computed in float32"
+    v.grad = None
+    F.layer_norm(rows, (4,), v, c).sum().backward()
+    assert rows.grad.dtype is dtype and v.grad.dtype is td.float32
+    for wrong in (lambda: F.layer_norm(rows, (4,), v, c.to(dtype)), lambda: F.layer_norm(rows.double(), (4,), v, c), lambda: F.layer_norm(rows.float(), (4,), v.to(dtype))):
+        with pytest.raises(TypeError):
+            wrong()
 
 
 @needs_torch
