@@ -216,14 +216,15 @@ static int64_t expanded(const td_desc *idx, int dim)
 static void cut(td_kcall *k, scatter_state *s, int64_t n)
 {
     const td_desc *idx = k->in[1].desc;
+    const int64_t indices = n / s->inner;
     double cost = (double)n * (s->how == TD_FOLD_WRITE ? 1.2 : s->how == TD_FOLD_ADD ? 1.5 : 5);
-    if (s->how <= TD_FOLD_ADD && s->inner > 1) cost = 0.2 * (double)n + 15.0 * (double)(n / s->inner);
+    if (s->how <= TD_FOLD_ADD && s->inner > 1) cost = 0.2 * (double)n + 15.0 * (double)indices;
     int64_t want = td_min64((int64_t)(cost / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     s->axis = -1;
     s->per = 1;
     for (int d = 0; d < idx->ndim; d++)
         if (d != s->dim && idx->shape[d] > 1 && (s->axis < 0 || idx->shape[d] > idx->shape[s->axis])) s->axis = d;
-    k->cost_ns += cost + 0.5 * (double)(n / s->inner);
+    k->cost_ns += cost + 0.5 * (double)indices;
     if (cut_into_pieces(k, s, n)) return;
     if (s->axis >= 0) s->per = td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis]));
     int64_t chunks = s->axis >= 0 ? td_cut(idx->shape[s->axis], s->per) : 1;
