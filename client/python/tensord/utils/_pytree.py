@@ -22,7 +22,7 @@ def _of_dict(d: Any) -> "tuple[list[Any], Any]":
     return list(d.values()), list(d)
 
 
-# type: (apart, together)
+# Of each type of node how it is taken apart, and put together.
 _NODES: "dict[type, tuple[_Apart, _Together]]" = {
     list: (lambda x: (x, None), lambda parts, _: list(parts)),
     tuple: (lambda x: (list(x), None), lambda parts, _: tuple(parts)),
