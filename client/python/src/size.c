@@ -53,31 +53,15 @@ static PyObject *size_numel(PyObject *self, PyObject *ignored)
 
 static PyObject *size_get(PyObject *self, PyObject *key)
 {
-    Py_ssize_t from, to, step, n = PyTuple_Size(self);
-    if (!PySlice_Check(key)) {
-        Py_ssize_t i = PyNumber_AsSsize_t(key, PyExc_IndexError);
-        if (i == -1 && PyErr_Occurred()) return NULL;
-        return Py_XNewRef(PyTuple_GetItem(self, i < 0 ? i + n : i)); /* raises where there is none */
-    }
-    if (PySlice_Unpack(key, &from, &to, &step)) return NULL;
-    Py_ssize_t count = PySlice_AdjustIndices(n, &from, &to, step);
-    PyObject *made = tdpy_size_new(count);
-    for (Py_ssize_t i = 0; made && i < count; i++)
-        if (PyTuple_SetItem(made, i, Py_NewRef(PyTuple_GetItem(self, from + i * step)))) Py_CLEAR(made);
-    return made;
+    PyObject *got = ((binaryfunc)PyType_GetSlot(&PyTuple_Type, Py_mp_subscript))(self, key);
+    return PySlice_Check(key) ? as_size(got) : got;
 }
 
 /* Either of the two is a size. */
 static PyObject *size_add(PyObject *a, PyObject *b)
 {
     if (!PyTuple_Check(a) || !PyTuple_Check(b)) return Py_NewRef(Py_NotImplemented);
-    Py_ssize_t n = PyTuple_Size(a), all = n + PyTuple_Size(b);
-    PyObject *made = tdpy_size_new(all);
-    for (Py_ssize_t i = 0; made && i < all; i++) {
-        PyObject *item = i < n ? PyTuple_GetItem(a, i) : PyTuple_GetItem(b, i - n);
-        if (PyTuple_SetItem(made, i, Py_NewRef(item))) Py_CLEAR(made);
-    }
-    return made;
+    return as_size(PySequence_Concat(a, b));
 }
 
 static PyObject *size_multiply(PyObject *a, PyObject *b)

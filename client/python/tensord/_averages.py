@@ -56,9 +56,7 @@ def _loss_as_before(name: str, *args: Any, **keywords: Any) -> Tensor:
         if key not in order:
             raise _C.DTypeError(f"{name}() got an unexpected keyword argument '{key}'")
         given[key] = value
-    average, reduce = given.pop("size_average", None), given.pop("reduce", None)
-    if average is not None or reduce is not None:
-        given["reduction"] = reduction_of(average, reduce, "", stacklevel=3)
+    given["reduction"] = reduction_of(given.pop("size_average", None), given.pop("reduce", None), given.get("reduction", "mean"))
     if name in ("mse_loss", "l1_loss", "huber_loss"):
         return _weighted(name, given, given.pop("weight", None))
     return getattr(_C._nn, name)(**given)
@@ -66,7 +64,7 @@ def _loss_as_before(name: str, *args: Any, **keywords: Any) -> Tensor:
 
 def _weighted(name: str, given: "dict[str, Any]", weight: "Tensor | None") -> Tensor:
     """A weight for each element; a mean of squares or sizes is over the sum of the weights, that of huber_loss over their number."""
-    function, reduction = getattr(_C._nn, name), given.get("reduction", "mean")
+    function, reduction = getattr(_C._nn, name), given["reduction"]
     if weight is None:
         return function(**given)
     if tuple(weight.shape) != tuple(given["input"].shape):

@@ -37,8 +37,8 @@ scaled_dot_product_attention, conv_transpose2d, pixel_shuffle = _C._nn.scaled_do
 
 def _is_mixed(input, weight, bias):
     """Halves beside weights of float32, as in networks that keep these exact: computed in float32, and halves again."""
-    given = [p for p in (weight, bias) if p is not None]
-    return input.dtype in (td.float16, td.bfloat16) and given and all(p.dtype is td.float32 for p in given)
+    return (weight is not None and weight.dtype is td.float32 and input.dtype in (td.float16, td.bfloat16)
+            and (bias is None or bias.dtype is td.float32))
 
 
 def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps=1e-5) -> Tensor:
@@ -50,7 +50,7 @@ def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bi
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(map(operator.index, normalized_shape))
     if input.shape[input.ndim - len(shape) :] != shape:
         raise _C.ShapeError(f"layer_norm over {shape} of an input of shape {input.shape}: the last dimensions must be these")
-    if weight is not None and weight.dtype is not input.dtype and _is_mixed(input, weight, bias):
+    if _is_mixed(input, weight, bias):
         return ops.layer_norm(input.to(td.float32), weight, bias, len(shape), eps)[0].to(input.dtype)
     return ops.layer_norm(input, weight, bias, len(shape), eps)[0]
 
@@ -66,7 +66,7 @@ def batch_norm(input: Tensor, running_mean, running_var, weight: Tensor | None =
         return input.clone()
     if training and input.ndim > 1 and input.numel() == input.shape[1]:
         raise _C.InvalidError(f"Expected more than 1 value per channel when training, got input size {input.shape}")
-    if weight is not None and weight.dtype is not input.dtype and _is_mixed(input, weight, bias):
+    if _is_mixed(input, weight, bias):
         return ops.batch_norm(input.to(td.float32), weight, bias, running_mean, running_var, training, momentum, eps)[0].to(input.dtype)
     return ops.batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps)[0]
 
