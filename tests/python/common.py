@@ -1,6 +1,7 @@
 """What several suites need: scripts in processes of their own, a daemon of a test's own, what a daemon holds."""
 import contextlib
 import gc
+import importlib.util
 import io
 import os
 import random
@@ -32,6 +33,15 @@ def seed():
         given = int(wish) if wish else zlib.crc32(f"{os.path.basename(path)}::{name}".encode())
     print(f"TENSORD_SEED={given}")
     return given
+
+
+def imported(path, source):
+    """The module of a file that is written now: inspect finds its source, as programs need it."""
+    path.write_text(source)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    made = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    return made
 
 
 def script(text, *args, python=sys.executable, timeout=60, flags=("-X", "dev", "-W", "error"), **env):

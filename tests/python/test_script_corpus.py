@@ -1,12 +1,11 @@
 """Small scripts (scripts.txt): each as a program gives what Python gives, call after call, or is refused where that is known; and what PyTorch takes of
 them is taken here, with the same results but where Python's are others."""
-import importlib.util
 import math
 import pathlib
-import sys
 
 import pytest
 import tensord as td
+from common import imported
 
 try:
     import torch
@@ -42,11 +41,7 @@ THEIRS = {"min_max", "floor_mod", "zero_div_f", "int_conv", "float_str", "and_or
 
 def made(module, name, place):
     path = place / f"{name}_of_{module.__name__}.py"
-    path.write_text(HEAD.format(module.__name__) + SCRIPTS[name][0] + "\n")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return imported(path, HEAD.format(module.__name__) + SCRIPTS[name][0] + "\n")
 
 
 def plain(x):

@@ -1,13 +1,12 @@
 """Forms that users of TorchScript know: a source as a program of ours, as one of PyTorch's (where that is there), and as Python runs it."""
-import importlib.util
 import inspect
 import math
 import re
-import sys
 import typing
 
 import pytest
 import tensord as td
+from common import imported
 
 try:
     import torch
@@ -20,11 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated")
 def functions(source, place, module):
     """What a source defines, where `td` is this module."""
     path = place / f"of_{module.__name__}_{abs(hash(source))}.py"
-    path.write_text(f"import collections\nimport math\nfrom typing import Dict, List, NamedTuple, Optional, Tuple\nimport {module.__name__} as td\n{source}")
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    made = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return imported(path, f"import collections\nimport math\nfrom typing import Dict, List, NamedTuple, Optional, Tuple\nimport {module.__name__} as td\n{source}")
 
 
 def plain(x):

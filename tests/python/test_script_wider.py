@@ -1,11 +1,10 @@
 """What TorchScript takes of names, types and calls from outside: a source as a program of ours, as one of PyTorch's (where that is there), and as
 Python runs it. The last are one by one what a program of ours does that PyTorch's does not say."""
 import enum
-import importlib.util
-import sys
 
 import pytest
 import tensord as td
+from common import imported
 
 try:
     import torch
@@ -25,11 +24,7 @@ from {0}.nn import functional as F
 
 def functions(source, place, module):
     path = place / f"of_{module.__name__}_{len(list(place.iterdir()))}.py"
-    path.write_text(HEAD.format(module.__name__) + source)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    made = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    return imported(path, HEAD.format(module.__name__) + source)
 
 
 def plain(x):
