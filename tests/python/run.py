@@ -1,10 +1,13 @@
 """Run one file of tests: run.py FILE built|absent|thread. The last lines say what was skipped and why, and count."""
 import atexit
+import contextlib
 import os
+import random
 import runpy
 import shutil
 import sys
 import tempfile
+import zlib
 
 sys.dont_write_bytecode = True
 WITHOUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "without")
@@ -28,6 +31,11 @@ class Count:
         if device and f"lies on {device}, where nobody can map its bytes" in said:
             call.excinfo = skipped(f"it maps bytes, which {device} does not give")
 
+    @staticmethod
+    def pytest_runtest_setup(item):
+        """What tests draw without a seed of their own is the same in every run, too: a number that falls on a function's kink fails here or nowhere."""
+        begin(f"{item.path.name}::{item.name}")
+
     def pytest_runtest_logreport(self, report):
         if report.skipped:
             self.skip(report.nodeid.split("::", 1)[-1], report)
@@ -44,6 +52,23 @@ class Count:
     def skip(self, what, report):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
         self.skipped.append((what, reason.removeprefix("Skipped: ")))
+
+
+def begin(name):
+    """Seed a process's random numbers by a name. TENSORD_SEED gives others; `random`, or a daemon that is not there, leaves them as they are."""
+    wish = os.environ.get("TENSORD_SEED", "")
+    if wish == "random":
+        return
+    seed = int(wish) if wish else zlib.crc32(name.encode())
+    random.seed(seed)
+    with contextlib.suppress(ImportError):
+        import numpy
+
+        numpy.random.seed(seed)
+    with contextlib.suppress(Exception):
+        import tensord
+
+        tensord.manual_seed(seed)
 
 
 def skipped(why):
@@ -82,6 +107,7 @@ def main(path, state):
     if os.environ.get("TENSORD_WITHOUT"):  # a copy: Python writes what it compiled beside it
         hides = shutil.copytree(WITHOUT, place + "/pytest-without")
         os.environ["PYTHONPATH"] = os.pathsep.join([hides, *filter(None, [os.environ.get("PYTHONPATH")])])
+    begin(name)  # what files draw while they are read
     status = pytest.main([*quiet, "--basetemp", place + "/pytest", path], plugins=[count])  # it keeps what its tests wrote
     left = [x for x in os.listdir(place) if x not in ("pytest", "pytest-without") and not x.startswith("pymp-")]
     for what in left:
