@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "proto/gen"))
 SIZES = {"1K": 1 << 10, "64K": 1 << 16, "4M": 1 << 22}
-ROUNDS, LEAST = 5, 2e-3  # rounds a figure, and seconds that one takes at least
+ROUNDS, LEAST, MOST = 5, 2e-3, 4000  # rounds a figure, seconds that one takes at least, and calls at most
 
 # Names of rows -> how they are called, with what operands() makes.
 CALLS = {}
@@ -170,11 +170,17 @@ def operands(lib, n, torch):
 
 
 def times_of(run, end):
-    """How often a figure repeats it."""
+    """How often a figure repeats it. By as many as take half of that: one alone is mostly a first time, and an end."""
     run(), end()
-    began = time.perf_counter()
-    run(), end()
-    return max(1, min(int(LEAST / max(time.perf_counter() - began, 1e-7)), 2000))
+    n = took = 0
+    while took < LEAST / 2 and n < MOST:
+        n = max(1, 2 * n)
+        began = time.perf_counter()
+        for _ in range(n):
+            run()
+        end()
+        took = time.perf_counter() - began
+    return max(1, min(int(n * LEAST / took), MOST))
 
 
 def ratio(code, mine, theirs, sync):
