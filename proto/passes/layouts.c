@@ -11,7 +11,7 @@
 #include "proto/passes/freeze.h"
 #include <stdlib.h>
 
-enum { WEIGHT = 1, LEAST = 2 /* convolutions */, ROOM = 8 /* nodes that one place needs at most */ };
+enum { WEIGHT = 1, LEAST = 2 /* convolutions */, ROOM = 8 /* nodes that one use needs at most */ };
 
 typedef struct laying {
     td_ir_edit *e;
@@ -230,10 +230,11 @@ bool td_pass_layouts(td_ir_edit *e, td_facts *f)
 {
     laying l = {.e = e, .ir = td_ir_now(e), .nvalues = td_ir_now(e)->nvalues};
     if (!is_worth(l.ir) || !is_safe(f, e)) return false;
+    if (td_ir_room(e) / ROOM < l.ir->nargs) return false; /* half a program laid so would be a wrong one */
     uint32_t began = l.ir->nnodes;
     if (!(l.last = calloc(l.nvalues + 1u, 1))) return false;
     for (td_walk w = td_walk_of(l.ir, l.ir->functions[0].block); w.step != TD_STEP_OVER; td_walk_on(&w)) {
-        if (td_ir_room(e) < ROOM || td_ir_failed(e)) break;
+        if (td_ir_failed(e)) break;
         if (w.step == TD_STEP_END) lay_end(&l, w.block);
         if (w.step != TD_STEP_NODE || w.node >= began) continue;
         if ((l.ir->nodes[w.node].op & TD_IR_CLASS) == TD_IR_TD) lay_op(&l, w.node);
