@@ -100,6 +100,40 @@ def test_random_numbers():
 def test_there_is_no_other_device():
     assert not td.cuda.is_available() and td.cuda.device_count() == 0 and not td.accelerator.is_available() and not td.backends.mps.is_available()
     assert td.ones(2).to("cuda" if td.cuda.is_available() else "cpu").is_cuda is False
+    assert issubclass(td.cuda.OutOfMemoryError, MemoryError) and td.OutOfMemoryError is td.cuda.OutOfMemoryError
+
+
+def test_what_programs_ask_a_tensor():
+    x = td.ones(2)
+    assert x.is_cpu is (x.device.type == "cpu")
+    for name in "is_cuda is_mps is_mtia is_xla is_xpu is_meta is_mkldnn is_nested is_quantized is_sparse is_sparse_csr".split():
+        assert getattr(x, name) is False
+        with pytest.raises(AttributeError):
+            setattr(x, name, True)
+
+
+def test_what_programs_ask_of_modes():
+    assert not td.is_inference_mode_enabled() and not td.is_inference(td.ones(2))
+    with td.inference_mode():
+        assert td.is_inference_mode_enabled() and td.is_inference(td.ones(2))
+        with td.inference_mode(False):
+            assert not td.is_inference_mode_enabled() and td.is_grad_enabled()
+    assert not td.is_inference_mode_enabled()
+    td.set_warn_always(True)
+    assert td.is_warn_always_enabled()
+    td.set_warn_always(False)
+    with pytest.raises(td.DTypeError, match="expects a bool"):
+        td.set_warn_always(1)
+
+
+def test_numbers_that_may_stand_for_sizes():
+    for name, *args in (("max", 3, 2), ("max", 3, 2.0), ("min", 2, 3.5), ("int", -2.7), ("float", 3), ("not", 0), ("sum", [1, 2.5]), ("ite", True, 1, 2), ("max", 2, 3.5)):
+        ours = getattr(td, "sym_" + name)(*args)
+        expected = {"max": lambda a, b: type(a + b)(max(a, b)), "min": lambda a, b: type(a + b)(min(a, b)), "int": int, "float": float, "not": lambda a: not a,
+                    "sum": sum, "ite": lambda b, t, f: t if b else f}[name](*args)
+        if hasattr(torch, "sym_" + name):
+            expected = getattr(torch, "sym_" + name)(*args)
+        assert (ours, type(ours)) == (expected, type(expected))
 
 
 # ---- writes that autograd forbids: at the call, with PyTorch's words

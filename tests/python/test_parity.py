@@ -733,7 +733,8 @@ ELSEWHERE = set("chalf backward register_hook register_post_accumulate_grad_hook
                 "histogramdd native_layer_norm native_group_norm native_batch_norm is_autocast_enabled typename cond while_loop is_storage is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled embedding_bag segment_reduce "
                 "are_deterministic_algorithms_enabled compile get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads "
                 "is_deterministic_algorithms_warn_only_enabled set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
-                "set_num_interop_threads set_num_threads use_deterministic_algorithms".split())
+                "set_num_interop_threads set_num_threads use_deterministic_algorithms is_inference_mode_enabled is_warn_always_enabled set_warn_always "
+                "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split())
 ALL = everything()
 # Methods that are functions too: their arguments are bound by the same code, so a few kinds of x are enough.
 TWICE, FEW = {n for n in ALL if n[:2] == "x." and "lib." + n[2:].removesuffix("_") in ALL}, ("float32", "int64", "bool", "empty")

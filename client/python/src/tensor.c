@@ -263,10 +263,18 @@ static PyObject *get_name(PyObject *self, void *ignored)
     return name ? PyUnicode_FromString(name) : Py_NewRef(Py_None);
 }
 
-static PyObject *get_is_cuda(PyObject *self, void *ignored)
+/* What no tensor is here, and programs ask all the same. */
+static PyObject *get_no(PyObject *self, void *ignored)
 {
     (void)self, (void)ignored;
     return Py_NewRef(Py_False);
+}
+
+static PyObject *get_is_cpu(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    int device = td_device_of(tdpy_array(self));
+    return device < 0 ? tdpy_fail() : PyBool_FromLong(!device);
 }
 
 /* All dimensions in reverse; mT: the last two exchanged. */
@@ -383,7 +391,18 @@ static PyGetSetDef attributes[] = {
     {"grad_fn", get_grad_fn, NULL, "The node of the graph that made it; None for a leaf.", NULL},
     {"name", get_name, NULL, "The name it was published or opened under, as far as this object knows; else None.",
      NULL},
-    {"is_cuda", get_is_cuda, NULL, "False: tensors lie on the CPU.", NULL},
+    {"is_cpu", get_is_cpu, NULL, "Does it lie in the memory of the processors?", NULL},
+    {"is_cuda", get_no, NULL, "False: tensors lie on the CPU.", NULL},
+    {"is_mps", get_no, NULL, "False: tensors lie on the CPU.", NULL},
+    {"is_mtia", get_no, NULL, "False: tensors lie on the CPU.", NULL},
+    {"is_xla", get_no, NULL, "False: tensors lie on the CPU.", NULL},
+    {"is_xpu", get_no, NULL, "False: tensors lie on the CPU.", NULL},
+    {"is_meta", get_no, NULL, "False: a tensor has elements.", NULL},
+    {"is_mkldnn", get_no, NULL, "False: elements lie as strides say.", NULL},
+    {"is_nested", get_no, NULL, "False: all rows are of one length.", NULL},
+    {"is_quantized", get_no, NULL, "False: elements are numbers.", NULL},
+    {"is_sparse", get_no, NULL, "False: all elements are there.", NULL},
+    {"is_sparse_csr", get_no, NULL, "False: all elements are there.", NULL},
     {"_version", get_version, NULL, "How often the memory was written.", NULL},
     {NULL, NULL, NULL, NULL, NULL}};
 

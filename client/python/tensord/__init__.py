@@ -22,6 +22,7 @@ short, int, long = _C.int16, _C.int32, _C.int64
 half, float, double = _C.float16, _C.float32, _C.float64
 cfloat, cdouble = _C.complex64, _C.complex128
 Size = _C.Size
+OutOfMemoryError = _C.OutOfMemory
 pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 1e400, None
 
 TYPE_CHECKING = False
@@ -32,6 +33,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
     from tensord._compose import (_assert as _assert, BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
                                   cond as cond, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled, is_storage as is_storage,
                                   set_anomaly_enabled as set_anomaly_enabled, while_loop as while_loop,
+                                  sym_float as sym_float, sym_int as sym_int, sym_ite as sym_ite, sym_max as sym_max, sym_min as sym_min, sym_not as sym_not, sym_sum as sym_sum,
                                   BoolTensor as BoolTensor, ByteTensor as ByteTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor,
                                   IntTensor as IntTensor, LongTensor as LongTensor, as_tensor as as_tensor, atleast_1d as atleast_1d,
                                   atleast_2d as atleast_2d,
@@ -42,6 +44,8 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                    get_deterministic_debug_mode as get_deterministic_debug_mode, get_float32_matmul_precision as get_float32_matmul_precision,
                                    get_num_interop_threads as get_num_interop_threads, get_num_threads as get_num_threads,
                                    is_deterministic_algorithms_warn_only_enabled as is_deterministic_algorithms_warn_only_enabled,
+                                   is_inference as is_inference, is_inference_mode_enabled as is_inference_mode_enabled, is_warn_always_enabled as is_warn_always_enabled,
+                                   set_warn_always as set_warn_always,
                                    set_default_tensor_type as set_default_tensor_type, set_deterministic_debug_mode as set_deterministic_debug_mode,
                                    set_float32_matmul_precision as set_float32_matmul_precision, set_flush_denormal as set_flush_denormal,
                                    set_num_interop_threads as set_num_interop_threads, set_num_threads as set_num_threads,
@@ -111,6 +115,7 @@ _LAZY = {
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "std_mean",
               "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
     "_compose": ("BFloat16Tensor", "CharTensor", "HalfTensor", "ShortTensor", "_assert", "cond", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_storage", "set_anomaly_enabled", "while_loop",
+                 "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
                  "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
                  "constant_pad_nd", "einsum", "is_nonzero", "isin", "native_batch_norm", "native_group_norm", "native_layer_norm", "tensordot"),
     "_math": tuple("""block_diag cartesian_prod combinations atleast_3d trapezoid trapz cumulative_trapezoid gradient histogram histogramdd polygamma fill row_stack searchsorted
@@ -135,8 +140,8 @@ view_as_complex_copy view_as_real_copy""".split()),
     "_formats": ("channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format", "strided"),
     "_sampled": ("normal", "randint_like"),
     "_settings": tuple("""are_deterministic_algorithms_enabled compile get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads
-is_deterministic_algorithms_warn_only_enabled set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal
-set_num_interop_threads set_num_threads use_deterministic_algorithms""".split()),
+is_deterministic_algorithms_warn_only_enabled is_inference is_inference_mode_enabled is_warn_always_enabled set_default_tensor_type
+set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set_num_interop_threads set_num_threads set_warn_always use_deterministic_algorithms""".split()),
     "signal.windows": ("bartlett_window", "blackman_window", "hamming_window", "hann_window", "kaiser_window"),
     "_save": ("load", "save"),
     "utils.checkpoint": ("checkpoint",),

@@ -453,6 +453,41 @@ def is_storage(obj) -> bool:
     return False
 
 
+def sym_int(a):
+    """The whole number towards zero: sizes are known here, and plain numbers."""
+    return int(a)
+
+
+def sym_float(a):
+    """float(a): sizes are known here, and plain numbers."""
+    return float(a)
+
+
+def sym_not(a):
+    """not a"""
+    return not a
+
+
+def sym_max(a, b):
+    """The larger number; a float where one of them is."""
+    return type(a + b)(max(a, b))
+
+
+def sym_min(a, b):
+    """The smaller number; a float where one of them is."""
+    return type(a + b)(min(a, b))
+
+
+def sym_sum(args):
+    """sum(args)"""
+    return sum(args)
+
+
+def sym_ite(b, t, f):
+    """t if b else f"""
+    return t if b else f
+
+
 def is_anomaly_enabled() -> bool:
     """Whether gradients are looked through for NaN (autograd.set_detect_anomaly())."""
     before = _C._set_anomaly(False)

@@ -8,12 +8,12 @@ from typing import Any
 from tensord import _C
 
 __all__ = ["are_deterministic_algorithms_enabled", "compile", "get_deterministic_debug_mode", "get_float32_matmul_precision", "get_num_interop_threads", "get_num_threads",
-           "is_deterministic_algorithms_warn_only_enabled", "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal",
-           "set_num_interop_threads", "set_num_threads", "use_deterministic_algorithms"]
+           "is_deterministic_algorithms_warn_only_enabled", "is_inference", "is_inference_mode_enabled", "is_warn_always_enabled", "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision", "set_flush_denormal",
+           "set_num_interop_threads", "set_num_threads", "set_warn_always", "use_deterministic_algorithms"]
 
 _MODES = ("default", "warn", "error")
 _PRECISIONS = ("highest", "high", "medium")
-_set: "dict[str, Any]" = {"debug": 0, "precision": "highest"}
+_set: "dict[str, Any]" = {"debug": 0, "precision": "highest", "warn_always": False}
 
 
 # ---- threads
@@ -83,6 +83,33 @@ def are_deterministic_algorithms_enabled() -> bool:
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
     """Whether it asked with warn_only."""
     return _set["debug"] == 1
+
+
+# ---- modes
+
+
+def is_inference(input: "_C.Tensor") -> bool:
+    """Was it made in inference mode? As input.is_inference()."""
+    return input.is_inference()
+
+
+def is_inference_mode_enabled() -> bool:
+    """Is this thread inside of an inference_mode()?"""
+    before = _C._set_inference(False)
+    _C._set_inference(before)
+    return bool(before)
+
+
+def set_warn_always(b: bool) -> None:
+    """Keeps what is_warn_always_enabled() says. Warnings go through Python's warnings, whose filters decide how often one is shown."""
+    if not isinstance(b, bool):
+        raise _C.DTypeError(f"set_warn_always() expects a bool, but got {type(b).__name__}")
+    _set["warn_always"] = b
+
+
+def is_warn_always_enabled() -> bool:
+    """What was set."""
+    return _set["warn_always"]
 
 
 # ---- numbers

@@ -5,6 +5,7 @@ import types as _types
 import typing as _typing
 
 from tensord import _absent, amp as _amp
+from tensord._C import OutOfMemory as OutOfMemoryError
 
 
 def is_available() -> bool:
