@@ -109,7 +109,7 @@ def main(path, state):
         os.environ["PYTHONPATH"] = os.pathsep.join([hides, *filter(None, [os.environ.get("PYTHONPATH")])])
     begin(name)  # what files draw while they are read
     status = pytest.main([*quiet, "--basetemp", place + "/pytest", path], plugins=[count])  # it keeps what its tests wrote
-    left = [x for x in os.listdir(place) if x not in ("pytest", "pytest-without") and not x.startswith("pymp-")]
+    left = [x for x in os.listdir(place) if x not in ("pytest", "pytest-without") and not x.startswith(("pymp-", "torchinductor"))]  # the last is torch's
     for what in left:
         print(f"FAILED the tests left a temporary file behind: {what}")
     count.failed += len(left)
