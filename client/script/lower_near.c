@@ -1,29 +1,6 @@
 /* What was meant by a name that is nothing: the nearest one that is something, for what is said of it. See lower.h. */
 #include "client/script/lower.h"
-
-enum { LONGEST = 40 };
-
-/* How many letters are put in, left out, changed, or have changed places; more than `most`: at least so many. */
-static unsigned distance(const char *a, const char *b, unsigned most)
-{
-    size_t n = strlen(a), m = strlen(b);
-    unsigned rows[3][LONGEST + 1], *before = rows[0], *last = rows[1], *now = rows[2];
-    if (n > LONGEST || m > LONGEST || (n > m ? n - m : m - n) > most) return most + 1;
-    for (size_t k = 0; k <= m; k++) last[k] = (unsigned)k;
-    for (size_t i = 1; i <= n; i++) {
-        now[0] = (unsigned)i;
-        for (size_t k = 1; k <= m; k++) {
-            unsigned least = last[k - 1] + (a[i - 1] != b[k - 1]);
-            if (last[k] + 1 < least) least = last[k] + 1;
-            if (now[k - 1] + 1 < least) least = now[k - 1] + 1;
-            bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
-            now[k] = swapped && before[k - 2] + 1 < least ? before[k - 2] + 1 : least;
-        }
-        unsigned *free = before;
-        before = last, last = now, now = free;
-    }
-    return last[m];
-}
+#include "proto/near.h"
 
 typedef struct nearest {
     const char *wanted, *found;
@@ -32,7 +9,7 @@ typedef struct nearest {
 
 static void look_at(nearest *near, const char *name)
 {
-    unsigned far = distance(near->wanted, name, near->far - 1);
+    unsigned far = td_text_distance(near->wanted, name, near->far - 1);
     if (far < near->far) near->far = far, near->found = name;
 }
 

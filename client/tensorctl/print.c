@@ -1,5 +1,6 @@
 /* Tables on a terminal and as JSON. */
 #include "client/tensorctl/tensorctl.h"
+#include "proto/near.h"
 #include "proto/text.h"
 
 #include <inttypes.h>
@@ -193,34 +194,16 @@ void ctl_row_int(td_table *t, int column, int64_t v)
 
 /* ---- names that nobody has --------------------------------------------------------------------------------------- */
 
-/* How many letters must be changed, left out or put in between two short words. */
-static int distance(const char *a, const char *b)
-{
-    int row[40], n = (int)strlen(b);
-    for (int k = 0; k <= n && k < 40; k++) row[k] = k;
-    for (int i = 1; a[i - 1]; i++) {
-        int diagonal = row[0];
-        row[0] = i;
-        for (int k = 1; k <= n && k < 40; k++) {
-            int best = diagonal + (a[i - 1] != b[k - 1]);
-            diagonal = row[k];
-            if (row[k] + 1 < best) best = row[k] + 1;
-            if (row[k - 1] + 1 < best) best = row[k - 1] + 1;
-            row[k] = best;
-        }
-    }
-    return row[n < 40 ? n : 39];
-}
-
 void ctl_unknown(const char *what, const char *word, unsigned count, const char *(*name_of)(unsigned i),
                  const char *lister)
 {
     const char *nearest = NULL;
-    int length = (int)strlen(word), least = length < 4 ? length : 4; /* further away it is another word */
-    for (unsigned i = 0; i < count && length < 39; i++) {
+    size_t length = strlen(word);
+    unsigned least = length < 4 ? (unsigned)length : 4; /* further away it is another word */
+    for (unsigned i = 0; i < count && least; i++) {
         const char *name = name_of(i);
-        int d = name ? distance(word, name) : least;
-        if (d < least) nearest = name, least = d;
+        unsigned far = name ? td_text_distance(word, name, least - 1) : least;
+        if (far < least) nearest = name, least = far;
     }
     fprintf(stderr, "tensorctl: there is no %s '%s'; ", what, word);
     if (nearest) fprintf(stderr, "did you mean '%s'? ", nearest);

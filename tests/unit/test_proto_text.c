@@ -1,4 +1,5 @@
-/* Texts that others chose, as they are shown. */
+/* Texts that others chose, as they are shown, and words that are nearly others. */
+#include "proto/near.h"
 #include "proto/text.h"
 #include "tests/unit/cunit_main.h"
 
@@ -65,5 +66,27 @@ static void cut(void)
     }
 }
 
+static void nearly(void)
+{
+    static const struct {
+        const char *a, *b;
+        unsigned far;
+    } words[] = {
+        {"", "", 0},       {"", "ab", 2},         {"status", "status", 0}, {"statsu", "status", 1},  {"shw", "show", 1},
+        {"add", "and", 1}, {"relu", "reul", 1},   {"abcd", "dcba", 3},     {"kitten", "sitting", 3}, {"a", "b", 1},
+        {"ab", "ba", 1},   {"soft", "softmax", 3}};
+    char longest[41], longer[42];
+    memset(longest, 'a', 40), longest[40] = 0;
+    memset(longer, 'a', 41), longer[41] = 0;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        CU_ASSERT_EQUAL(td_text_distance(words[k].a, words[k].b, 9), words[k].far);
+        CU_ASSERT_EQUAL(td_text_distance(words[k].b, words[k].a, words[k].far), words[k].far);
+        if (words[k].far) CU_ASSERT(td_text_distance(words[k].a, words[k].b, words[k].far - 1) >= words[k].far);
+    }
+    CU_ASSERT_EQUAL(td_text_distance(longest, longest, 3), 0);
+    CU_ASSERT_EQUAL(td_text_distance(longest, longer, 3), 4);
+    CU_ASSERT_EQUAL(td_text_distance(longer, "a", 3), 4);
+}
+
 TD_CUNIT_MAIN("proto_text", {"what is shown as it is", what_is_shown_as_it_is}, {"what is not", what_is_not},
-              {"what is no text", what_is_no_text}, {"cut", cut})
+              {"what is no text", what_is_no_text}, {"cut", cut}, {"nearly another word", nearly})
