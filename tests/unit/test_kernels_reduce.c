@@ -4,6 +4,7 @@
 #include "daemon/kernels/cpu/reduce.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "kernel_references.h"
+#include <float.h>
 
 /* A shape of up to 4 dimensions with few elements, sometimes with one long
  * side. */
@@ -72,6 +73,48 @@ static void rows_apart(void)
                 box_free(&x);
             }
         }
+}
+
+/* Of elements alike the first, NaN before all numbers: rows around every number of lanes and columns around every
+ * number of rows that are taken together, the same bits by every set of loops. */
+static void special_extremes(void)
+{
+    static const double special[] = {0, -0.0, INFINITY, -INFINITY, NAN, 0x1p-149, -0x1p-149, FLT_MAX, -FLT_MAX, 1, -1};
+    for (int64_t rows = 1; rows < 10; rows++)
+        for (int round = 0; round < 60; round++) {
+            const int64_t n = round < 40 ? 1 + random_below(70) : 1000 + random_below(200), shape[] = {rows, n};
+            const bool down = round % 2, least = round % 4 > 1;
+            box x = box_new(TD_FLOAT32, 2, shape, ROW_MAJOR), first = {0};
+            for (int64_t i = 0; i < rows * n; i++) {
+                const size_t which = (size_t)random_below(sizeof special / sizeof *special);
+                const bool rare = isnan(special[which]) && random_below(round % 3 * n + 1); /* none, few, many */
+                box_set(&x, i, round % 3 == 0 && isnan(special[which]) ? 0 : rare ? 1 : special[which]);
+            }
+            for (int level = 0; level < 3; level++) {
+                if (!td_isa_use(level)) continue;
+                box y = box_new(TD_FLOAT32, 1, &shape[down], ROW_MAJOR);
+                call c;
+                call_begin(&c, least ? "amin" : "amax", TD_FLOAT32);
+                call_ints(&c, 0, 1, (int64_t[]){!down});
+                call_in(&c, &x);
+                call_out(&c, &y);
+                CU_ASSERT_EQUAL(call_run(&c), 0);
+                for (int64_t o = 0; o < shape[down]; o++) {
+                    double want = least ? INFINITY : -INFINITY;
+                    for (int64_t i = 0; i < shape[!down]; i++) {
+                        double v = box_real(&x, down ? i * n + o : o * n + i);
+                        if (isnan(v) || (least ? v < want : v > want)) want = v;
+                    }
+                    double got = box_real(&y, o);
+                    CU_ASSERT(isnan(want) ? isnan(got) : got == want);
+                }
+                if (first.data) CU_ASSERT_EQUAL(memcmp(first.data, y.data, (size_t)shape[down] * sizeof(float)), 0);
+                if (first.data) box_free(&y);
+                else first = y;
+            }
+            box_free(&x), box_free(&first);
+        }
+    td_isa_use(td_isa_level());
 }
 
 static void sum_float(const char *op, const void *data, const td_desc *x, unsigned bits, void *out, const td_desc *y,
@@ -422,6 +465,34 @@ static void cumsums(void)
     }
 }
 
+/* A line has the same bits alone and among others, however many of them go together. */
+static void scans_of_lines(void)
+{
+    static const int64_t lengths[] = {1, 7, TD_SCAN_WIDTH - 1, TD_SCAN_WIDTH, TD_SCAN_WIDTH + 1, 2 * TD_SCAN_WIDTH + 3};
+    static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16};
+    for (int round = 0; round < 360; round++) {
+        const td_dtype t = types[round % 3];
+        const int64_t lines = 1 + round / 6 % 10, n = lengths[round % 6];
+        const size_t bytes = (size_t)n * td_dtype_size(t);
+        box x = box_new(t, 2, (int64_t[]){lines, n}, round % 5 ? ROW_MAJOR : GAPPED),
+            y = box_new(t, 2, (int64_t[]){lines, n}, ROW_MAJOR);
+        box alone = box_new(t, 2, (int64_t[]){1, n}, ROW_MAJOR), z = box_new(t, 2, (int64_t[]){1, n}, ROW_MAJOR);
+        box_fill(&x);
+        if (round % 4 == 0) box_set(&x, random_below(lines * n), round % 8 ? NAN : INFINITY);
+        for (int64_t line = -1; line < lines; line++) {
+            for (int64_t i = 0; i < n && line >= 0; i++) box_set(&alone, i, box_real(&x, line * n + i));
+            call c;
+            call_begin(&c, round / 60 % 2 ? "cumprod" : "cumsum", t);
+            call_attr(&c, 0, A_INT(1));
+            call_in(&c, line < 0 ? &x : &alone);
+            call_out(&c, line < 0 ? &y : &z);
+            CU_ASSERT_EQUAL(call_run(&c), 0);
+            if (line >= 0) CU_ASSERT_EQUAL(memcmp((char *)y.data + (size_t)line * bytes, z.data, bytes), 0);
+        }
+        box_free(&x), box_free(&y), box_free(&alone), box_free(&z);
+    }
+}
+
 static td_dtype some_type(void)
 {
     static const td_dtype types[] = {TD_UINT8, TD_FLOAT16, TD_FLOAT32, TD_INT64, TD_COMPLEX128, TD_UINT16, TD_UINT64};
@@ -581,8 +652,9 @@ static int init(void)
 }
 
 TD_CUNIT_MAIN_WITH("kernels_reduce", init, NULL, {"reductions", reductions}, {"rows apart", rows_apart},
-                   {"long sums", long_sums}, {"steady variance", steady_variance}, {"complex", complex_reductions},
-                   {"empty and infinite", empty}, {"logsumexp of complex numbers", complex_logsumexp},
-                   {"sum to a shape", sums_to}, {"softmax", softmaxes}, {"softmax of columns", softmax_columns},
-                   {"softmax beyond range", softmax_range}, {"cumsum", cumsums}, {"cat and stack", joins},
-                   {"moves", moves}, {"creation", creation})
+                   {"special extremes", special_extremes}, {"long sums", long_sums},
+                   {"steady variance", steady_variance}, {"complex", complex_reductions}, {"empty and infinite", empty},
+                   {"logsumexp of complex numbers", complex_logsumexp}, {"sum to a shape", sums_to},
+                   {"softmax", softmaxes}, {"softmax of columns", softmax_columns},
+                   {"softmax beyond range", softmax_range}, {"cumsum", cumsums}, {"scans of lines", scans_of_lines},
+                   {"cat and stack", joins}, {"moves", moves}, {"creation", creation})

@@ -76,12 +76,12 @@ void td_reduce_columns(const td_reduction *r, int64_t first, int64_t width, int6
     int64_t inner = r->gone[0], down = r->gone_stride[0], across = r->kept_stride[0];
     bool direct = across == r->raw && !r->cast;
     int64_t limit = direct ? 1 : tile_of(r) / width;
-    bool quads = direct && r->fold == TD_FOLD_SUM && r->body == TD_R_F32;
+    bool quads = direct && r->body == TD_R_F32 && td_isa_now->reduce->col4_f32[r->fold];
     for (int64_t i = from; i < to;) {
         int64_t at = i % inner, rows = min64(inner - at, to - i);
         const char *p = base + offset_of(i / inner, r->gone, r->gone_stride, 1, r->gdims) + at * down;
         if (quads && rows >= TD_REDUCE_QUAD) {
-            td_isa_now->reduce->col_sum4_f32(width, p, down, a);
+            td_isa_now->reduce->col4_f32[r->fold](width, p, down, a, i - from);
             i += TD_REDUCE_QUAD;
             continue;
         }

@@ -72,7 +72,7 @@
     T(REDUCE_FEW, 16, "rows", TD_FOLDS_, "so few reduced go by columns when kept ones are many")                       \
     T(REDUCE_MANY, 64, "columns", TD_FOLDS_, "kept ones that are many")                                                \
     T(REDUCE_TURNED, 16, "rows", TD_FOLDS_, "most that are turned at once")                                            \
-    T(REDUCE_QUAD, 4, "rows", "sum mean sum_to", "added as floats, down columns")                                      \
+    T(REDUCE_QUAD, 4, "rows", "sum mean sum_to prod amax amin", "of floats together, down columns")                                      \
     T(REDUCE_CHUNK_ROWS, 8192, "rows", TD_FOLDS_, "most results of a chunk")                                           \
     T(REDUCE_CHUNK_BLOCKS, 64, "rows", TD_FOLDS_, "most blocks of columns of a chunk")                                 \
     /* along one dimension: softmax.c, softmax_cols.c, scan.c */                                                       \

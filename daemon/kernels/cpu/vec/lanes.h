@@ -6,6 +6,9 @@
 #define TENSORD_KERNELS_VEC_LANES_H
 
 #include "daemon/kernels/cpu/vec/loops.h"
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
 
 typedef float f8 __attribute__((vector_size(32)));
 typedef double d8 __attribute__((vector_size(64)));
@@ -122,11 +125,31 @@ TD_FN double sum_f64(int64_t n, const double *x)
 }
 
 /* NaN wins: it is taken when met, and nothing is larger than it afterwards. */
+#if defined(__AVX2__)
+/* The processor's own instruction takes m where they are alike or either is NaN. */
+#define TAKE_MOST(m, x) _mm256_max_ps((__m256)(x), (__m256)(m))
+#define TAKE_LEAST(m, x) _mm256_min_ps((__m256)(x), (__m256)(m))
+#define UNORDERED(a, b) _mm256_cmp_ps((__m256)(a), (__m256)(b), _CMP_UNORD_Q)
+TD_FN f8 larger_f8(f8 m, f8 x)
+{
+    return (f8)_mm256_blendv_ps(TAKE_MOST(m, x), (__m256)x, UNORDERED(x, x));
+}
+TD_FN f8 smaller_f8(f8 m, f8 x)
+{
+    return (f8)_mm256_blendv_ps(TAKE_LEAST(m, x), (__m256)x, UNORDERED(x, x));
+}
+#else
 TD_FN f8 larger_f8(f8 m, f8 x)
 {
     i8 take = (x > m) | (x != x);
     return (f8)(((i8)x & take) | ((i8)m & ~take));
 }
+TD_FN f8 smaller_f8(f8 m, f8 x)
+{
+    i8 take = (x < m) | (x != x);
+    return (f8)(((i8)x & take) | ((i8)m & ~take));
+}
+#endif
 TD_FN d8 larger_d8(d8 m, d8 x)
 {
     l8 take = (x > m) | (x != x);
@@ -151,8 +174,43 @@ TD_FN d8 larger_d8(d8 m, d8 x)
         for (; i < n; i++) m = SIGN x[i] > m || x[i] != x[i] ? SIGN x[i] : m;                                          \
         return SIGN m;                                                                                                 \
     }
+#if defined(__AVX2__)
+EXTREME(max_or_nan_f32, float, f8, f8, larger_f8, +)
+EXTREME(min_or_nan_f32, float, f8, f8, larger_f8, -)
+/* The same lanes without a thought of NaN: what has any is looked at again. */
+#define EXTREME_ORDERED(NAME, TAKE, WINS, FIRST, OR_NAN)                                                               \
+    TD_FN float NAME(int64_t n, const float *x)                                                                        \
+    {                                                                                                                  \
+        f8 m0 = load_f8((const float[8]){[0 ... 7] = FIRST}), m1 = m0, m2 = m0, m3 = m0;                               \
+        __m256 odd = _mm256_setzero_ps();                                                                              \
+        int64_t i = 0;                                                                                                 \
+        for (; i + 32 <= n; i += 32) {                                                                                 \
+            f8 a = load_f8(x + i), b = load_f8(x + i + 8), c = load_f8(x + i + 16), d = load_f8(x + i + 24);           \
+            m0 = (f8)TAKE(m0, a), m1 = (f8)TAKE(m1, b), m2 = (f8)TAKE(m2, c), m3 = (f8)TAKE(m3, d);                    \
+            odd = _mm256_or_ps(odd, _mm256_or_ps(UNORDERED(a, b), UNORDERED(c, d)));                                   \
+        }                                                                                                              \
+        for (; i + 8 <= n; i += 8) {                                                                                   \
+            f8 a = load_f8(x + i);                                                                                     \
+            m0 = (f8)TAKE(m0, a);                                                                                      \
+            odd = _mm256_or_ps(odd, UNORDERED(a, a));                                                                  \
+        }                                                                                                              \
+        if (_mm256_movemask_ps(odd)) return OR_NAN(n, x);                                                              \
+        m0 = (f8)TAKE(TAKE(m0, m1), TAKE(m2, m3));                                                                     \
+        float m = FIRST;                                                                                               \
+        for (int j = 0; j < 8; j++) m = m0[j] WINS m ? m0[j] : m;                                                      \
+        for (; i < n; i++) m = x[i] WINS m || x[i] != x[i] ? x[i] : m;                                                 \
+        return m;                                                                                                      \
+    }
+EXTREME_ORDERED(max_f32, TAKE_MOST, >, -INFINITY, max_or_nan_f32)
+EXTREME_ORDERED(min_f32, TAKE_LEAST, <, INFINITY, min_or_nan_f32)
+#undef EXTREME_ORDERED
+#undef TAKE_MOST
+#undef TAKE_LEAST
+#undef UNORDERED
+#else
 EXTREME(max_f32, float, f8, f8, larger_f8, +)
 EXTREME(min_f32, float, f8, f8, larger_f8, -)
+#endif
 EXTREME(max_f64, double, d8, d8, larger_d8, +)
 EXTREME(min_f64, double, d8, d8, larger_d8, -)
 #undef EXTREME

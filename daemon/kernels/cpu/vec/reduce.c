@@ -96,13 +96,17 @@
 FLOAT_FOLDS(float, f32)
 FLOAT_FOLDS(double, f64)
 
-static void col_sum4_f32(int64_t n, const char *p, int64_t pitch, td_word *a)
-{
-    const float *x0 = (const float *)p, *x1 = (const float *)(p + pitch);
-    const float *x2 = (const float *)(p + 2 * pitch), *x3 = (const float *)(p + 3 * pitch);
-#pragma GCC ivdep
-    for (int64_t i = 0; i < n; i++) a[i].f += (double)((x0[i] + x1[i]) + (x2[i] + x3[i]));
-}
+/* Records are read and written once for four rows. */
+#define FOUR_ROWS(NAME, STEP)                                                                                          \
+    static void col4_##NAME##_f32(int64_t n, const char *p, int64_t pitch, td_word *a, int64_t seen)                   \
+    {                                                                                                                  \
+        const float *x0 = (const float *)p, *x1 = (const float *)(p + pitch);                                          \
+        const float *x2 = (const float *)(p + 2 * pitch), *x3 = (const float *)(p + 3 * pitch);                        \
+        (void)seen;                                                                                                    \
+        _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) STEP;                                                     \
+    }
+FOUR_ROWS(sum, a[i].f += (double)((x0[i] + x1[i]) + (x2[i] + x3[i])))
+FOUR_ROWS(prod, a[i].f *= ((double)x0[i] * (double)x1[i]) * ((double)x2[i] * (double)x3[i]))
 
 /* ---- extremes. WORD is the field, WINS(x, m) whether x takes the place of m, BEST(n, x) the block's winner. */
 
@@ -170,6 +174,26 @@ EXTREMES(max, double, f64, f, LARGER, max_f64)
 EXTREMES(min, double, f64, f, SMALLER, min_f64)
 EXTREMES(max, int64_t, i64, i, LARGER, max_i64)
 EXTREMES(min, int64_t, i64, i, SMALLER, min_i64)
+
+/* As row by row: of those alike the first, of several NaN the last. */
+#define FOUR_EXTREMES(NAME, BETTER)                                                                                    \
+    static void col4_##NAME##_f32(int64_t n, const char *p, int64_t pitch, td_word *a, int64_t seen)                   \
+    {                                                                                                                  \
+        const float *x0 = (const float *)p, *x1 = (const float *)(p + pitch);                                          \
+        const float *x2 = (const float *)(p + 2 * pitch), *x3 = (const float *)(p + 3 * pitch);                        \
+        int64_t i = 0;                                                                                                 \
+        for (; i + 8 <= n; i += 8) {                                                                                   \
+            f8 m = seen ? __builtin_convertvector(load_d8(&a[i].f), f8) : load_f8(x0 + i);                             \
+            f8 u = BETTER(load_f8(x0 + i), load_f8(x1 + i)), v = BETTER(load_f8(x2 + i), load_f8(x3 + i));             \
+            d8 wide = widen(BETTER(m, BETTER(u, v)));                                                                  \
+            memcpy(&a[i], &wide, sizeof wide);                                                                         \
+        }                                                                                                              \
+        if (i == n) return;                                                                                            \
+        for (int row = 0; row < 4; row++)                                                                              \
+            col_##NAME##_f32(n - i, (const float *)(p + row * pitch) + i, a + i, NULL, seen + row);                    \
+    }
+FOUR_EXTREMES(max, larger_f8)
+FOUR_EXTREMES(min, smaller_f8)
 
 /* ---- integers and truth values */
 
@@ -320,7 +344,10 @@ extern const td_reducers TD_ISA_NAME(td_reduce);
 const td_reducers TD_ISA_NAME(td_reduce) = {
     .row = FOLDS(row),
     .col = FOLDS(col),
-    .col_sum4_f32 = col_sum4_f32,
+    .col4_f32 = {[TD_FOLD_SUM] = col4_sum_f32,
+                 [TD_FOLD_PROD] = col4_prod_f32,
+                 [TD_FOLD_MAX] = col4_max_f32,
+                 [TD_FOLD_MIN] = col4_min_f32},
     .line_f32 = {softmax_f32, log_softmax_f32, softmax_backward_f32, log_softmax_backward_f32},
     .line_f64 = {softmax_f64, log_softmax_f64, softmax_backward_f64, log_softmax_backward_f64},
 };

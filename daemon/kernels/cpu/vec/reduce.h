@@ -46,8 +46,8 @@ enum td_line {
 typedef struct td_reducers {
     td_row_fold row[TD_FOLD_COUNT][TD_R_COUNT];
     td_col_fold col[TD_FOLD_COUNT][TD_R_COUNT];
-    /* Sums of columns over four rows at once, `pitch` bytes apart. */
-    void (*col_sum4_f32)(int64_t n, const char *x, int64_t pitch, td_word *a);
+    /* Columns over four rows of floats at once, `pitch` bytes apart; NULL: row by row. */
+    void (*col4_f32[TD_FOLD_COUNT])(int64_t n, const char *x, int64_t pitch, td_word *a, int64_t seen);
     /* softmax, log_softmax and their gradients over one contiguous line; `out` may be neither input. */
     void (*line_f32[TD_LINE_COUNT])(int64_t n, const float *x, const float *y, float *out);
     void (*line_f64[TD_LINE_COUNT])(int64_t n, const double *x, const double *y, double *out);
