@@ -64,12 +64,19 @@ static void step_whole(const scan *s, int64_t *c, const int64_t *x, const int64_
         for (int64_t i = 0; i < n; i++) c[i] = (int64_t)(WHOLE(factor[i]) * WHOLE(c[i]) + WHOLE(x[i]));
 }
 
+TD_CLONES static void add_each(double *c, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) c[i] += x[i];
+}
+TD_CLONES static void multiply_each(double *c, const double *x, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) c[i] *= x[i];
+}
+
 static void step_real(const scan *s, double *c, const double *x, const double *factor, int64_t n)
 {
-    if (s->what == TD_SCAN_SUM)
-        for (int64_t i = 0; i < n; i++) c[i] += x[i];
-    else if (s->what == TD_SCAN_PRODUCT)
-        for (int64_t i = 0; i < n; i++) c[i] *= x[i];
+    if (s->what == TD_SCAN_SUM) add_each(c, x, n);
+    else if (s->what == TD_SCAN_PRODUCT) multiply_each(c, x, n);
     else
         for (int64_t i = 0; i < n; i++) c[i] = factor[i] * c[i] + x[i];
 }
@@ -99,12 +106,13 @@ static void step(const scan *s, void *carried, const void *x, const void *factor
 static void read_across(const scan *s, const operand *in, const char *base, int64_t first, int64_t n, char *raw,
                         char *out)
 {
-    if (s->inner_ndim <= 1) td_gather(raw, base + first * in->inner, 1, n, 0, in->inner, (int)in->size);
+    const void *from = raw;
+    if (s->inner_ndim <= 1 && in->inner == in->size) from = base + first * in->size;
+    else if (s->inner_ndim <= 1) td_gather(raw, base + first * in->inner, 1, n, 0, in->inner, (int)in->size);
     else
         for (int64_t i = 0; i < n; i++)
             memcpy(raw + i * in->size, base + offset(first + i, s->inner_shape, in->inner_step, s->inner_ndim),
                    (size_t)in->size);
-    const void *from = raw;
     in->load(n, out, &from, NULL);
 }
 
@@ -139,6 +147,25 @@ static void down(td_kcall *k, const scan *s, int64_t outer, int64_t first, int64
         const void *from = simple(s) ? carried : last;
         s->store(n, (char *)k->out[0].data + at * s->out_size, &from, NULL);
     }
+}
+
+/* Lines that go along together: each of them waits for its last element, not for the other lines. */
+enum { LANES = TD_SCAN_LANES };
+_Static_assert(LANES == 4 && LANES * sizeof(double) * TD_SCAN_WIDTH <= 2 * BUFFER,
+               "lines that go together fit the scratch");
+
+/* n elements of LANES lines, TD_SCAN_WIDTH apart. */
+static void run_lanes(const scan *s, double *carried, double *x, int64_t n)
+{
+    double c0 = carried[0], c1 = carried[1], c2 = carried[2], c3 = carried[3];
+    double *x0 = x, *x1 = x + TD_SCAN_WIDTH, *x2 = x1 + TD_SCAN_WIDTH, *x3 = x2 + TD_SCAN_WIDTH;
+    if (s->what == TD_SCAN_SUM)
+        for (int64_t i = 0; i < n; i++)
+            x0[i] = c0 += x0[i], x1[i] = c1 += x1[i], x2[i] = c2 += x2[i], x3[i] = c3 += x3[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            x0[i] = c0 *= x0[i], x1[i] = c1 *= x1[i], x2[i] = c2 *= x2[i], x3[i] = c3 *= x3[i];
+    carried[0] = c0, carried[1] = c1, carried[2] = c2, carried[3] = c3;
 }
 
 /* n elements of one line, each in place of what it adds. */
@@ -189,11 +216,45 @@ static void along(td_kcall *k, const scan *s, int64_t outer, char *scratch)
     }
 }
 
+/* LANES lines of reals, from `outer` on. */
+static void along_lanes(td_kcall *k, const scan *s, int64_t outer, char *scratch)
+{
+    int64_t done = 0;
+    const operand *in = &s->in[0];
+    const char *base[LANES];
+    char *raw = scratch + BUFFER;
+    double *x = (double *)(raw + BUFFER);
+    for (int l = 0; l < LANES; l++) base[l] = line(k, s, 0, outer + l);
+    begin(s, scratch, LANES);
+    for (int64_t i = 0; i < s->length; i += TD_SCAN_WIDTH) {
+        int64_t n = td_min64(TD_SCAN_WIDTH, s->length - i);
+        if (td_kernel_rest_after(k, &done, LANES * n)) return;
+        for (int l = 0; l < LANES; l++) {
+            const void *from = base[l] + i * in->stride;
+            if (in->stride != in->size) td_gather(raw, from, 1, n, 0, in->stride, (int)in->size), from = raw;
+            in->load(n, x + l * TD_SCAN_WIDTH, &from, NULL);
+        }
+        run_lanes(s, (double *)scratch, x, n);
+        for (int l = 0; l < LANES; l++) {
+            const void *from = x + l * TD_SCAN_WIDTH;
+            s->store(n, (char *)k->out[0].data + ((outer + l) * s->length + i) * s->out_size, &from, NULL);
+        }
+    }
+}
+
+/* Neighbouring lines of one chunk may go together: the bits are those of each alone. */
+static bool has_lanes(const scan *s)
+{
+    return s->inner == 1 && !s->whole && s->words == 1 && (s->what == TD_SCAN_SUM || s->what == TD_SCAN_PRODUCT);
+}
+
 static void scan_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const scan *s = (const scan *)k->state;
-    int64_t units = s->count * s->blocks;
-    for (int64_t u = chunk * s->per_chunk; u < td_min64(units, (chunk + 1) * s->per_chunk); u++) {
+    int64_t u, end;
+    td_cut_range(s->count * s->blocks, s->per_chunk, chunk, &u, &end);
+    for (; has_lanes(s) && u + LANES <= end; u += LANES) along_lanes(k, s, u, scratch);
+    for (; u < end; u++) {
         int64_t first = u % s->blocks * TD_SCAN_WIDTH;
         if (s->inner == 1) along(k, s, u, scratch);
         else down(k, s, u / s->blocks, first, td_min64(TD_SCAN_WIDTH, s->inner - first), scratch);
@@ -247,6 +308,9 @@ static int plan(td_kcall *k, td_scan_kind what, double cost)
     s->blocks = s->inner == 1 ? 1 : (s->inner + TD_SCAN_WIDTH - 1) / TD_SCAN_WIDTH;
     int64_t width = td_min64(s->inner, TD_SCAN_WIDTH);
     s->per_chunk = 1 + (what == TD_SCAN_LOG ? TD_SCAN_CHUNK_LOG : TD_SCAN_CHUNK) / (s->length * width);
+    if (has_lanes(s) && s->per_chunk > LANES) s->per_chunk = s->per_chunk / LANES * LANES;
+    bool waits = has_lanes(s) && td_min64(s->per_chunk, s->count) < LANES; /* each element for the last */
+    if (carried == TD_FLOAT64 && (what == TD_SCAN_SUM || what == TD_SCAN_PRODUCT) && !waits) cost /= 3;
     k->phase[0].fn = scan_chunk;
     k->phase[0].chunks = (s->count * s->blocks + s->per_chunk - 1) / s->per_chunk;
     k->nphases = 1;
