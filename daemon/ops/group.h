@@ -20,7 +20,7 @@ enum {
     TD_GROUP_LEAST = 3,       /* small calls: fewer are as fast one by one */
     TD_GROUP_CALLS = 256,     /* ... and at most */
     TD_GROUP_SWEEP = 64,      /* of a sweep, at most */
-    TD_GROUP_SWEEP_NS = 4000, /* a pointwise call that costs more begins a sweep */
+    TD_GROUP_SWEEP_NS = 1600, /* a pointwise call that costs more begins a sweep */
     TD_GROUP_CALL_NS = 20000, /* no row has a call that costs more: others may work beside it */
     TD_GROUP_NS = 100000,     /* all of a row: a chunk's length */
     TD_GROUP_HEADS_NS = 20000 /* of a row with a call that could be a head: run at once (sched.h), no worker is woken */

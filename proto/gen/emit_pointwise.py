@@ -17,7 +17,7 @@ ISAS = ("base", "v3", "v4")
 SHARDS = 4
 # Calls that cost about as much as an operator; all others count as elementary functions.
 SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "finite", "conj", "div", "scale", "clamp", "maximum",
-          "minimum", "sign", "mantissa", "exponent", "shl", "shr", "trigbig", "fmax", "fmin", "heaviside", "near", "nextafter"}
+          "minimum", "sign", "signbit", "copysign", "mantissa", "exponent", "shl", "shr", "trigbig", "fmax", "fmin", "heaviside", "near", "nextafter"}
 # Functions that stand once, behind a call: no instruction set makes them faster. A call costs about so many others.
 BEHIND = {"polygamma", "zeta", "igamma", "igammac", "airy_ai", "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "hermite_h", "hermite_he", "laguerre_l", "legendre_p"}
 CALL_COST = 40

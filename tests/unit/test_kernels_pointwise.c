@@ -1331,6 +1331,45 @@ static int init(void)
     return 0;
 }
 
+static double estimate(const char *op, td_dtype t, int nin, int64_t n)
+{
+    box x = box_new(t, 1, &n, ROW_MAJOR), y = box_new(t, 1, &n, ROW_MAJOR);
+    call c;
+    call_begin(&c, op, t);
+    if (!strcmp(op, "add")) call_attr(&c, 0, A_INT(1));
+    for (int i = 0; i < nin; i++) call_in(&c, &x);
+    call_out(&c, &y);
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    box_free(&x), box_free(&y);
+    return c.k.cost_ns;
+}
+
+/* What moves little memory and calls nothing is run at once, though it has many elements; what is far is not. */
+static void estimates(void)
+{
+    static const struct {
+        const char *op;
+        td_dtype t;
+        int nin;
+    } plain[] = {{"neg", TD_FLOAT32, 1},
+                 {"add", TD_FLOAT32, 2},
+                 {"copysign", TD_FLOAT32, 2},
+                 {"copy", TD_FLOAT64, 1},
+                 {"bitwise_and", TD_INT64, 2}};
+    const double at_once = 20000; /* daemon/sched/sched.h */
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        double near = estimate(plain[i].op, plain[i].t, plain[i].nin, 1 << 16),
+               far = estimate(plain[i].op, plain[i].t, plain[i].nin, 1 << 20);
+        CU_ASSERT(near > 4000 && near < at_once);
+        CU_ASSERT(far > 40 * near || far > 10 * at_once);
+        int64_t edge = TD_MOVE_NEAR / (int64_t)td_dtype_size(plain[i].t) / (plain[i].nin + 1);
+        double below = estimate(plain[i].op, plain[i].t, plain[i].nin, edge),
+               above = estimate(plain[i].op, plain[i].t, plain[i].nin, edge + 1);
+        CU_ASSERT(below <= above && above < 1.01 * below);
+    }
+    CU_ASSERT(estimate("exp", TD_FLOAT32, 1, 1 << 16) > 2 * at_once);
+}
+
 TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtypes", all_ops},
                    {"accuracy of functions", accuracy}, {"special functions", special_functions},
                    {"special values", special_values}, {"gelu of all halves", gelus},
@@ -1340,4 +1379,4 @@ TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtype
                    {"powers of a number", powers_of_a_number}, {"integer division", division_by_zero},
                    {"attributes", attributes}, {"bounds of bytes", bounds_of_bytes}, {"copies", copies},
                    {"half types", halves}, {"large, in place, any order", large}, {"complex", complex_numbers},
-                   {"complex quotients", complex_quotients})
+                   {"complex quotients", complex_quotients}, {"estimates", estimates})

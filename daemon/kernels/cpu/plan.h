@@ -60,7 +60,20 @@ static inline int64_t td_kernel_count(const td_kcall *k)
  * call is worth a worker. */
 static inline double td_move_ns(double bytes)
 {
-    return bytes * (bytes <= TD_MOVE_NEAR ? 0.0125 : 0.04);
+    double near = bytes < TD_MOVE_NEAR ? bytes : TD_MOVE_NEAR;
+    return near * 0.0125 + (bytes - near) * 0.04;
+}
+
+/* Elements of a chunk of a walk that takes `ns` for each, a multiple of `step`: work for TD_CHUNK_NS, and where that is
+ * all or nearly, a share that is still worth a thread. */
+static inline int64_t td_chunk_elements(int64_t n, double ns, int64_t step)
+{
+    double per = TD_CHUNK_NS / ns, share = (double)n / TD_CHUNK_SHARES, worth = TD_SHARE_NS / ns;
+    if (share < worth) share = worth;
+    if (per > share) per = share;
+    if (per > TD_CHUNK_MOST) per = TD_CHUNK_MOST;
+    if (per < TD_CHUNK_LEAST) per = TD_CHUNK_LEAST;
+    return ((int64_t)per + step - 1) / step * step;
 }
 
 /* An optional input that was not given. */

@@ -3,6 +3,7 @@
  * Two ways: operands that are all contiguous and alike (or single numbers) go straight to the loop, so that small ops
  * cost next to nothing; everything else walks in tiles. Both give the same bits: an element depends on nothing but its
  * operands. */
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
 #include <assert.h>
@@ -201,10 +202,7 @@ static bool plan_flat(td_kcall *k, flat *f, const uint8_t *want)
     return true;
 }
 
-/* What a byte costs that is read or written: between 0.015 in the second cache and 0.09 in memory. */
-#define TD_BYTE_NS 0.035
-
-enum { PLAIN_PS = 250 }; /* an element without calls */
+enum { PLAIN_PS = 250 }; /* an element without calls, as the table has it: most of that is memory */
 
 /* Is a number given for which the loop of floats has a cheap way? The values of numbers are part of a call's look. */
 static bool easy(const td_kcall *k, const td_pw_op *op, int body)
@@ -218,16 +216,25 @@ static bool easy(const td_kcall *k, const td_pw_op *op, int body)
     return false;
 }
 
-/* Time of the loop for one element, from the float figure: memory, width and calls of the C library. */
-static double element_ns(const td_kcall *k, const td_pw_op *op, int body)
+/* What a byte costs in the loop alone, first-level cache to first-level cache. */
+#define LOOP_BYTE_NS 0.0085
+
+/* Time of the loop for one element, from the float figure: memory (near or far, as they lie there), width and calls of
+ * the C library. What is converted on its way is read and written once more. */
+static double element_ns(const td_kcall *k, const td_pw_op *op, int body, const uint8_t *want)
 {
-    static const uint8_t bytes[TD_BODY_COUNT] = {4, 8, 8, 4, 1, 8, 16, 8};
     int cost = easy(k, op, body) ? PLAIN_PS : op->cost;
-    double ns = cost * 1e-3;
-    bool calls = cost > PLAIN_PS;
-    if (body == TD_BODY_F64) ns = calls ? 12 * ns : 2 * ns;
-    if (body == TD_BODY_C64 || body == TD_BODY_C128) ns = calls ? 40 * ns : 4 * ns;
-    double memory = TD_BYTE_NS * bytes[body] * (op->nin + 1) / 2;
+    bool calls = cost > PLAIN_PS, complex = body == TD_BODY_C64 || body == TD_BODY_C128;
+    double bytes = 0, moved = 0, n = (double)td_desc_numel(k->out[0].desc);
+    for (int i = 0; i <= op->nin; i++) {
+        const td_desc *d = i ? k->in[i - 1].desc : k->out[0].desc;
+        double raw = (double)td_dtype_size(d->dtype), loop = (double)td_dtype_size(want[i]);
+        bytes += raw;
+        moved += d->dtype == want[i] ? loop : 3 * loop + 2 * raw;
+    }
+    double ns = calls ? cost * 1e-3 * (complex ? 40 : body == TD_BODY_F64 ? 12 : 1) : 0;
+    double loop = LOOP_BYTE_NS * moved * (complex && !calls ? 4 : 1), memory = n > 0 ? td_move_ns(bytes * n) / n : 0;
+    ns = ns > loop ? ns : loop;
     return ns > memory ? ns : memory;
 }
 
@@ -278,7 +285,7 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
     for (int i = 0; i < op->nin; i++) want[i + 1] = op->bool_in >> i & 1 ? TD_BOOL : dtype_of[body];
     td_pw_attr at[3];
     for (int i = 0; i < op->nattr; i++) at[i] = attribute(&k->attrs->at[i], op->absent[i], k->compute, body);
-    double ns = element_ns(k, op, body);
+    double ns = element_ns(k, op, body, want);
     k->sure = !op->divides || !td_dtype_is_integral(k->compute);
     flat *f = (flat *)k->state;
     uint8_t rounded = (uint8_t)rounded_operands(k, op, want);
@@ -289,12 +296,10 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
         f->narrow = narrow, f->widen = widen;
         f->rounded = rounded;
         memcpy(f->at, at, op->nattr * sizeof *at);
-        f->per_chunk = f->n <= TD_CHUNK_LEAST ? TD_CHUNK_LEAST : (int64_t)(TD_CHUNK_NS / ns) / 1024 * 1024;
-        if (f->per_chunk < TD_CHUNK_LEAST) f->per_chunk = TD_CHUNK_LEAST;
-        if (f->per_chunk > TD_CHUNK_MOST) f->per_chunk = TD_CHUNK_MOST;
+        f->per_chunk = td_chunk_elements(f->n, ns, 1024);
         k->nphases = f->n > 0;
         k->phase[0].fn = flat_chunk;
-        k->phase[0].chunks = f->n <= TD_CHUNK_LEAST ? 1 : (f->n + f->per_chunk - 1) / f->per_chunk;
+        k->phase[0].chunks = td_cut(f->n, f->per_chunk);
         k->scratch_bytes = f->numbers ? TD_TILE_SCRATCH : 0;
         k->cost_ns = 20 + ns * (double)f->n;
         td_plan_moves(k, flat_addresses, sizeof *f);
@@ -311,6 +316,11 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
     return TD_OK;
 }
 
+static double copy_ns(double to, double from, double n)
+{
+    return n > 0 ? td_move_ns((to + from) * n) / n : 0;
+}
+
 /* The loop itself converts from the source's dtype to the destination's. */
 int td_cpu_plan_copy(td_kcall *k, td_error *e)
 {
@@ -320,7 +330,7 @@ int td_cpu_plan_copy(td_kcall *k, td_error *e)
     t->fn = td_isa_now->cast[x->dtype][y->dtype];
     td_tiles_operand(t, 0, k->out[0].data, y, y->dtype);
     td_tiles_operand(t, 1, k->in[0].data, x, x->dtype);
-    finish_tiles(k, t, TD_BYTE_NS * (double)(t->raw[0] + t->raw[1]));
+    finish_tiles(k, t, copy_ns((double)t->raw[0], (double)t->raw[1], (double)td_desc_numel(y)));
     k->sure = true;
     return TD_OK;
 }
@@ -350,7 +360,7 @@ int td_cpu_plan_full(td_kcall *k, td_error *e)
     f->tiles.fn = td_isa_now->cast[y->dtype][y->dtype];
     td_tiles_operand(&f->tiles, 0, k->out[0].data, y, y->dtype);
     td_tiles_operand(&f->tiles, 1, NULL, &number, y->dtype);
-    finish_tiles(k, &f->tiles, 0.03 * (double)f->tiles.raw[0]);
+    finish_tiles(k, &f->tiles, copy_ns((double)f->tiles.raw[0], 0, (double)td_desc_numel(y)));
     k->phase[0].fn = full_chunk;
     k->state_bytes = sizeof *f;
     k->sure = true;

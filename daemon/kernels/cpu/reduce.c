@@ -1,6 +1,7 @@
 /* Planning reductions: see reduce.h. */
 #include "daemon/kernels/cpu/reduce.h"
 #include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/tile.h"
 #include <assert.h>
 #include <string.h>
@@ -229,6 +230,19 @@ static void set_types(td_reduction *r, td_kcall *k, int fold)
     r->col = td_isa_now->reduce->col[fold][r->body];
 }
 
+/* What lies as the fold reads it costs some vectors an instruction; the rest is gathered or converted first. */
+static double element_ns(const td_reduction *r)
+{
+    if (is_slow(r)) return 60;
+    if (r->fold == TD_FOLD_VAR || r->fold == TD_FOLD_LSE) return 0.8;
+    bool direct = !r->cast && (r->columns ? r->kept_stride[0] : r->gone_stride[0]) == r->raw;
+    bool vectors =
+        (r->fold <= TD_FOLD_MIN || r->fold == TD_FOLD_SQUARES) && (r->body == TD_R_F32 || r->body == TD_R_F64);
+    if (!direct || !vectors) return 0.25;
+    double memory = td_move_ns((double)r->nkept * (double)r->ngone * r->raw) / ((double)r->nkept * (double)r->ngone);
+    return memory > 0.0175 * r->raw ? memory : 0.0175 * r->raw;
+}
+
 static void addresses(td_kcall *k)
 {
     td_reduction *r = (td_reduction *)k->state;
@@ -276,8 +290,7 @@ int td_reduce_plan(td_kcall *k, unsigned bits, int fold, int finish, double corr
     k->nphases = cut ? 2 : 1;
     k->scratch_bytes = SCRATCH_PAIRS + (td_dtype_is_complex(k->compute) ? 2 * BATCH_BYTES : 0);
     k->work_bytes = cut ? (size_t)(2 * r->pieces * r->nkept) * sizeof(td_word) : 0;
-    double each = is_slow(r) ? 60 : fold == TD_FOLD_VAR || fold == TD_FOLD_LSE ? 0.8 : 0.25;
-    k->cost_ns = 40 + 15.0 * (double)r->units + each * (double)r->nkept * (double)r->ngone;
+    k->cost_ns = 40 + 15.0 * (double)r->units + element_ns(r) * (double)r->nkept * (double)r->ngone;
     k->sure = true;
     td_plan_moves(k, addresses, sizeof *r);
     return TD_OK;

@@ -1,5 +1,6 @@
 /* The walk over tiles: see tile.h. */
 #include "daemon/kernels/cpu/tile.h"
+#include "daemon/kernels/cpu/plan.h"
 #include <assert.h>
 #include <string.h>
 
@@ -117,8 +118,7 @@ void td_tiles_finish(td_tiles *t, double element_ns)
         direct &= t->mode[op] == TD_TILE_DIRECT;
     }
     int64_t block = TD_TILE_BYTES / widest, inner = t->shape[0], second = t->ndim > 1 ? t->shape[1] : 1;
-    int64_t chunk = (int64_t)(TD_CHUNK_NS / (element_ns > 0.05 ? element_ns : 0.05));
-    chunk = min64(chunk < TD_CHUNK_LEAST ? TD_CHUNK_LEAST : chunk, TD_CHUNK_MOST) / block * block;
+    int64_t chunk = td_chunk_elements(td_tiles_numel(t), element_ns, block);
     bool small = t->ndim > 1 && inner < TD_TILE_SHORT;
     if (t->turned && !small) t->rows = min64(second, TD_LINE_BYTES / widest);
     else t->rows = small ? min64(second, block / inner) : 1;
