@@ -1,4 +1,5 @@
 /* Creation: arange, linspace, eye (full is a copy of one number: pointwise.c). Results are contiguous. */
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
 #include <string.h>
@@ -39,13 +40,18 @@ static void plan_blocks(td_kcall *k, td_chunk_fn fn, int64_t n, int64_t per, dou
         for (int j = 0; j < (int)n; j++) ((T *)(to))[j] = (T)(end + step * (first + by * (double)j));                  \
     }
 
+TD_CLONES static void count(uint64_t v, uint64_t step, int64_t n, uint64_t *to)
+{
+    for (int64_t i = 0; i < n; i++, v += step) to[i] = v;
+}
+
 static void sequence_part(const sequence *s, int64_t i, int64_t n, void *buffer, char *out)
 {
     const void *in = buffer;
     void *to = s->direct ? out : buffer;
     if (s->whole) {
-        uint64_t v = (uint64_t)s->whole_start + (uint64_t)i * (uint64_t)s->whole_step, *w = to;
-        for (int j = 0; j < (int)n; j++) w[j] = v + (uint64_t)j * (uint64_t)s->whole_step;
+        uint64_t step = (uint64_t)s->whole_step;
+        count((uint64_t)s->whole_start + (uint64_t)i * step, step, n, to);
     } else if (s->direct) SEQUENCE(float, to)
     else SEQUENCE(double, to)
     if (!s->direct) s->store(n, out, &in, NULL);

@@ -1,4 +1,5 @@
 /* Moving strided elements into dense blocks and back, by size alone. */
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/cpu/vec/copy.h"
 #include <string.h>
@@ -16,7 +17,7 @@ typedef struct wide {
     default: CALL(wide); break;                                                                                        \
     }
 
-void td_fill(void *to, const void *value, int64_t n, int size)
+TD_CLONES void td_fill(void *to, const void *value, int64_t n, int size)
 {
 #define FILL(T)                                                                                                        \
     do {                                                                                                               \
@@ -56,6 +57,20 @@ static void gather_repeated(char *to, const char *from, int64_t rows, int64_t co
     FOR_SIZE(size, REPEAT)
 }
 
+/* Rows that are read from their ends. */
+TD_CLONES static void gather_backwards(void *to, const char *from, int64_t rows, int64_t cols, int64_t rs, int size)
+{
+#define BACKWARDS(T)                                                                                                   \
+    do {                                                                                                               \
+        T *o = to;                                                                                                     \
+        for (int64_t r = 0; r < rows; r++, o += cols) {                                                                \
+            const T *p = (const T *)(from + r * rs);                                                                   \
+            _Pragma("GCC ivdep") for (int64_t c = 0; c < cols; c++) o[c] = p[-c];                                      \
+        }                                                                                                              \
+    } while (0)
+    FOR_SIZE(size, BACKWARDS)
+}
+
 void td_gather(void *to, const void *from, int64_t rows, int64_t cols, int64_t rs, int64_t cs, int size)
 {
     if (cs == 0 && cols > 1) {
@@ -71,16 +86,8 @@ void td_gather(void *to, const void *from, int64_t rows, int64_t cols, int64_t r
         gather_turned(to, from, rows, cols, cs, size);
         return;
     }
-#define BACKWARDS(T)                                                                                                   \
-    do {                                                                                                               \
-        T *o = to;                                                                                                     \
-        for (int64_t r = 0; r < rows; r++, o += cols) {                                                                \
-            const T *p = (const T *)((const char *)from + r * rs);                                                     \
-            _Pragma("GCC ivdep") for (int64_t c = 0; c < cols; c++) o[c] = p[-c];                                      \
-        }                                                                                                              \
-    } while (0)
     if (cs == -size) {
-        FOR_SIZE(size, BACKWARDS)
+        gather_backwards(to, from, rows, cols, rs, size);
         return;
     }
 #define GATHER(T)                                                                                                      \

@@ -14,6 +14,7 @@ void td_tiles_operand(td_tiles *t, int op, void *data, const td_desc *d, td_dtyp
     int size = (int)td_dtype_size(d->dtype);
     if (op == 0) {
         t->rounded = 0;
+        t->moves = false;
         t->ndim = d->ndim;
         for (int i = 0; i < d->ndim; i++) t->shape[i] = d->shape[d->ndim - 1 - i];
     }
@@ -227,6 +228,17 @@ static void put(const td_tiles *t, char *to, int64_t rows, int64_t cols, char *b
     td_scatter(to, buffer, rows, cols, t->ndim > 1 ? t->stride[0][1] : 0, t->stride[0][0], t->raw[0]);
 }
 
+/* One that only moves elements puts them where they belong at once. */
+static bool moved(const td_tiles *t, char *to, const char *from, int64_t rows, int64_t cols, const char *value)
+{
+    if (!t->moves || !t->dense || t->mode[0] != TD_TILE_DIRECT) return false;
+    if (t->mode[1] == TD_TILE_CONST) td_fill(to, value, rows * cols, t->raw[0]);
+    else if (t->mode[1] == TD_TILE_GATHER)
+        td_gather(to, from, rows, cols, t->ndim > 1 ? t->stride[1][1] : 0, t->stride[1][0], t->raw[0]);
+    else return false;
+    return true;
+}
+
 static int run_tile(const td_tiles *t, const place *p, char *scratch)
 {
     int64_t r0 = p->row * t->rows, c0 = p->col * t->cols;
@@ -240,6 +252,7 @@ static int run_tile(const td_tiles *t, const place *p, char *scratch)
         base[op] = t->data[op] + p->outer[op] + r0 * down + c0 * t->stride[op][0];
         pitch[op] = t->mode[op] == TD_TILE_DIRECT ? down : t->mode[op] == TD_TILE_CONST ? 0 : cols * t->body[op];
         if (op == 0) continue;
+        if (moved(t, base[0], base[op], rows, cols, buffer)) return 0;
         if (t->mode[op] == TD_TILE_DIRECT) in[op - 1] = base[op];
         else if (t->mode[op] != TD_TILE_GATHER) in[op - 1] = buffer;
         else in[op - 1] = fetch(t, op, base[op], rows, cols, buffer, spare);

@@ -36,6 +36,7 @@ typedef struct td_tiles {
     uint8_t raw[TD_TILE_OPS], body[TD_TILE_OPS]; /* element sizes in memory and in the loop */
     uint8_t dense;                               /* a whole tile is one run of the loop */
     uint8_t turned;                              /* the input that is contiguous along dimension 1; 0: none */
+    bool moves;                                  /* its one input is copied as it is */
 } td_tiles;
 
 /* Say where operand `op` lies and what the loop wants of it. Operand 0 first: it gives the shape; inputs are broadcast
