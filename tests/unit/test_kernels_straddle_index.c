@@ -169,8 +169,45 @@ static void indexed(void)
 
 /* ---- masks */
 
+/* The places in several dimensions, of masks that are dense, half full and nearly empty. */
+static void places(td_dtype t, const int64_t *shape, int nd, int one_in)
+{
+    box x = box_new(t, nd, shape, (int)random_below(BOX_LAYOUTS));
+    int64_t n = td_desc_numel(&x.d), wrong = 0, seen = 0;
+    box at = box_new(TD_INT64, SHAPE(n, nd), ROW_MAJOR);
+    for (int64_t i = 0; i < n; i++) box_set(&x, i, random_below(one_in) == 0);
+    call c;
+    call_begin(&c, "nonzero", t);
+    call_in(&c, &x), call_out(&c, &at);
+    run(&c, &at, 0);
+    int64_t count = td_kernel_count(&c.k);
+    for (int64_t i = 0; i < n; i++) {
+        if (box_real(&x, i) == 0) continue;
+        int64_t rest = i;
+        for (int d = nd - 1; d >= 0; rest /= shape[d--])
+            wrong += seen >= count || (int64_t)box_real(&at, seen * nd + d) != rest % shape[d];
+        seen++;
+    }
+    verdict("nonzero", &x, wrong + (seen != count));
+    box_free(&x), box_free(&at);
+}
+
+static void masks_of_rows(void)
+{
+    static const int64_t rows[] = {TD_MASK_ROW, TD_MASK_PART, 1, 7};
+    for (int i = 0; i < COUNT(rows); i++)
+        for (int which = 0; which < 3; which++)
+            for (int one_in = 1; one_in < 100; one_in += 33 + one_in % 2) {
+                int64_t row = beside(rows[i] + 1, which);
+                td_dtype t = which ? TD_BOOL : TD_FLOAT32;
+                places(t, (int64_t[]){beside(TD_MASK_BLOCK, which) / row + 1, row}, 2, one_in);
+                places(t, (int64_t[]){3, 200 / row + 1, row}, 3, one_in == 1 ? 2 : one_in);
+            }
+}
+
 static void masks(void)
 {
+    masks_of_rows();
     static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_INT64,     TD_INT32, TD_INT16,
                                      TD_UINT8,   TD_FLOAT16, TD_COMPLEX64, TD_BOOL};
     for (int round = 0; round < 9; round++) {

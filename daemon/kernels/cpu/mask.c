@@ -18,14 +18,20 @@ typedef struct mask_state {
 
 /* A byte pattern is nonzero: halves and floats but for their sign bit (-0.0 is zero). */
 #define FLAG_RUN(T, TEST)                                                                                              \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-        T v = *(const volatile T *)(from + i * step);                                                                  \
-        count += flags[i] = (TEST);                                                                                    \
-    }
+    if (step == sizeof(T))                                                                                             \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T v = ((const T *)from)[i];                                                                                \
+            flags[i] = (TEST);                                                                                         \
+        }                                                                                                              \
+    else                                                                                                               \
+        for (int64_t i = 0; i < n; i++) {                                                                              \
+            T v = *(const T *)(from + i * step);                                                                       \
+            flags[i] = (TEST);                                                                                         \
+        }
 
-static int64_t flag_run(unsigned dtype, uint8_t *flags, const char *from, int64_t step, int64_t n)
+TD_CLONES
+static void flag_run(unsigned dtype, uint8_t *restrict flags, const char *restrict from, int64_t step, int64_t n)
 {
-    int64_t count = 0;
     switch (dtype) {
     case TD_BOOL:
     case TD_UINT8:
@@ -43,8 +49,35 @@ static int64_t flag_run(unsigned dtype, uint8_t *flags, const char *from, int64_
     default:
         for (int64_t i = 0; i < n; i++) {
             td_scalar v = td_scalar_load(dtype, from + i * step);
-            count += flags[i] = v.re != 0 || v.im != 0;
+            flags[i] = v.re != 0 || v.im != 0;
         }
+    }
+}
+
+TD_CLONES
+static int64_t flags_set(const uint8_t *flags, int64_t n)
+{
+    uint32_t count = 0; /* of a block */
+    for (int64_t i = 0; i < n; i++) count += flags[i];
+    return count;
+}
+
+/* Which of n <= TD_MASK_PART flags are set, and how many. Each is written down and kept or not: whether a flag is set
+ * cannot be foreseen, but eight that are not are often among others like them. */
+static int64_t places(uint16_t *restrict at, const uint8_t *restrict flags, int64_t n)
+{
+    int64_t count = 0, i = 0;
+    for (uint64_t eight; i + 8 <= n; i += 8) {
+        memcpy(&eight, flags + i, 8);
+        if (!eight) continue;
+        for (int64_t j = i; j < i + 8; j++) {
+            at[count] = (uint16_t)j;
+            count += flags[j];
+        }
+    }
+    for (; i < n; i++) {
+        at[count] = (uint16_t)i;
+        count += flags[i];
     }
     return count;
 }
@@ -58,7 +91,7 @@ static void flag_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const mask_state *s = (const mask_state *)k->state;
     const td_karg *in = &k->in[s->input];
-    int64_t b, e, count = 0;
+    int64_t b, e;
     td_walk w;
     td_walk_at at;
     (void)scratch;
@@ -68,10 +101,10 @@ static void flag_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_cut_range(s->total, TD_MASK_BLOCK, chunk, &b, &e);
     uint8_t *flags = (uint8_t *)k->work + b;
     for (td_walk_begin(&w, &at, &in->data, b, e - b); at.run; td_walk_next(&w, &at)) {
-        count += flag_run(in->desc->dtype, flags, at.p[0], td_walk_inner(&w, 0), at.run);
+        flag_run(in->desc->dtype, flags, at.p[0], td_walk_inner(&w, 0), at.run);
         flags += at.run;
     }
-    sums(k, s)[chunk + 1] = count;
+    sums(k, s)[chunk + 1] = flags_set((uint8_t *)k->work + b, e - b);
 }
 
 static void sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
@@ -103,23 +136,54 @@ static int64_t plan_flags(td_kcall *k, mask_state *s, int input, int nd, const i
 
 /* ---- nonzero ---- */
 
+/* A part of one row: its places in the other dimensions are pos. */
+static int64_t *write_row(int64_t *restrict to, const uint16_t *at, int64_t count, const int64_t *pos, int64_t nd)
+{
+    if (nd == 1)
+        for (int64_t i = 0; i < count; i++) to[i] = pos[0] + at[i];
+    else if (nd == 2)
+        for (int64_t i = 0; i < count; i++) {
+            to[2 * i] = pos[0];
+            to[2 * i + 1] = pos[1] + at[i];
+        }
+    else
+        for (int64_t i = 0; i < count; i++) {
+            for (int64_t d = 0; d < nd - 1; d++) to[nd * i + d] = pos[d];
+            to[nd * i + nd - 1] = pos[nd - 1] + at[i];
+        }
+    return to + count * nd;
+}
+
+static void split(const mask_state *s, int64_t place, int64_t *pos)
+{
+    for (int d = s->nd - 1; d > 0; d--) {
+        int64_t rest = place / s->shape[d];
+        pos[d] = place - rest * s->shape[d];
+        place = rest;
+    }
+    pos[0] = place;
+}
+
+/* Parts of rows that are long; of short ones as many as fit, each place then split by itself. */
 static void nonzero_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const mask_state *s = (const mask_state *)k->state;
     const uint8_t *flags = k->work;
+    uint16_t at[TD_MASK_PART];
     int64_t b, e, pos[TD_MAX_DIMS], nd = s->nd, *to = (int64_t *)k->out[0].data + sums(k, s)[chunk] * nd;
+    int64_t last = s->shape[nd - 1];
+    bool rows = nd == 1 || last >= TD_MASK_ROW;
     (void)scratch;
     td_cut_range(s->total, TD_MASK_BLOCK, chunk, &b, &e);
-    int64_t rest = b;
-    for (int d = s->nd - 1; d >= 0; d--) {
-        pos[d] = rest % s->shape[d];
-        rest /= s->shape[d];
-    }
-    for (int64_t done = 0; b < e; b++) {
-        if (td_kernel_rest_after(k, &done, 1)) return;
-        if (flags[b])
-            for (int d = 0; d < nd; d++) *to++ = pos[d];
-        for (int d = s->nd - 1; d >= 0 && ++pos[d] == s->shape[d]; d--) pos[d] = 0;
+    for (int64_t n, done = 0; b < e; b += n) {
+        n = td_min64(TD_MASK_PART, e - b);
+        split(s, b, pos);
+        if (rows) n = td_min64(n, last - pos[nd - 1]);
+        int64_t count = places(at, flags + b, n);
+        if (rows) to = write_row(to, at, count, pos, nd);
+        else
+            for (int64_t i = 0; i < count; i++, to += nd) split(s, b + at[i], to);
+        if (td_kernel_rest_after(k, &done, n)) return;
     }
 }
 
@@ -141,24 +205,42 @@ static void walk_input(const mask_state *s, td_walk *w, const td_desc *d)
     td_walk_merge(w);
 }
 
+#define PICK(T)                                                                                                        \
+    for (int64_t i = 0; i < n; i++) ((T *)to)[i] = *(const T *)(from + at[i] * step)
+
+static void pick(char *restrict to, const char *restrict from, int64_t step, const uint16_t *at, int64_t n, size_t size)
+{
+    switch (size) {
+    case 1: PICK(uint8_t); break;
+    case 2: PICK(uint16_t); break;
+    case 4: PICK(uint32_t); break;
+    case 8: PICK(uint64_t); break;
+    default:
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * 16, from + at[i] * step, 16);
+    }
+}
+
 static void select_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const mask_state *s = (const mask_state *)k->state;
     size_t size = td_dtype_size(k->in[0].desc->dtype);
     char *to = (char *)k->out[0].data + sums(k, s)[chunk] * (int64_t)size;
+    uint16_t part[TD_MASK_PART];
     int64_t b, e;
     td_walk w;
     td_walk_at at;
     (void)scratch;
     walk_input(s, &w, k->in[0].desc);
+    int64_t step = td_walk_inner(&w, 0);
     td_cut_range(s->total, TD_MASK_BLOCK, chunk, &b, &e);
     const uint8_t *flags = (uint8_t *)k->work + b;
     for (td_walk_begin(&w, &at, &k->in[0].data, b, e - b); at.run; td_walk_next(&w, &at)) {
-        for (int64_t i = 0; i < at.run; i++)
-            if (flags[i]) {
-                memcpy(to, at.p[0] + i * td_walk_inner(&w, 0), size);
-                to += size;
-            }
+        for (int64_t n, i = 0; i < at.run; i += n) {
+            n = td_min64(TD_MASK_PART, at.run - i);
+            int64_t count = places(part, flags + i, n);
+            pick(to, at.p[0] + i * step, step, part, count, size);
+            to += count * (int64_t)size;
+        }
         flags += at.run;
     }
 }

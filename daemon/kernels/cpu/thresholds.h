@@ -199,6 +199,8 @@
     T(SCATTER_PIECES, 64, "rows", "scatter_add", "most pieces")                                                        \
     T(SCATTER_OWN, 65536, "bytes", "scatter_add", "most that the places of a piece take")                              \
     T(MASK_BLOCK, 65536, "elements", "nonzero masked_select masked_scatter", "of a chunk")                             \
+    T(MASK_PART, 512, "elements", "nonzero masked_select", "whose places are written down at once")                    \
+    T(MASK_ROW, 64, "elements", "nonzero", "of a row, from which parts do not go beyond it")                           \
     T(SLICE_CHUNK, 131072, "elements", "select_scatter slice_scatter", "of a chunk")                                   \
     T(COPY_BYTES, 524288, "bytes", TD_COPIES_, "of a chunk that copies what is worked on")                             \
     /* Fourier transforms: fft.c, fft_run.c, fft_roots.c */                                                            \
