@@ -300,9 +300,18 @@ static void drop_indices(indices *s)
         if (s->own[i]) td_release(s->at[i]);
 }
 
+/* A mask for every element and nothing else: no indices are needed. */
+static bool is_whole_mask(td_array *x, td_list list)
+{
+    const td_desc *d = desc_of(x), *m = list.n == 1 && list.at[0] ? desc_of(list.at[0]) : NULL;
+    return d && m && m->dtype == TD_BOOL && m->ndim && m->ndim == d->ndim &&
+           !memcmp(m->shape, d->shape, sizeof m->shape[0] * (size_t)m->ndim);
+}
+
 TD_API td_array *td_at_getitem(const char *where, td_array *x, td_list list)
 {
     indices s = {.n = 0};
+    if (is_whole_mask(x, list)) return td_at_masked_select(where, x, list.at[0]);
     td_array *y = take_indices(where, &s, list) ? NULL : td_at_index(where, x, td_arrays_of(s.n, s.at));
     drop_indices(&s);
     return y;

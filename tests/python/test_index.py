@@ -66,6 +66,16 @@ def test_set_values():
     assert t.tolist() == [[5, 3, 5], [0, 5, 6]]
 
 
+def test_a_mask_of_the_whole_tensor():
+    x, mask = td.tensor(X * 0.5, requires_grad=True), td.asarray(X % 3 == 1)
+    assert x[mask].tolist() == (X * 0.5)[X % 3 == 1].tolist() and x.mT[mask.mT].tolist() == (X * 0.5).swapaxes(1, 2)[(X % 3 == 1).swapaxes(1, 2)].tolist()
+    (x[mask] * x[mask]).sum().backward()
+    assert x.grad.tolist() == np.where(X % 3 == 1, X * 1.0, 0).tolist()
+    for wrong in (mask[:1], mask[:, :, :2]):
+        with pytest.raises(IndexError):
+            x[wrong]
+
+
 def test_views_share():
     t = td.zeros(3, 3)
     row = t[1]
