@@ -19,6 +19,8 @@ static int refuse_index(const td_kcall *k, int i, const char *kernel, td_error *
 typedef struct gather_state {
     int dim;
     int64_t limit, stride; /* of x along dim, in bytes */
+    int64_t wrap;          /* what is added to a negative index: the limit, or 0 */
+    bool flat;             /* x has no other dimension */
 } gather_state;
 
 #define TAKE(T)                                                                                                        \
@@ -42,7 +44,8 @@ static void take_elements(char *to, const char *from, int64_t step, const int64_
 #define TAKE_ONE(T, FROM)                                                                                              \
     _Pragma("GCC unroll 4") for (; i < n; i++)                                                                         \
     {                                                                                                                  \
-        const int64_t v = *(const volatile int64_t *)(idx + i * istep);                                                \
+        int64_t v = *(const volatile int64_t *)(idx + i * istep);                                                      \
+        v += v >> 63 & wrap;                                                                                           \
         if ((uint64_t)v >= (uint64_t)limit) break;                                                                     \
         ((T *)out)[i] = *(const T *)(FROM);                                                                            \
     }
@@ -55,7 +58,7 @@ static void take_elements(char *to, const char *from, int64_t step, const int64_
 static int64_t gather_long(const gather_state *s, char *out, const char *x, int64_t xstep, const char *idx,
                            int64_t istep, int64_t size, int64_t n)
 {
-    const int64_t limit = s->limit, unit = s->stride;
+    const int64_t limit = s->limit, unit = s->stride, wrap = s->wrap;
     int64_t i = 0;
     if (size == 4) TAKE_LONG(uint32_t)
     else TAKE_LONG(uint64_t)
@@ -66,7 +69,8 @@ static int64_t gather_run(const gather_state *s, char *out, const char *x, int64
                           int64_t istep, unsigned itype, int64_t size, int64_t total, int64_t *bad)
 {
     if (istep == 0) { /* an index that was expanded: a row */
-        const int64_t v = *bad = td_load_index(idx, itype);
+        int64_t v = *bad = td_load_index(idx, itype);
+        v += v >> 63 & s->wrap;
         if (v < 0 || v >= s->limit) return 0;
         td_copy_run(out, size, x + v * s->stride, xstep, (size_t)size, total);
         return total;
@@ -76,7 +80,7 @@ static int64_t gather_run(const gather_state *s, char *out, const char *x, int64
         if (done < total) *bad = td_load_index(idx + done * istep, itype);
         return done;
     }
-    const td_index_load load = {.dtype = itype, .limit = s->limit, .unit = s->stride};
+    const td_index_load load = {.dtype = itype, .wrap = s->wrap != 0, .limit = s->limit, .unit = s->stride};
     int64_t offset[TD_INDEX_BLOCK];
     for (int64_t n, i = 0; i < total; i += n) {
         n = td_min64(TD_INDEX_BLOCK, total - i);
@@ -239,7 +243,7 @@ static void gather_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_walk w;
     td_walk_at at;
     (void)scratch;
-    for (int d = 0; d < idx->ndim; d++) stride[d] = d == s->dim || x->ndim == 0 ? 0 : x->stride[d];
+    for (int d = 0; d < idx->ndim; d++) stride[d] = d == s->dim || s->flat ? 0 : x->stride[d];
     td_walk_init(&w, idx->ndim, idx->shape);
     td_walk_add(&w, stride, (size_t)size);
     td_walk_add_desc(&w, idx);
@@ -260,19 +264,27 @@ static void gather_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
 }
 
-int td_cpu_plan_gather(td_kcall *k, td_error *e)
+static int plan_elements(td_kcall *k, gather_state s)
 {
     const td_desc *x = k->in[0].desc, *idx = k->in[1].desc;
-    gather_state *s = (gather_state *)k->state;
-    if (!td_is_index_dtype(idx->dtype)) return refuse_index(k, 1, "gather", e);
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), x->ndim, &s->dim, e)) return TD_E_INDEX;
-    s->limit = x->ndim ? x->shape[s->dim] : 1;
-    s->stride = x->ndim ? x->stride[s->dim] * (int64_t)td_dtype_size(x->dtype) : 0;
+    s.limit = x->ndim ? x->shape[s.dim] : 1;
+    s.stride = x->ndim ? x->stride[s.dim] * (int64_t)td_dtype_size(x->dtype) : 0;
+    if (s.wrap) s.wrap = s.limit;
+    memcpy(k->state, &s, sizeof s);
     int64_t n = td_desc_numel(idx);
     td_plan_phase(k, gather_chunk, td_cut(n, TD_INDEX_READ));
     k->cost_ns = (double)n * (idx->dtype == TD_INT64 ? 0.8 : 1.2);
-    td_plan_moves_freely(k, sizeof *s);
+    td_plan_moves_freely(k, sizeof s);
     return 0;
+}
+
+int td_cpu_plan_gather(td_kcall *k, td_error *e)
+{
+    const td_desc *x = k->in[0].desc, *idx = k->in[1].desc;
+    gather_state s = {.flat = x->ndim == 0};
+    if (!td_is_index_dtype(idx->dtype)) return refuse_index(k, 1, "gather", e);
+    if (td_wrap_dim(td_attr_int(k->attrs, 0), x->ndim, &s.dim, e)) return TD_E_INDEX;
+    return plan_elements(k, s);
 }
 
 /* ---- index: several index tensors together ---- */
@@ -291,6 +303,9 @@ static void index_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_index(td_kcall *k, td_error *e)
 {
     td_index_map *m = (td_index_map *)k->state;
+    bool elements = k->in[0].desc->ndim == 1 && k->nin == 2 && !td_absent(&k->in[1]);
+    if (elements && td_is_index_dtype(k->in[1].desc->dtype))
+        return plan_elements(k, (gather_state){.flat = true, .wrap = 1});
     int code = td_index_map_plan(k, m, k->in[0].desc, k->in + 1, k->nin - 1, "index", e);
     if (code) return code;
     int64_t total = m->before * m->n * m->after;
