@@ -54,12 +54,21 @@ const void *td_scatter_source(const td_kcall *k, const td_scatter *s, char buf[1
     return buf;
 }
 
-/* Elements of one type where each may go. */
+/* Elements of one type where each may go; those of a row to one row are most of all. */
 #define EACH(T, DO)                                                                                                    \
-    for (int64_t i = 0; i < n; i++) {                                                                                  \
-        T *to = (T *)(target + i * s0 + *(const int64_t *)(offset + i * s1));                                          \
-        const T *from = (const T *)(source + i * s2);                                                                  \
-        DO;                                                                                                            \
+    {                                                                                                                  \
+        if (s0 == 0 && s1 == 8 && s2 == sizeof(T)) _Pragma("GCC unroll 4") for (int64_t i = 0; i < n; i++)             \
+            {                                                                                                          \
+                T *to = (T *)(target + ((const int64_t *)offset)[i]);                                                  \
+                const T *from = (const T *)source + i;                                                                 \
+                DO;                                                                                                    \
+            }                                                                                                          \
+        else                                                                                                           \
+            for (int64_t i = 0; i < n; i++) {                                                                          \
+                T *to = (T *)(target + i * s0 + *(const int64_t *)(offset + i * s1));                                  \
+                const T *from = (const T *)(source + i * s2);                                                          \
+                DO;                                                                                                    \
+            }                                                                                                          \
     }
 #define SET *to = *from
 #define ADD *to += *from
@@ -159,16 +168,15 @@ static void copy_part(const td_kcall *k, const td_scatter *s, int64_t b, int64_t
                     (size_t)size, 0, n);
 }
 
-static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
+/* [b, e) of the axis. */
+static void write_part(td_kcall *k, int64_t b, int64_t e, int64_t *done)
 {
     const td_desc *idx = k->in[1].desc, *src = k->in[2].desc;
     td_scatter own = *(const td_scatter *)k->state, *s = &own;
-    int64_t target[TD_MAX_DIMS], packed[TD_MAX_DIMS], from[TD_MAX_DIMS] = {0}, width = 1, b = 0, e = 0;
+    int64_t target[TD_MAX_DIMS], packed[TD_MAX_DIMS], from[TD_MAX_DIMS] = {0}, width = 1;
     const int64_t size = (int64_t)td_dtype_size(k->out[0].desc->dtype), isize = (int64_t)td_dtype_size(idx->dtype);
-    part p = {.load = {.dtype = idx->dtype, .limit = s->limit, .unit = s->step}};
+    part p = {.done = *done, .load = {.dtype = idx->dtype, .limit = s->limit, .unit = s->step}};
     char number[16];
-    (void)scratch;
-    if (atomic_load(&k->failed)) return;
     other_strides(k, s, target);
     for (int d = idx->ndim - 1; d >= 0; d--) {
         bool one = s->inner > 1 && d > s->dim;
@@ -177,11 +185,7 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
         if (!one) width *= p.shape[d];
         if (!s->number) from[d] = src->stride[d];
     }
-    if (s->axis >= 0) {
-        td_cut_range(idx->shape[s->axis], s->per, chunk, &b, &e);
-        p.shape[s->axis] = e - b;
-        p.first = b;
-    }
+    if (s->axis >= 0) p.shape[s->axis] = e - (p.first = b);
     if (s->copies) copy_part(k, s, b, e);
     td_walk_at at;
     const int64_t *places = s->direct ? idx->stride : packed, psize = s->direct ? isize : 8;
@@ -203,6 +207,20 @@ static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t before = 0;
     for (td_walk_begin(&p.w, &at, base, 0, p.w.count); at.run; before += at.run, td_walk_next(&p.w, &at))
         if (!write_run(k, s, &p, at, before)) return;
+    *done = p.done;
+}
+
+static void write_chunk(td_kcall *k, int64_t chunk, void *scratch)
+{
+    const td_scatter *s = (const td_scatter *)k->state;
+    int64_t b = 0, e = 1, done = 0;
+    (void)scratch;
+    if (s->axis >= 0) td_cut_range(k->in[1].desc->shape[s->axis], s->per, chunk, &b, &e);
+    for (int64_t n; b < e; b += n) {
+        if (atomic_load(&k->failed)) return;
+        n = td_min64(s->near, e - b);
+        write_part(k, b, b + n, &done);
+    }
 }
 
 /* Elements of an index that was expanded behind dim, or 1. */
@@ -226,6 +244,9 @@ static void plan_write(td_kcall *k, td_scatter *s, int64_t n)
     if (s->copies) k->cost_ns += td_move_ns(2 * (double)td_desc_numel(y) * (double)td_dtype_size(y->dtype));
     int64_t want = td_min64((int64_t)(k->cost_ns / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     s->per = s->axis >= 0 ? td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis])) : 1;
+    s->near = s->per;
+    if (s->copies && s->axis >= 0 && y->stride[s->axis] * y->shape[s->axis] == td_desc_numel(y))
+        s->near = td_max64(1, TD_SCATTER_NEAR / ((int64_t)td_dtype_size(y->dtype) * y->stride[s->axis]));
     td_plan_phase(k, write_chunk, s->axis >= 0 ? td_cut(idx->shape[s->axis], s->per) : 1);
 }
 

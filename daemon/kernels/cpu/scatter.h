@@ -15,7 +15,8 @@ typedef struct td_scatter {
     int64_t inner;       /* elements of one index, which was expanded behind dim; it has one offset in work memory */
     bool rows;           /* of a chunk: a run has one index */
     bool direct;         /* the result is new: indices are checked where they are used, and there are no offsets */
-    bool copies;         /* a chunk copies the part that it writes to */
+    bool copies;         /* a chunk copies the part that it writes to, */
+    int64_t near;        /* so much along axis at once, which stays in the first cache */
 } td_scatter;
 
 /* src, where a number may have a dtype of its own: then in buf, in the target's. */

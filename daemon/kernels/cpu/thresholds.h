@@ -198,6 +198,7 @@
     T(SCATTER_PIECE, 32768, "elements", "scatter_add", "twice as many may be cut into pieces")                          \
     T(SCATTER_PIECES, 64, "rows", "scatter_add", "most pieces")                                                        \
     T(SCATTER_OWN, 65536, "bytes", "scatter_add", "most that the places of a piece take")                              \
+    T(SCATTER_NEAR, 16384, "bytes", "scatter scatter_add scatter_fold", "of the result, copied and written at once")   \
     T(MASK_BLOCK, 65536, "elements", "nonzero masked_select masked_scatter", "of a chunk")                             \
     T(MASK_PART, 512, "elements", "nonzero masked_select", "whose places are written down at once")                    \
     T(MASK_ROW, 64, "elements", "nonzero", "of a row, from which parts do not go beyond it")                           \
