@@ -1,4 +1,5 @@
 """Special functions, writing at places, scans and shapes: what is more than a row of the table, and values that are known from elsewhere."""
+import bisect
 import itertools
 import math
 
@@ -166,6 +167,14 @@ def test_statistics():
     assert td.histogram(td.tensor([1.0, 3.0]), td.tensor([0.0, 2.0, 3.0]), weight=td.tensor([2.0, 5.0])).hist.tolist() == [2, 5]
     assert td.searchsorted(td.tensor([[1, 3], [2, 4]]), td.tensor([[3], [3]]), out_int32=True).tolist() == [[1], [1]]
     assert td.searchsorted(td.tensor([3, 1]), td.tensor([2]), sorter=td.tensor([1, 0])).tolist() == [1]
+    nan, inf = float("nan"), float("inf")
+    for right in (False, True):  # what is looked for: NaN stands behind all, in one row and in several
+        assert td.searchsorted(td.tensor([1.0, 2.0]), td.tensor([nan, 2.0, -inf, inf]), right=right).tolist() == [2, 1 + right, 0, 2]
+        assert td.searchsorted(td.tensor([[1.0, 2.0], [3.0, inf]]), td.tensor([[nan], [inf]]), right=right).tolist() == [[2], [1 + right]]
+    for n in (*range(20), 63, 64, 65):  # all lengths beside a power of 2, below, at and above each element
+        row, at = [2 * k for k in range(n)], list(range(-1, 2 * n + 1))
+        for right, found in ((False, bisect.bisect_left), (True, bisect.bisect_right)):
+            assert td.searchsorted(td.tensor(row), td.tensor(at), right=right).tolist() == [found(row, v) for v in at]
 
 
 def test_shapes():
