@@ -76,6 +76,15 @@ def test_a_mask_of_the_whole_tensor():
             x[wrong]
 
 
+def test_places_in_nothing():
+    for x in (td.zeros(5, 0), td.zeros(0)):
+        at = td.zeros(x.shape[:-1] + (2,), dtype=td.int64)
+        for call in (lambda x, at: td.scatter(x, -1, at, 1.0), lambda x, at: td.scatter_add(x, -1, at, td.ones(at.shape)), lambda x, at: x.flatten()[at]):
+            with pytest.raises((IndexError, td.ShapeError)):
+                call(x, at).tolist()
+    assert td.zeros(1).tolist() == [0]
+
+
 def test_views_share():
     t = td.zeros(3, 3)
     row = t[1]

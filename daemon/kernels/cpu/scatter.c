@@ -150,20 +150,14 @@ static bool write_run(td_kcall *k, const td_scatter *s, part *p, td_walk_at at, 
     return true;
 }
 
-/* The chunk's part of x, and what lies behind the last. */
+/* What is written to of x: [b, e) of the axis, or all. */
 static void copy_part(const td_kcall *k, const td_scatter *s, int64_t b, int64_t e)
 {
     const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
-    int64_t shape[TD_MAX_DIMS], n = 1, size = (int64_t)td_dtype_size(y->dtype), xs = 0, ys = 0;
-    for (int d = 0; d < y->ndim; d++) {
-        shape[d] = y->shape[d];
-        if (d == s->axis) {
-            shape[d] = (e == k->in[1].desc->shape[d] ? y->shape[d] : e) - b;
-            xs = b * x->stride[d] * size;
-            ys = b * y->stride[d] * size;
-        }
-        n *= shape[d];
-    }
+    const int64_t size = (int64_t)td_dtype_size(y->dtype);
+    int64_t shape[TD_MAX_DIMS], n = 1, xs = 0, ys = 0;
+    for (int d = 0; d < y->ndim; d++) n *= shape[d] = d == s->axis ? e - b : y->shape[d];
+    if (s->axis >= 0) xs = b * x->stride[s->axis] * size, ys = b * y->stride[s->axis] * size;
     td_copy_strided(y->ndim, shape, (char *)k->out[0].data + ys, y->stride, (const char *)k->in[0].data + xs, x->stride,
                     (size_t)size, 0, n);
 }
@@ -234,6 +228,13 @@ static int64_t expanded(const td_desc *idx, int dim)
     return n < TD_SCATTER_ROW ? 1 : n;
 }
 
+/* Bytes of the result at one place of the axis; 1 where it has none. */
+static int64_t copied_at_least(const td_scatter *s, const td_desc *y)
+{
+    const int64_t places = s->axis >= 0 ? td_max64(1, y->shape[s->axis]) : 1;
+    return td_max64(1, td_desc_numel(y) / places * (int64_t)td_dtype_size(y->dtype));
+}
+
 static void plan_write(td_kcall *k, td_scatter *s, int64_t n)
 {
     const td_desc *idx = k->in[1].desc, *y = k->out[0].desc;
@@ -245,21 +246,24 @@ static void plan_write(td_kcall *k, td_scatter *s, int64_t n)
     int64_t want = td_min64((int64_t)(k->cost_ns / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
     s->per = s->axis >= 0 ? td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis])) : 1;
     s->near = s->per;
-    if (s->copies && s->axis >= 0 && y->stride[s->axis] * y->shape[s->axis] == td_desc_numel(y))
-        s->near = td_max64(1, TD_SCATTER_NEAR / ((int64_t)td_dtype_size(y->dtype) * y->stride[s->axis]));
+    if (s->copies && s->axis >= 0) {
+        bool outermost = y->stride[s->axis] * y->shape[s->axis] == td_desc_numel(y);
+        s->near = td_max64(1, (outermost ? TD_SCATTER_NEAR : TD_COPY_BYTES) / copied_at_least(s, y));
+    }
     td_plan_phase(k, write_chunk, s->axis >= 0 ? td_cut(idx->shape[s->axis], s->per) : 1);
 }
 
 static void plan_phases(td_kcall *k, td_scatter *s, int64_t n)
 {
-    const td_desc *idx = k->in[1].desc;
+    const td_desc *idx = k->in[1].desc, *y = k->out[0].desc;
     s->inner = n > 0 ? expanded(idx, s->dim) : 1;
     s->axis = -1;
     for (int d = 0; d < idx->ndim; d++)
         if (d != s->dim && idx->shape[d] > 1 && (s->axis < 0 || idx->shape[d] > idx->shape[s->axis])) s->axis = d;
     if (td_scatter_plan_pieces(k, s, n)) return;
     s->direct = !td_in_place(k) && s->inner == 1;
-    s->copies = s->direct && n > 0 && td_desc_numel(k->out[0].desc) <= 2 * n;
+    s->copies = s->direct && n > 0 && td_desc_numel(y) <= 2 * n && copied_at_least(s, y) <= TD_COPY_BYTES &&
+                (s->axis < 0 || y->shape[s->axis] == idx->shape[s->axis]);
     if (!s->direct) {
         td_plan_work(k, (size_t)(n / s->inner) * 8);
         td_plan_phase(k, check_chunk, td_cut(n / s->inner, TD_SCATTER_CHECK));
