@@ -18,9 +18,25 @@ SHARDS = 4
 # Calls that cost about as much as an operator; all others count as elementary functions.
 SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "isfinite", "finite", "conj", "div", "scale", "clamp", "maximum",
           "minimum", "sign", "signbit", "copysign", "mantissa", "exponent", "shl", "shr", "trigbig", "fmax", "fmin", "heaviside", "near", "nextafter"}
-# Functions that stand once, behind a call: no instruction set makes them faster. A call costs about so many others.
+# Functions that stand once, behind a call: no instruction set makes them faster.
 BEHIND = {"polygamma", "zeta", "igamma", "igammac", "airy_ai", "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "hermite_h", "hermite_he", "laguerre_l", "legendre_p"}
-CALL_COST = 40
+# Functions of doubles that vectorise, too.
+WIDE_F64 = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "tanh", "sinh", "cosh", "sin", "cos", "pow", "log1pexp", "logaddexp", "logaddexp2", "npdf",
+            "mish", "geluarg", "geluarg_slope", "gelutanh", "gelutanh_grad", "xlogy", "xlog1py", "entr", "logit"}
+# Picoseconds of one element of float32 and of float64: of a loop without calls, of what a call adds (AVX-512, in cache), and of a polynomial of some order.
+PLAIN_PS, OTHER_PS, ORDERS_PS = (250, 500), (700, 8000), (2000, 2500)
+CALLS_PS = {
+    "exp": (100, 500), "exp2": (100, 400), "expm1": (550, 700), "log": (200, 600), "log2": (600, 800), "log10": (600, 800), "log1p": (300, 1100),
+    "sin": (700, 1000), "cos": (700, 1000), "tan": (850, 9000), "asin": (800, 5000), "acos": (800, 5000), "atan": (600, 7000), "atan2": (700, 10000),
+    "sinh": (700, 1400), "cosh": (700, 1400), "tanh": (300, 1400), "asinh": (1200, 9000), "acosh": (1100, 8000), "atanh": (1100, 9000),
+    "sigmoid": (150, 650), "log1pexp": (400, 3000), "logaddexp": (1100, 3400), "logaddexp2": (900, 3400), "pow": (2100, 4500), "gelu": (600, 4000),
+    "gelutanh": (200, 1000), "mish": (250, 1200), "erf": (700, 4000), "erfc": (750, 4000), "ncdf": (650, 4000),
+    "hypot": (400, 4500), "logit": (900, 1500), "sinc": (950, 10000), "xlogy": (250, 800), "xlog1py": (350, 1200), "entr": (300, 1000),
+    "lgamma": (4500, 12000), "digamma": (3500, 11000), "trigamma": (3000, 11000), "erfinv": (2200, 40000), "ndtri": (2300, 8000), "log_ndtr": (2800, 19000),
+    "erfcx": (1400, 35000), "i0": (1900, 45000), "i0e": (1300, 38000), "i1": (1900, 45000), "i1e": (1300, 37000), "k0": (2200, 46000), "k1": (2700, 46000),
+    "k0e": (2700, 42000), "k1e": (2900, 42000), "bessel_j0": (2000, 46000), "bessel_j1": (2000, 46000), "bessel_y0": (4300, 42000), "bessel_y1": (4300, 42000),
+    "spherical_j0": (800, 12000), "igamma": (38000, 90000), "igammac": (38000, 90000), "zeta": (170000, 170000), "polygamma": (200000, 200000),
+    "airy_ai": (40000, 40000)}
 SCALAR = {"gcd", "lcm", "fmod", "remainder", "floordiv", "truncdiv", "pow"}  # loops or branches inside: no vectors for integers
 DIVISIONS = {"fmod", "remainder", "floordiv", "truncdiv"}  # of whole numbers: by 0 they fail
 ABSENT = {"lowest": 1, "highest": 2, "min_finite": 3, "max_finite": 4}
@@ -56,20 +72,23 @@ class Row:
         """Instruction sets that this loop is made for."""
         used = set(calls(self.text(body) + self.expr.get("on", "")))
         hard, scalar = used - SIMPLE, used & SCALAR
-        if used & BEHIND and not (body == "f32" and "fast" in self.expr) or body == "u64":
+        if used & BEHIND and not (body == "f32" and "fast" in self.expr or "orders" in self.expr) or body == "u64":
             return ISAS[:1]
         if body == "f32":
             return ISAS[:2] if used & {"fmod", "remainder", "floordiv"} else ISAS
         if body == "f64":
-            return ISAS[:1] if hard - {"truncdiv"} else ISAS
+            return ISAS if "orders" in self.expr or not hard - WIDE_F64 - {"truncdiv"} else ISAS[:1]
         if body in ("c64", "c128"):
             return ISAS[:1] if hard or "abs" in used or "sign" in used else ISAS[:2]
         return ISAS[:1] if scalar else ISAS
 
-    def cost(self):
-        """Picoseconds for one float32 element, about."""
-        text = self.text("f32") or self.text("i64") or ""
-        return 250 + sum(700 * (CALL_COST if c in BEHIND else 1) for c in calls(text) if c not in SIMPLE)
+    def cost(self, body):
+        """Picoseconds for one element of float32 or float64, about."""
+        k = 0 if body == "f32" else 1
+        if "orders" in self.expr:
+            return ORDERS_PS[k]
+        text = self.text(body) or self.text("i64") or ""
+        return PLAIN_PS[k] + sum(CALLS_PS.get(c, OTHER_PS)[k] for c in calls(text) if c not in SIMPLE)
 
     def divides(self):
         """Does it fail where a whole number is 0?"""
@@ -83,10 +102,11 @@ class Row:
         return BODIES[body]
 
 
-def loop(row, body, text, out):
-    out.write("#pragma GCC ivdep\n    for (int64_t i = 0; i < n; i++) {\n")
-    element(row, out, 8)
-    out.write(f"        o[i] = {spell(text, body)};\n    }}\n")
+def loop(row, body, text, out, depth=4, count="n"):
+    pad = " " * depth
+    out.write(f"#pragma GCC ivdep\n{pad}for (int64_t i = 0; i < {count}; i++) {{\n")
+    element(row, out, depth + 4)
+    out.write(f"{pad}    o[i] = {spell(text, body)};\n{pad}}}\n")
 
 
 def element(row, out, depth):
@@ -96,13 +116,44 @@ def element(row, out, depth):
         out.write(f"{' ' * depth}const {kind} {p.name} TD_UNUSED = in_{p.name}[i];\n")
 
 
-def whole_block(row, body, condition, text, out):
-    """Another loop for blocks with an element of which the condition holds."""
-    out.write("    int other = 0;\n#pragma GCC ivdep\n    for (int64_t i = 0; i < n; i++) {\n")
-    element(row, out, 8)
-    out.write(f"        other |= {spell(condition, body)};\n    }}\n    if (other) {{\n#pragma GCC ivdep\n        for (int64_t i = 0; i < n; i++) {{\n")
+def some(row, body, name, condition, out):
+    """Does it hold for any element of the block?"""
+    out.write(f"        int {name} = 0;\n#pragma GCC ivdep\n        for (int64_t i = 0; i < m; i++) {{\n")
     element(row, out, 12)
-    out.write(f"            o[i] = {spell(text, body)};\n        }}\n        return 0;\n    }}\n")
+    out.write(f"            {name} |= {spell(condition, body)};\n        }}\n")
+
+
+def blocks(row, body, text, out):
+    """A loop over blocks: easy ones have a faster way, and elements that are guarded against are done once more, from what they were: the result may
+    lie where they did."""
+    x = row.op.params[0].name
+    guard = row.expr.get("guard")
+    out.write("    while (n > 0) {\n        const int64_t m = n < TD_PW_BLOCK ? n : TD_PW_BLOCK;\n")
+    if guard:
+        out.write("        T kept[TD_PW_BLOCK];\n")
+        some(row, body, "guarded", guard, out)
+        out.write(f"        if (guarded) memcpy(kept, in_{x}, (size_t)m * sizeof *kept);\n")
+    if fast(row, body):
+        some(row, body, "other", f"!({row.expr['easy']})", out)
+        out.write("        if (!other) {\n")
+        loop(row, body, row.expr["fast"], out, 12, "m")
+        out.write("        } else {\n")
+        loop(row, body, text, out, 12, "m")
+        out.write("        }\n")
+    else:
+        loop(row, body, text, out, 8, "m")
+    if guard:
+        out.write(f"        for (int64_t i = 0; guarded && i < m; i++) {{\n            const T {x} = kept[i];\n"
+                  f"            if ({spell(guard, body)}) o[i] = {spell(row.expr['slow'], body)};\n        }}\n")
+    out.write("        n -= m;\n        o += m;\n" + "".join(f"        in_{p.name} += m;\n" for p in row.op.params) + "    }\n")
+
+
+def fast(row, body):
+    return "fast" in row.expr and body == "f32"
+
+
+def in_blocks(row, body):
+    return fast(row, body) or "guard" in row.expr and (body == "f32" or body == "f64" and not set(calls(row.text(body))) - WIDE_F64)
 
 
 def numbered(row, body, text, out):
@@ -131,11 +182,14 @@ def function(row, body, out):
     for k, a in enumerate(row.op.attrs):
         if a.name != row.expr.get("switch"):
             out.write(f"    const T {a.name} TD_UNUSED = td_attr_{body}(at[{k}]);\n")
-    if "guard" in row.expr and body == "f32":
-        whole_block(row, body, row.expr["guard"], row.expr["slow"], out)
-    if "fast" in row.expr and body == "f32":  # the loop of the expression is for blocks that are not easy
-        whole_block(row, body, f"!({row.expr['easy']})", text, out)
-        text = row.expr["fast"]
+    if "orders" in row.expr:
+        x, order = (p.name for p in row.op.params)
+        out.write(f"    td_{row.expr['orders']}_orders_{body}(n, o, in_{x}, in_{order});\n    return err;\n}}\n")
+        return
+    if in_blocks(row, body):
+        blocks(row, body, text, out)
+        out.write("    return err;\n}\n")
+        return
     if "numbers" in row.expr and CATEGORY[body] == "float":
         numbered(row, body, text, out)
     if "switch" in row.expr:
@@ -198,7 +252,7 @@ def notes(rows, table, out):
         kinds = ", ".join(str(ABSENT[absent[a.name]]) if a.name in absent else "0" for a in r.op.attrs) or "0"
         result = "TD_PW_OUT_BOOL" if r.bool_out else "TD_PW_OUT_REAL" if r.expr.get("real_out") else "TD_PW_OUT_SAME"
         easy = f"{names.index(r.expr['number']) + 1}, {len(r.expr['numbers'])}, numbers_of_{r.name}" if "numbers" in r.expr else "0, 0, 0"
-        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {r.cost()}, {{{kinds}}}, {str(r.divides()).lower()}, {easy}}}, /* {r.name} */\n")
+        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {{{r.cost('f32')}, {r.cost('f64')}}}, {{{kinds}}}, {str(r.divides()).lower()}, {easy}}}, /* {r.name} */\n")
     out.write("};\nconst unsigned char td_pw_row_of[] = {\n")
     for k, r in enumerate(rows):
         out.write(f"    [{r.op.id}] = {k + 1},\n")

@@ -906,8 +906,8 @@ static void special_double_pairs(void)
         CU_ASSERT_EQUAL(call_run(&c), 0);
         for (int i = 0; i < N * N; i++) {
             double p[2] = {v[i / N], v[i % N]}, want = t[k].f(p), got = box_real(&z, i);
-            bool cube = t[k].f == r_pow && p[1] == 3 && isfinite(want);
-            bool ok = isnan(want) ? isnan(got) : cube ? fabs(got - want) <= fabs(want) * 0x1p-52 : got == want;
+            bool power = t[k].f == r_pow && isfinite(want); /* one in the last place */
+            bool ok = isnan(want) ? isnan(got) : power ? fabs(got - want) <= fabs(want) * 0x1p-52 : got == want;
             if (!ok) printf("%s(%a, %a) = %.17g, not %.17g, of doubles\n", t[k].name, p[0], p[1], got, want);
             CU_ASSERT(ok);
         }
@@ -1325,6 +1325,214 @@ static void complex_quotients(void)
     }
 }
 
+/* Run an op of one or two operands on arrays of doubles or floats. */
+static void apply_two(const char *name, td_dtype t, int64_t n, const void *x, const void *z, void *y)
+{
+    call c;
+    td_desc d = {.shape = {n}, .stride = {1}, .dtype = (uint8_t)t, .ndim = 1};
+    call_begin(&c, name, t);
+    c.in[0] = (td_karg){(void *)x, &d};
+    c.in[1] = (td_karg){(void *)z, &d};
+    c.out[0] = (td_karg){y, &d};
+    c.k.nin = z ? 2 : 1;
+    c.k.nout = 1;
+    CU_ASSERT_EQUAL(call_run_plainly(&c), 0);
+}
+
+/* Elementary functions of doubles beside those of long double. The C library's, which the portable set has, may be off
+ * by more. */
+#define L(name, expr)                                                                                                  \
+    static long double l_##name(long double x, long double y)                                                          \
+    {                                                                                                                  \
+        (void)y;                                                                                                       \
+        return expr;                                                                                                   \
+    }
+L(exp, expl(x))
+L(exp2, exp2l(x))
+L(expm1, expm1l(x))
+L(log, logl(x))
+L(log2, log2l(x))
+L(log10, log10l(x))
+L(log1p, log1pl(x))
+L(sin, sinl(x))
+L(cos, cosl(x))
+L(sinh, sinhl(x))
+L(cosh, coshl(x))
+L(tanh, tanhl(x))
+L(sigmoid, 1 / (1 + expl(-x)))
+L(pow, powl(x, y))
+static const struct wide {
+    const char *name;
+    long double (*f)(long double, long double);
+    double from, to, limit, from2, to2;
+} wides[] = {{"exp", l_exp, -746, 710, 1, 0, 0},
+             {"exp", l_exp, -1, 1, 1, 0, 0},
+             {"exp2", l_exp2, -1080, 1024, 1, 0, 0},
+             {"expm1", l_expm1, -40, 709, 1.1, 0, 0},
+             {"expm1", l_expm1, -1, 1, 1.1, 0, 0},
+             {"log", l_log, 0, 1.7e308, 1, 0, 0},
+             {"log", l_log, 0.5, 2, 1, 0, 0},
+             {"log2", l_log2, 0.5, 2, 1, 0, 0},
+             {"log2", l_log2, 0, 1e300, 1, 0, 0},
+             {"log10", l_log10, 0.5, 2, 1, 0, 0},
+             {"log1p", l_log1p, -1, 2, 1, 0, 0},
+             {"log1p", l_log1p, 0, 1e300, 1, 0, 0},
+             {"sin", l_sin, -30, 30, 1, 0, 0},
+             {"sin", l_sin, -5e6, 5e6, 1, 0, 0},
+             {"cos", l_cos, -30, 30, 1, 0, 0},
+             {"cos", l_cos, -5e6, 5e6, 1, 0, 0},
+             {"sinh", l_sinh, -711, 711, 2.2, 0, 0},
+             {"sinh", l_sinh, -2, 2, 2.2, 0, 0},
+             {"cosh", l_cosh, -711, 711, 2, 0, 0},
+             {"tanh", l_tanh, -23, 23, 2.2, 0, 0},
+             {"tanh", l_tanh, -1, 1, 2.2, 0, 0},
+             {"sigmoid", l_sigmoid, -700, 40, 2.2, 0, 0},
+             {"pow", l_pow, 0, 4, 1, -3, 3},
+             {"pow", l_pow, 0, 1e3, 1, -100, 100},
+             {"pow", l_pow, 0.999, 1.001, 1, -6e5, 6e5}};
+
+static void doubles(void)
+{
+    enum { N = 20000 };
+    static double x[N], z[N], y[N];
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (size_t i = 0; i < sizeof wides / sizeof *wides; i++) {
+            const struct wide *w = &wides[i];
+            double big = fmax(fabs(w->from), fabs(w->to)), most = 0, at = 0;
+            for (int j = 0; j < N; j++) {
+                double v = big * exp2(-60 * random_unit()) * (random_below(2) ? 1 : -1);
+                x[j] = j & 1 || v < w->from || v > w->to ? w->from + (w->to - w->from) * random_unit() : v;
+                z[j] = w->from2 + (w->to2 - w->from2) * random_unit();
+            }
+            apply_two(w->name, TD_FLOAT64, N, x, w->to2 > 0 ? z : NULL, y);
+            for (int j = 0; j < N; j++) {
+                long double want = w->f(x[j], z[j]);
+                int e;
+                (void)frexpl(want, &e);
+                double u =
+                    y[j] == (double)want ? 0 : (double)(fabsl(y[j] - want) / ldexpl(1, (e < -1021 ? -1021 : e) - 53));
+                if (!(u <= most)) most = u, at = x[j];
+            }
+            double limit = level ? w->limit : fmax(w->limit, 2.5);
+            CU_ASSERT(most <= limit);
+            if (!(most <= limit)) printf("    %s of doubles, set %d: %.2f ulp at %.17g\n", w->name, level, most, at);
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
+/* What is worked out by blocks has the bits that it has alone, whatever stands beside it. */
+static void alone(void)
+{
+    enum { N = 1100 };
+    static const struct {
+        const char *name;
+        double from, to;
+        int orders;
+    } t[] = {{"sin", -10, 10, 0},
+             {"cos", -10, 10, 0},
+             {"tan", -10, 10, 0},
+             {"chebyshev_polynomial_t", -1.5, 1.5, 9},
+             {"chebyshev_polynomial_u", -1.5, 1.5, 11},
+             {"chebyshev_polynomial_v", -1.5, 1.5, 11},
+             {"chebyshev_polynomial_w", -1.5, 1.5, 11},
+             {"hermite_polynomial_h", -3, 3, 9},
+             {"hermite_polynomial_he", -3, 3, 9},
+             {"laguerre_polynomial_l", -3, 3, 9},
+             {"legendre_polynomial_p", -1.5, 1.5, 9}};
+    static double dx[N], dz[N], dy[N];
+    static float fx[N], fz[N], fy[N];
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (size_t i = 0; i < sizeof t / sizeof *t; i++) {
+            double order = 3;
+            int other = 0;
+            for (int j = 0; j < N; j++) {
+                dx[j] = t[i].from + (t[i].to - t[i].from) * random_unit();
+                if (random_below(90) == 0) dx[j] = random_below(2) ? 1e30 : random_below(2) ? NAN : -INFINITY;
+                if (random_below(j < 600 ? 40 : 2) == 0)
+                    order = random_below(7) ? (double)random_below(t[i].orders + 1) : -2;
+                dz[j] = order, fx[j] = (float)dx[j], fz[j] = (float)order;
+            }
+            apply_two(t[i].name, TD_FLOAT64, N, dx, t[i].orders ? dz : NULL, dy);
+            apply_two(t[i].name, TD_FLOAT32, N, fx, t[i].orders ? fz : NULL, fy);
+            for (int j = 0; j < N; j++) {
+                double d;
+                float f;
+                apply_two(t[i].name, TD_FLOAT64, 1, &dx[j], t[i].orders ? &dz[j] : NULL, &d);
+                apply_two(t[i].name, TD_FLOAT32, 1, &fx[j], t[i].orders ? &fz[j] : NULL, &f);
+                other += memcmp(&d, &dy[j], 8) && !(isnan(d) && isnan(dy[j]));
+                other += memcmp(&f, &fy[j], 4) && !(isnan(f) && isnan(fy[j]));
+            }
+            CU_ASSERT_EQUAL(other, 0);
+            if (other) printf("    %s, set %d: %d of %d differ\n", t[i].name, level, other, 2 * N);
+            if (t[i].orders) continue;
+            memcpy(fz, fx, sizeof fz); /* in place, with what is guarded against in it */
+            apply_two(t[i].name, TD_FLOAT32, N, fz, NULL, fz);
+            CU_ASSERT_EQUAL(memcmp(fz, fy, sizeof fz), 0);
+        }
+    }
+    td_isa_use(td_isa_level());
+}
+
+/* Polynomials of doubles and of floats beside the functions of one element. */
+static void orders(void)
+{
+    static const struct {
+        const char *name;
+        double (*f)(double, double);
+    } t[] = {{"chebyshev_polynomial_t", td_chebyshev_t_f64}, {"chebyshev_polynomial_u", td_chebyshev_u_f64},
+             {"chebyshev_polynomial_v", td_chebyshev_v_f64}, {"chebyshev_polynomial_w", td_chebyshev_w_f64},
+             {"hermite_polynomial_h", td_hermite_h_f64},     {"hermite_polynomial_he", td_hermite_he_f64},
+             {"laguerre_polynomial_l", td_laguerre_l_f64},   {"legendre_polynomial_p", td_legendre_p_f64}};
+    enum { N = 300 };
+    static double x[N], z[N], y[N];
+    static float fx[N], fz[N], fy[N];
+    static const double orders_of[] = {0, 0.5, 1, 2, 4, 6, 7, 8, 9, 40, 1024, 1025, -1, -0.5, NAN};
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (size_t i = 0; i < sizeof t / sizeof *t; i++)
+            for (size_t o = 0; o < sizeof orders_of / sizeof *orders_of; o++) {
+                int wrong = 0;
+                for (int j = 0; j < N; j++) {
+                    double v = j == 0 ? 1 : j == 1 ? -1 : j == 2 ? NAN : j == 3 ? 0 : 2.2 * random_unit() - 1.1;
+                    fx[j] = (float)v, x[j] = fx[j], z[j] = orders_of[o], fz[j] = (float)orders_of[o];
+                }
+                apply_two(t[i].name, TD_FLOAT64, N, x, z, y);
+                apply_two(t[i].name, TD_FLOAT32, N, fx, fz, fy);
+                double sizes = 0; /* near a zero the error is that of the terms */
+                for (int j = 0; j < N; j++)
+                    if (fabs(x[j]) <= 1) sizes = fmax(sizes, fabs(t[i].f(x[j], z[j])));
+                for (int j = 0; j < N; j++) {
+                    double want = t[i].f(x[j], z[j]), size = fmax(fabs(want), isfinite(sizes) ? sizes : 0);
+                    if (isnan(want) || isinf(want)) wrong += isnan(want) ? !isnan(y[j]) || !isnan(fy[j]) : y[j] != want;
+                    else
+                        wrong += !(fabs(y[j] - want) <= 1e-12 * size) ||
+                                 (fabs(want) < 1e38 && !(fabs(fy[j] - want) <= 1.2e-7 * size + 1e-44));
+                }
+                CU_ASSERT_EQUAL(wrong, 0);
+                if (wrong) printf("    %s of order %g, set %d: %d wrong\n", t[i].name, orders_of[o], level, wrong);
+            }
+    }
+    td_isa_use(td_isa_level());
+}
+
+/* The shorter sums of floats beside those of doubles. */
+static void incomplete_gammas(void)
+{
+    double most = 0, at = 0, at2 = 0;
+    for (int i = 0; i < 200000; i++) {
+        float a = (float)exp2(-20 + 34 * random_unit()),
+              x = (float)(random_below(2) ? a * exp2(4 * random_unit() - 2) : exp2(-30 + 44 * random_unit()));
+        double low = ulps(td_igamma_f32(a, x), td_igamma_f64(a, x)),
+               high = ulps(td_igammac_f32(a, x), td_igammac_f64(a, x));
+        if (fmax(low, high) > most) most = fmax(low, high), at = a, at2 = x;
+    }
+    CU_ASSERT(most <= 0.75);
+    if (!(most <= 0.75)) printf("    igamma(%.9g, %.9g): %.2f ulp\n", at, at2, most);
+}
+
 static int init(void)
 {
     td_cpu_init();
@@ -1367,7 +1575,7 @@ static void estimates(void)
                above = estimate(plain[i].op, plain[i].t, plain[i].nin, edge + 1);
         CU_ASSERT(below <= above && above < 1.01 * below);
     }
-    CU_ASSERT(estimate("exp", TD_FLOAT32, 1, 1 << 16) > 2 * at_once);
+    CU_ASSERT(estimate("exp", TD_FLOAT32, 1, 1 << 16) > at_once);
 }
 
 TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtypes", all_ops},
@@ -1379,4 +1587,6 @@ TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtype
                    {"powers of a number", powers_of_a_number}, {"integer division", division_by_zero},
                    {"attributes", attributes}, {"bounds of bytes", bounds_of_bytes}, {"copies", copies},
                    {"half types", halves}, {"large, in place, any order", large}, {"complex", complex_numbers},
-                   {"complex quotients", complex_quotients}, {"estimates", estimates})
+                   {"complex quotients", complex_quotients}, {"estimates", estimates}, {"functions of doubles", doubles},
+                   {"elements alone", alone}, {"polynomials", orders},
+                   {"incomplete gamma functions", incomplete_gammas})

@@ -42,11 +42,11 @@ enum {
 /* What the table says of one pointwise op, the same on every machine. */
 typedef struct td_pw_op {
     uint8_t nin, nattr;
-    uint8_t out;     /* TD_PW_OUT_... */
-    uint8_t bool_in; /* mask of inputs that are truth values */
-    uint16_t cost;   /* picoseconds for a float, about */
+    uint8_t out;      /* TD_PW_OUT_... */
+    uint8_t bool_in;  /* mask of inputs that are truth values */
+    uint32_t cost[2]; /* picoseconds for a float and for a double, about */
     uint8_t absent[3];
-    bool divides; /* whole numbers, among which there may be a 0 */
+    bool divides;           /* whole numbers, among which there may be a 0 */
     uint8_t easy_in, neasy; /* which input, from 1, makes the loop of floats cheap where it is one of so many numbers */
     const double *easy;
 } td_pw_op;

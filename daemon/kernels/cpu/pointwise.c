@@ -223,8 +223,7 @@ static bool easy(const td_kcall *k, const td_pw_op *op, int body)
  * the C library. What is converted on its way is read and written once more. */
 static double element_ns(const td_kcall *k, const td_pw_op *op, int body, const uint8_t *want)
 {
-    int cost = easy(k, op, body) ? PLAIN_PS : op->cost;
-    bool calls = cost > PLAIN_PS, complex = body == TD_BODY_C64 || body == TD_BODY_C128;
+    bool calls = op->cost[0] > PLAIN_PS && !easy(k, op, body), complex = body == TD_BODY_C64 || body == TD_BODY_C128;
     double bytes = 0, moved = 0, n = (double)td_desc_numel(k->out[0].desc);
     for (int i = 0; i <= op->nin; i++) {
         const td_desc *d = i ? k->in[i - 1].desc : k->out[0].desc;
@@ -232,7 +231,7 @@ static double element_ns(const td_kcall *k, const td_pw_op *op, int body, const 
         bytes += raw;
         moved += d->dtype == want[i] ? loop : 3 * loop + 2 * raw;
     }
-    double ns = calls ? cost * 1e-3 * (complex ? 40 : body == TD_BODY_F64 ? 12 : 1) : 0;
+    double ns = calls ? op->cost[body == TD_BODY_F64] * 1e-3 * (complex ? 40 : 1) : 0;
     double loop = LOOP_BYTE_NS * moved * (complex && !calls ? 4 : 1), memory = n > 0 ? td_move_ns(bytes * n) / n : 0;
     ns = ns > loop ? ns : loop;
     return ns > memory ? ns : memory;

@@ -1,9 +1,10 @@
 /* The regularized incomplete gamma functions P(a, x) and Q(a, x) = 1 - P.
  *
  * By a series below a + 1, by a continued fraction above, by Temme's uniform expansion where a is large and x near it
- * (DLMF 8.7, 8.9, 8.12). The smaller of both is what is worked out, the other is 1 less it. Invariant: sums end after
- * TD_MOST terms. */
+ * (DLMF 8.7, 8.9, 8.12). The smaller of both is what is worked out, the other is 1 less it. Floats end their sums
+ * earlier and have a shorter factor before them: 10 digits are enough. Invariant: sums end after TD_MOST terms. */
 #include "daemon/kernels/cpu/vec/special.h"
+#include "daemon/kernels/cpu/vec/special_f32.h"
 #include "daemon/kernels/cpu/vec/special_tables.h"
 #include <math.h>
 #include <stdbool.h>
@@ -52,19 +53,30 @@ static double front(double a, double x)
     return exp(a * log(x) - x - td_lgamma_f64(a + 1));
 }
 
-static double series(double a, double x)
+/* The same with 10 digits, of exponents that are small where it counts: gamma(a + 7) by Stirling's series, and the six
+ * factors that it has more. */
+static double front_few(double a, double x)
 {
-    double term = 1, sum = 1;
-    for (int k = 1; k < TD_MOST && term > 1e-17 * sum; k++) {
+    bool near = a < 7;
+    double b = a + 1, factors = near ? td_kgamma_six(b) : 1, y = near ? b + 6 : b, w = 1 / y, v = w * w;
+    double less = 0.91893853320467274178 + w * (1.0 / 12 - v * (1.0 / 360 - v * (1.0 / 1260 - v * (1.0 / 1680))));
+    return exp(a * log(x) - (y - 0.5) * log(y) + (y - x) - less) * factors;
+}
+
+static double series(double a, double x, bool few)
+{
+    double term = 1, sum = 1, least = few ? 1e-10 : 1e-17;
+    for (int k = 1; k < TD_MOST && term > least * sum; k++) {
         term *= x / (a + k);
         sum += term;
     }
-    return front(a, x) * sum;
+    return (few ? front_few(a, x) : front(a, x)) * sum;
 }
 
 /* By Lentz' method; every denominator is positive. */
-static double fraction(double a, double x)
+static double fraction(double a, double x, bool few)
 {
+    double enough = few ? 1e-10 : 1e-16;
     double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
     for (int k = 1; k < TD_MOST; k++) {
         double an = -k * (k - a);
@@ -73,9 +85,9 @@ static double fraction(double a, double x)
         c = b + an / c;
         double by = c * d;
         h *= by;
-        if (fabs(by - 1) < 1e-16) break;
+        if (fabs(by - 1) < enough) break;
     }
-    return front(a, x) * a * h;
+    return (few ? front_few(a, x) : front(a, x)) * a * h;
 }
 
 /* Q for small x, where P may be all but 1. */
@@ -103,31 +115,39 @@ static double temme(double a, double x, bool upper)
     return upper ? 0.5 * erfc(t) + rest : 0.5 * erfc(-t) - rest;
 }
 
-static double regularized(double a, double x, bool upper)
+static double regularized(double a, double x, bool upper, bool few)
 {
     double off = fabs(x - a) / a;
     if ((a > 20 && off < 0.3) || (a > 200 && off < 4.5 / sqrt(a))) return temme(a, x, upper);
-    if (x <= 1.1 && x < a + 1 && upper) return small_rest(a, x);
+    if (x <= 1.1 && x < a + 1 && upper && (!few || a < 0.25)) return small_rest(a, x);
     bool by_fraction = x >= a + 1;
-    double part = by_fraction ? fraction(a, x) : series(a, x);
+    double part = by_fraction ? fraction(a, x, few) : series(a, x, few);
     return by_fraction == upper ? part : 1 - part;
 }
 
-static double at_ends(double a, double x, bool upper)
+static double at_ends(double a, double x, bool upper, bool few)
 {
     if (!(a >= 0 && x >= 0)) return NAN;
     if (a == 0) return x > 0 ? !upper : NAN;
     if (x == 0) return upper;
     if (isinf(a)) return isinf(x) ? NAN : upper;
     if (isinf(x)) return !upper;
-    return regularized(a, x, upper);
+    return regularized(a, x, upper, few);
 }
 
 double td_igamma_f64(double a, double x)
 {
-    return at_ends(a, x, false);
+    return at_ends(a, x, false, false);
 }
 double td_igammac_f64(double a, double x)
 {
-    return at_ends(a, x, true);
+    return at_ends(a, x, true, false);
+}
+float td_igamma_f32(float a, float x)
+{
+    return (float)at_ends(a, x, false, true);
+}
+float td_igammac_f32(float a, float x)
+{
+    return (float)at_ends(a, x, true, true);
 }

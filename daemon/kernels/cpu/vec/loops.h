@@ -5,7 +5,9 @@
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/vec/isa.h"
 #include "daemon/kernels/cpu/vec/math_more.h"
+#include "daemon/kernels/cpu/vec/orders.h"
 
+#define TD_PW_BLOCK 256 /* elements that a loop with several ways takes by one of them */
 #define TD_UNUSED __attribute__((unused))
 
 TD_FN float td_attr_f32(td_pw_attr a)

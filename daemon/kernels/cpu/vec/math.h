@@ -1,12 +1,14 @@
 /* The functions that expressions of the op table may call, for each body type: td_NAME_f32, _f64, _i64, _i32, _u8,
  * _c64, _c128.
  *
- * float functions vectorise (math_f32.h); those of double and complex are the C library's. Integers wrap around; a
+ * float functions vectorise (math_f32.h), and many of double where arithmetic is fused (math_f64.h); the others, and
+ * those of complex, are the C library's. Integers wrap around; a
  * division by zero sets `err` of the loop that it stands in and gives 0, and the smallest integer over -1 wraps. */
 #ifndef TENSORD_KERNELS_MATH_H
 #define TENSORD_KERNELS_MATH_H
 
 #include "daemon/kernels/cpu/vec/math_f32.h"
+#include "daemon/kernels/cpu/vec/math_f64.h"
 #include <complex.h>
 
 typedef float _Complex td_c64;
@@ -153,6 +155,7 @@ TD_FN float td_floordivnear_f32(float x, float y)
     {                                                                                                                  \
         return NAME(x);                                                                                                \
     }
+#ifndef TD_WIDE_F64
 TD_LIBM1(exp)
 TD_LIBM1(exp2)
 TD_LIBM1(expm1)
@@ -162,25 +165,38 @@ TD_LIBM1(log10)
 TD_LIBM1(log1p)
 TD_LIBM1(sin)
 TD_LIBM1(cos)
+TD_LIBM1(sinh)
+TD_LIBM1(cosh)
+TD_LIBM1(tanh)
+TD_FN double td_pow_f64(double x, double y)
+{
+    return pow(x, y);
+}
+TD_FN double td_sigmoid_f64(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+#endif
 TD_LIBM1(tan)
 TD_LIBM1(asin)
 TD_LIBM1(acos)
 TD_LIBM1(atan)
-TD_LIBM1(sinh)
-TD_LIBM1(cosh)
-TD_LIBM1(tanh)
 TD_LIBM1(asinh)
 TD_LIBM1(acosh)
 TD_LIBM1(atanh)
 TD_LIBM1(erf)
 TD_LIBM1(erfc)
+TD_FN double td_slowsin_f64(double x)
+{
+    return sin(x);
+}
+TD_FN double td_slowcos_f64(double x)
+{
+    return cos(x);
+}
 TD_FN double td_log1pexp_f64(double x)
 {
-    return log1p(exp(x));
-}
-TD_FN double td_pow_f64(double x, double y)
-{
-    return pow(x, y);
+    return td_log1p_f64(td_exp_f64(x));
 }
 /* As integers the numbers of one sign follow each other. */
 #define TD_NEXTAFTER(T, I, S, F)                                                                                       \
@@ -211,21 +227,17 @@ TD_FN double td_hypot_f64(double x, double y)
 /* Two equal infinities differ by nothing. Of floats in double, as the two terms may cancel. */
 TD_FN float td_logaddexp_f32(float x, float y)
 {
-    double d = x == y ? 0.0 : (double)x - y, e = td_kexp(-fabs(d));
-    return (float)(td_maximum_f32(x, y) + (e < 0x1p-10 ? e - e * e * (0.5 - e / 3) : td_klog(1.0 + e)));
+    double d = x == y ? 0.0 : (double)x - y;
+    return (float)(td_maximum_f32(x, y) + td_klog1p(td_kexp(-fabs(d))));
 }
 TD_FN double td_logaddexp_f64(double x, double y)
 {
     double d = x == y ? 0.0 : x - y;
-    return td_maximum_f64(x, y) + log1p(exp(-fabs(d)));
+    return td_maximum_f64(x, y) + td_log1p_f64(td_exp_f64(-fabs(d)));
 }
 TD_FN double td_atan2_f64(double y, double x)
 {
     return atan2(y, x);
-}
-TD_FN double td_sigmoid_f64(double x)
-{
-    return 1.0 / (1.0 + exp(-x));
 }
 TD_FN double td_ncdf_f64(double x)
 {
@@ -233,7 +245,7 @@ TD_FN double td_ncdf_f64(double x)
 }
 TD_FN double td_npdf_f64(double x)
 {
-    return 0.39894228040143268 * exp(-0.5 * x * x);
+    return 0.39894228040143268 * td_exp_f64(-0.5 * x * x);
 }
 TD_FN double td_gelu_f64(double x)
 {

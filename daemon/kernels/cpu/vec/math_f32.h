@@ -243,7 +243,7 @@ TD_FN double td_kexp(double x)
     uint64_t k = td_bits_d(t) - td_bits_d(shift), half = ((k + 4096) >> 1) - 2048;
     return p * td_from_bits_d((half + 1023) << 52) * td_from_bits_d((k - half + 1023) << 52);
 }
-TD_FN double td_klog(double x)
+TD_FN double td_klog_positive(double x) /* and normal */
 {
     uint64_t ix = td_bits_d(x) - 0x3fe6a09e667f3bcdull;
     /* The exponent without a 64-bit arithmetic shift or conversion: both are missing below AVX-512. */
@@ -256,10 +256,28 @@ TD_FN double td_klog(double x)
     p = p * z + 0.2857142862609589;
     p = p * z + 0.3999999999989924;
     p = p * z + 0.666666666666667;
-    double r = e * 0.6931471805599453 + (2.0 * s + s * z * p);
+    return e * 0.6931471805599453 + (2.0 * s + s * z * p);
+}
+TD_FN double td_klog(double x)
+{
+    double r = td_klog_positive(x);
     r = x == (double)INFINITY ? x : r;
     r = x == 0.0 ? -(double)INFINITY : r;
     return x < 0.0 || x != x ? (double)NAN : r;
+}
+
+/* log(1 + e) for e from 0 to 1, as 2 artanh(e / (2 + e)). */
+TD_FN double td_klog1p(double e)
+{
+    double s = e / (2.0 + e), z = s * s;
+    double p = 0.0953645163025460251;
+    p = p * z + 0.0722196256869146132;
+    p = p * z + 0.091277747110473391;
+    p = p * z + 0.111096495021333438;
+    p = p * z + 0.142857416636478375;
+    p = p * z + 0.199999998086858499;
+    p = p * z + 0.333333333335506813;
+    return 2.0 * (s + s * z * p);
 }
 
 /* As td_exp_f32, but for what is left of x, which is exact. */
@@ -302,7 +320,7 @@ TD_FN float td_log10_f32(float x)
 TD_FN float td_sinh_f32(float x)
 {
     double d = x, s = d * d, e = td_kexp(d);
-    double p = (((s / 72 + 1.0) * s / 42 + 1.0) * s / 20 + 1.0) * s / 6;
+    double p = s * (1.0 / 6 + s * (1.0 / 120 + s * (1.0 / 5040 + s * (1.0 / 362880))));
     double r = fabs(d) < 0.5 ? d + d * p : 0.5 * (e - 1.0 / e);
     return x == 0.0f ? x : (float)r;
 }
@@ -394,9 +412,13 @@ TD_FN float td_atan2_f32(float y, float x)
     return x != x || y != y ? x + y : copysignf((float)r, y);
 }
 
-/* x = n pi/2 + r for |x| < TD_TRIG_BIG: pi/2 in three parts, so that the products with n are exact without fused
- * arithmetic. */
+/* x = n pi/2 + r for |x| < TD_TRIG_BIG: pi/2 in two parts, or in three whose products with n are exact without fused
+ * arithmetic. No float up to 2^50 is nearer than 2^-30 to a multiple of pi/2, and r is off by 2^-57 there. */
+#ifdef __FMA__
+#define TD_TRIG_BIG 0x1p50f
+#else
 #define TD_TRIG_BIG 4194304.0f
+#endif
 typedef struct td_trig {
     double sin, cos;
     uint64_t n;
@@ -405,9 +427,14 @@ TD_FN td_trig td_ktrig(double x)
 {
     const double shift = 0x1.8p52;
     double t = x * 0.6366197723675814 + shift, n = t - shift;
+#ifdef __FMA__
+    double r = __builtin_fma(-n, 0x1.921fb54442d18p+0, x);
+    r = __builtin_fma(-n, 0x1.1a62633145c07p-54, r);
+#else
     double r = x - n * 0x1.921fb544p+0; /* 31 bits */
     r = r - n * 0x1.0b4611a4p-34;       /* 31 bits */
     r = r - n * 0x1.13198a2e03707p-65;
+#endif
     double z = r * r, s = -2.4805616468180836e-08, c = 2.070058634251582e-09;
     s = s * z + 2.755599071608008e-06;
     s = s * z - 0.00019841266916280364;

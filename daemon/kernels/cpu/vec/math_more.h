@@ -81,7 +81,7 @@ TD_FN double td_logit_f64(double x, double eps)
 {
     x = x < eps ? eps : x;
     x = x > 1 - eps ? 1 - eps : x;
-    return log(x / (1 - x));
+    return td_log_f64(x / (1 - x));
 }
 
 /* sin(pi x) / (pi x): the turns are taken off x itself, where that is exact. */
@@ -102,14 +102,13 @@ TD_FN double td_sinc_f64(double x)
 
 TD_FN float td_logaddexp2_f32(float x, float y)
 {
-    double d = x == y ? 0.0 : (double)x - y, e = td_kexp(-fabs(d) * 0.6931471805599453);
-    double l = e < 0x1p-10 ? e - e * e * (0.5 - e / 3) : td_klog(1.0 + e);
-    return (float)(td_maximum_f32(x, y) + l * 1.4426950408889634);
+    double d = x == y ? 0.0 : (double)x - y;
+    return (float)(td_maximum_f32(x, y) + td_klog1p(td_kexp(-fabs(d) * 0.6931471805599453)) * 1.4426950408889634);
 }
 TD_FN double td_logaddexp2_f64(double x, double y)
 {
     double d = x == y ? 0.0 : x - y;
-    return td_maximum_f64(x, y) + log1p(exp2(-fabs(d))) * 1.4426950408889634;
+    return td_maximum_f64(x, y) + td_log1p_f64(td_exp2_f64(-fabs(d))) * 1.4426950408889634;
 }
 
 /* The largest whole number that divides both; of 0 and 0 it is 0. */

@@ -15,7 +15,7 @@
  * their own (special_f32.h). */
 #define TD_SPECIAL_CALLED(F1, F2)                                                                                      \
     F2(polygamma)                                                                                                      \
-    F2(zeta) F2(igamma) F2(igammac)                                     /* gamma.c, incomplete_gamma.c */              \
+    F2(zeta)                                                            /* gamma.c */                                  \
         F1(airy_ai)                                                     /* bessel.c */                                 \
         F2(chebyshev_t) F2(chebyshev_u) F2(chebyshev_v) F2(chebyshev_w) /* polynomials.c */                            \
         F2(hermite_h) F2(hermite_he) F2(laguerre_l) F2(legendre_p)
@@ -32,6 +32,10 @@ TD_SPECIAL_CALLED(TD_SPECIAL_1, TD_SPECIAL_2)
 TD_SPECIAL_DOUBLE(TD_SPECIAL_1)
 #undef TD_SPECIAL_1
 #undef TD_SPECIAL_2
+double td_igamma_f64(double a, double x); /* incomplete_gamma.c */
+double td_igammac_f64(double a, double x);
+float td_igamma_f32(float a, float x);
+float td_igammac_f32(float a, float x);
 
 #define TD_SPECIAL_1(NAME)                                                                                             \
     static inline __attribute__((unused)) float td_##NAME##_f32(float x)                                               \

@@ -66,26 +66,48 @@ TD_FN td_half_turn td_khalf_turn(double x)
 
 /* Up to 2.5 it is (a - 1) (a - 2) P(a), from 3/4 on, or that of a + 1 less log a; above, of a product of six that lead
  * beyond 8. What a logarithm is taken from is gathered, so that there is one. */
+TD_FN double td_kgamma_near(double a)
+{
+    double from = a < 0.75 ? a + 1.0 : a, less = a < 0.75 ? a : a - 1.0;
+    double t = (from - 1.625) * (1.0 / 0.875);
+    return less * (from - 2.0) *
+           TD_P20(t, 0.46580963736146, -0.1151316173709272, 4.025612337077572e-2, -1.620838258290817e-2,
+                  7.029435437711296e-3, -3.187952327716851e-3, 1.488844856351251e-3, -7.097013986875558e-4,
+                  3.429217995218021e-4, -1.676575035765614e-4, 8.457102285186549e-5, -4.253764712461031e-5,
+                  1.727690513267244e-5, -7.982772187335307e-6, 9.683183597414321e-6, -5.562796393021487e-6,
+                  -1.969142593378332e-6, 1.33076970940611e-6, 1.57780952917947e-6, -8.783446976610799e-7);
+}
+TD_FN double td_kgamma_far(double y)
+{
+    double w = 1.0 / y, v = w * w;
+    return (y - 0.5) * td_klog_full(y) - y +
+           (0.91893853320467274178 + w * TD_P5(v, 8.333333333333029e-2, -2.777777767986868e-3, 7.936457398235828e-4,
+                                               -5.943200121277989e-4, 7.727287719374764e-4));
+}
+TD_FN double td_kgamma_six(double a)
+{
+    return a * (a + 1.0) * (a + 2.0) * (a + 3.0) * (a + 4.0) * (a + 5.0);
+}
+typedef struct td_gamma_parts {
+    double base, off; /* the value of a > 0 is base less log off */
+} td_gamma_parts;
+TD_FN td_gamma_parts td_kgamma(double a)
+{
+    double near = td_kgamma_near(a), far = td_kgamma_far(a < 8.0 ? a + 6.0 : a);
+    td_gamma_parts g = {a <= 2.5 ? near : far, a <= 2.5 ? (a < 0.75 ? a : 1.0) : a < 8.0 ? td_kgamma_six(a) : 1.0};
+    return g;
+}
 TD_FN float td_lgamma_f32(float x)
 {
-    double a = fabs((double)x), from = a < 0.75 ? a + 1.0 : a, less = a < 0.75 ? a : a - 1.0;
-    double t = (from - 1.625) * (1.0 / 0.875);
-    double near = less * (from - 2.0) *
-                  TD_P20(t, 0.46580963736146, -0.1151316173709272, 4.025612337077572e-2, -1.620838258290817e-2,
-                         7.029435437711296e-3, -3.187952327716851e-3, 1.488844856351251e-3, -7.097013986875558e-4,
-                         3.429217995218021e-4, -1.676575035765614e-4, 8.457102285186549e-5, -4.253764712461031e-5,
-                         1.727690513267244e-5, -7.982772187335307e-6, 9.683183597414321e-6, -5.562796393021487e-6,
-                         -1.969142593378332e-6, 1.33076970940611e-6, 1.57780952917947e-6, -8.783446976610799e-7);
-    double six = a * (a + 1.0) * (a + 2.0) * (a + 3.0) * (a + 4.0) * (a + 5.0), y = a < 8.0 ? a + 6.0 : a;
-    double w = 1.0 / y, v = w * w;
-    double far =
-        (y - 0.5) * td_klog_full(y) - y +
-        (0.91893853320467274178 + w * TD_P5(v, 8.333333333333029e-2, -2.777777767986868e-3, 7.936457398235828e-4,
-                                            -5.943200121277989e-4, 7.727287719374764e-4));
-    double base = a <= 2.5 ? near : far, off = a <= 2.5 ? (a < 0.75 ? a : 1.0) : a < 8.0 ? six : 1.0;
-    double mirror = 3.141592653589793 / (a * fabs(td_khalf_turn(a).sin));
-    double l = td_klog_full(x < 0.0f ? off * mirror : off), r = x < 0.0f ? l - base : base - l;
+    double a = fabs((double)x), mirror = 3.141592653589793 / (a * fabs(td_khalf_turn(a).sin));
+    td_gamma_parts g = td_kgamma(a);
+    double l = td_klog_full(x < 0.0f ? g.off * mirror : g.off), r = x < 0.0f ? l - g.base : g.base - l;
     return a == (double)INFINITY ? INFINITY : (float)r;
+}
+TD_FN float td_lgammapos_f32(float x)
+{
+    td_gamma_parts g = td_kgamma(x);
+    return x == INFINITY ? x : (float)(g.base - td_klog_full(g.off));
 }
 
 /* Eight terms of the recurrence as one quotient: the product of x, x + 1, ... and its derivative. */
@@ -148,7 +170,7 @@ TD_FN double td_kndtri(double q, double p, double tail)
 /* r = sqrt(-log p) from 1.377 to 10.2, which is that of the smallest float. */
 TD_FN float td_ndtri_f32(float x)
 {
-    double d = x, p = d < 0.5 ? d : 1.0 - d, r = sqrt(-td_klog(p)), t = (r - 2.0) / (r + 2.0);
+    double d = x, p = d < 0.5 ? d : 1.0 - d, r = sqrt(-td_klog_positive(p)), t = (r - 2.0) / (r + 2.0);
     double tail = r * TD_P14(t, 1.044924991564, 1.1714195557274, -1.7729147889534, 2.0690552888077, -2.2742815389336,
                              2.4201290757774, -2.5386083882104, 2.6392827989441, -2.7398348006315, 2.8008674116262,
                              -2.6210756965475, 1.9483863729692, -0.94926876785078, 0.21687685420152);
@@ -157,7 +179,7 @@ TD_FN float td_ndtri_f32(float x)
 /* r up to 4.2: the largest float below 1 has 4.17. */
 TD_FN float td_erfinv_f32(float x)
 {
-    double d = x, p = 0.5 - 0.5 * fabs(d), r = sqrt(-td_klog(p)), t = (r - 2.7885) * (1.0 / 1.4115);
+    double d = x, p = 0.5 - 0.5 * fabs(d), r = sqrt(-td_klog_positive(p)), t = (r - 2.7885) * (1.0 / 1.4115);
     double tail =
         TD_P15(t, 3.3393986165142, 2.1864993855689, -7.0138938050078e-2, 2.7536269515002e-2, -1.1209555994151e-2,
                4.6804727998422e-3, -1.9929093499945e-3, 8.5494982187024e-4, -3.7333433209828e-4, 1.8413116766332e-4,
@@ -342,6 +364,20 @@ TD_FN double td_kj1_near(double t)
                   2.49494581359726077e-4, -2.40457486596869402e-5, 1.86845260372060122e-6, -1.1967081867878012e-7,
                   6.43119017726583563e-9, -2.94301379800165898e-10, 1.16589723676786215e-11, -4.0045728425886456e-13);
 }
+TD_FN int td_besselnear_f32(float x)
+{
+    return fabsf(x) <= 8.0f;
+}
+TD_FN float td_bessel_j0near_f32(float x)
+{
+    double a = fabs((double)x);
+    return (float)td_kj0_near(a * a * (1.0 / 32) - 1.0);
+}
+TD_FN float td_bessel_j1near_f32(float x)
+{
+    double a = fabs((double)x), r = a * td_kj1_near(a * a * (1.0 / 32) - 1.0);
+    return (float)(x < 0.0f ? -r : r);
+}
 TD_FN float td_bessel_j0_f32(float x)
 {
     double a = fabs((double)x), t = a * a * (1.0 / 32) - 1.0;
@@ -391,7 +427,7 @@ TD_FN float td_spherical_j0_f32(float x)
     return x == 0.0f ? 1.0f : (float)((t.n & 2 ? -s : s) / (double)x);
 }
 
-/* For blocks in which an element is beyond: it alone is left to the function of doubles. */
+/* What is beyond is left to the function of doubles. */
 #define TD_ANYWHERE(NAME)                                                                                              \
     TD_FN float td_##NAME##_any_f32(float x)                                                                           \
     {                                                                                                                  \
