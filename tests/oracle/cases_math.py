@@ -69,6 +69,8 @@ tensors("logaddexp2", torch.logaddexp2, 2, also=BF)
 for _name in "gcd lcm".split():
     op(_name, [])(lambda r: (_ for _ in ()).throw(Skip()))
     MORE.append((_name, lambda r, f=getattr(torch, _name): (lambda s: ([r.t(s), r.t(s)], [], f))(r.shape()), INTS))
+unary("angle_real", torch.angle, also=INTS)
+op("ldexp_whole", [])(lambda r: (lambda s: ([r.t(s), r.idx(s, 7)], [], torch.ldexp))(r.shape()))
 op("ldexp", [])(lambda r: (lambda s: ([r.t(s), r.idx(s, 7)], [], torch.ldexp))(r.shape()))
 MORE.append(("float_power", lambda r: ([r.t(r.shape(), 0.5, 3), r.pick(2, 1.5)], [], torch.float_power), [torch.float64] + INTS))
 op("rsub", INTS)(lambda r: (lambda s, a: ([r.t(s), r.t(s)], [a], lambda x, y: torch.rsub(x, y, alpha=a)))(r.shape(), r.pick(1, 2)))

@@ -1361,6 +1361,7 @@ L(cosh, coshl(x))
 L(tanh, tanhl(x))
 L(sigmoid, 1 / (1 + expl(-x)))
 L(pow, powl(x, y))
+L(ldexp_whole, ldexpl(x, (int)y))
 static const struct wide {
     const char *name;
     long double (*f)(long double, long double);
@@ -1389,7 +1390,8 @@ static const struct wide {
              {"sigmoid", l_sigmoid, -700, 40, 2.2, 0, 0},
              {"pow", l_pow, 0, 4, 1, -3, 3},
              {"pow", l_pow, 0, 1e3, 1, -100, 100},
-             {"pow", l_pow, 0.999, 1.001, 1, -6e5, 6e5}};
+             {"pow", l_pow, 0.999, 1.001, 1, -6e5, 6e5},
+             {"ldexp_whole", l_ldexp_whole, -4, 4, 0, -1000, 1000}};
 
 static void doubles(void)
 {
@@ -1404,6 +1406,7 @@ static void doubles(void)
                 double v = big * exp2(-60 * random_unit()) * (random_below(2) ? 1 : -1);
                 x[j] = j & 1 || v < w->from || v > w->to ? w->from + (w->to - w->from) * random_unit() : v;
                 z[j] = w->from2 + (w->to2 - w->from2) * random_unit();
+                if (w->f == l_ldexp_whole) z[j] = trunc(z[j]);
             }
             apply_two(w->name, TD_FLOAT64, N, x, w->to2 > 0 ? z : NULL, y);
             for (int j = 0; j < N; j++) {
@@ -1414,7 +1417,7 @@ static void doubles(void)
                     y[j] == (double)want ? 0 : (double)(fabsl(y[j] - want) / ldexpl(1, (e < -1021 ? -1021 : e) - 53));
                 if (!(u <= most)) most = u, at = x[j];
             }
-            double limit = level ? w->limit : fmax(w->limit, 2.5);
+            double limit = level || !w->limit ? w->limit : fmax(w->limit, 2.5);
             CU_ASSERT(most <= limit);
             if (!(most <= limit)) printf("    %s of doubles, set %d: %.2f ulp at %.17g\n", w->name, level, most, at);
         }

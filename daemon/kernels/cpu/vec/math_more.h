@@ -69,6 +69,24 @@ TD_FN double td_exponent_f64(double x)
     return td_isfinite_f64(x) ? e : 0;
 }
 
+/* x times 2 to the power of a whole number: a float's is that of a double; a double's own is cut into three. */
+TD_FN double td_twopower(double n) /* |n| <= 1000 */
+{
+    return td_from_bits_d((td_bits_d(n + 0x1.8p52) + 1023) << 52);
+}
+TD_FN float td_ldexp_f32(float x, float n)
+{
+    n = n > 1000.0f ? 1000.0f : n;
+    n = n < -1000.0f ? -1000.0f : n;
+    return (float)((double)x * td_twopower(n));
+}
+TD_FN double td_ldexp_f64(double x, double n)
+{
+    double a = td_clamp_f64(n, -1000, 1000), b = td_clamp_f64(n - a, -1000, 1000),
+           c = td_clamp_f64(n - a - b, -200, 200);
+    return x * td_twopower(c) * td_twopower(b) * td_twopower(a);
+}
+
 /* Held between eps and 1 - eps first; of an eps that was not given, minus infinity, nothing is. */
 TD_FN float td_logit_f32(float x, float eps)
 {
