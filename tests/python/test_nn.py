@@ -1,5 +1,6 @@
 """tensord.nn and tensord.optim: a tutorial's network runs after changing the import, with PyTorch's numbers."""
 import copy
+import math
 import multiprocessing
 import pickle
 
@@ -13,6 +14,7 @@ try:
     import torch
 except ImportError:
     torch = None
+NEW = torch is not None and tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 13)
 OLD = torch is not None and tuple(map(int, torch.__version__.split(".")[:2])) < (2, 13)
 needs_torch = pytest.mark.skipif(torch is None, reason="torch is not there (Debian: python3-torch)")
 
@@ -720,3 +722,76 @@ def test_channels_over_what_is_next_to_them():
     assert repr(layer) == "CrossMapLRN2d(5, alpha=0.3, beta=0.6, k=1.5)"
     with pytest.raises(ValueError, match="got 3D instead"):
         layer(x[0])
+
+
+# ---- hooks of all modules, and modules that are not made yet
+
+
+def _hooks_of_all(lib):
+    """What hooks of all modules are told by a small net, and that nothing is told when they are gone."""
+    from importlib import import_module
+
+    place, log = import_module(lib.__name__ + ".nn.modules.module"), []
+    name = lambda m: type(m).__name__  # noqa: E731
+    handles = [place.register_module_forward_pre_hook(lambda m, args: log.append(("before", name(m)))),
+               place.register_module_forward_hook(lambda m, args, kwargs, out: log.append(("named", sorted(kwargs))), with_kwargs=True),
+               place.register_module_forward_hook(lambda m, args, out: log.append(("behind", name(m))) or (out * 2 if name(m) == "Linear" else None)),
+               place.register_module_full_backward_pre_hook(lambda m, go: log.append(("comes", name(m), go[0].tolist()))),
+               place.register_module_full_backward_hook(lambda m, gi, go: log.append(("came", name(m), go[0].tolist()))),
+               place.register_module_parameter_registration_hook(lambda m, n, p: log.append(("parameter", n))),
+               place.register_module_buffer_registration_hook(lambda m, n, b: lib.full_like(b, 3) if n == "b" else None),
+               place.register_module_module_registration_hook(lambda m, n, sub: log.append(("module", n)))]
+    try:
+        net = lib.nn.Sequential(lib.nn.Linear(2, 1, bias=False), lib.nn.Tanh())
+        net.b = 1
+        net.register_buffer("c", lib.ones(1))
+        own = net[0].register_forward_pre_hook(lambda m, args: log.append(("own", name(m))))
+        with lib.no_grad():
+            net[0].weight.fill_(0.5)
+        x = lib.ones(1, 2, requires_grad=True)
+        assert net(x).item() == pytest.approx(math.tanh(2.0))
+        net(x).sum().backward()
+        net = lib.nn.BatchNorm1d(1)
+        net.register_buffer("b", lib.ones(1))
+        assert net.b.tolist() == [3]
+    finally:
+        for h in handles:
+            h.remove()
+    told = len(log)
+    lib.nn.Linear(2, 2)(lib.ones(1, 2)).sum().backward()
+    assert len(log) == told
+    own.remove()
+    return [e if e[0] not in ("comes", "came") else (*e[:-1], [[round(v, 4) for v in row] for row in e[-1]]) for e in log]
+
+
+def test_hooks_of_all_modules():
+    log = _hooks_of_all(td)
+    assert log[:3] == [("parameter", "weight"), ("module", "0"), ("module", "1")]
+    assert log[3:9] == [("before", "Sequential"), ("before", "Linear"), ("own", "Linear"), ("named", []), ("behind", "Linear"), ("before", "Tanh")]
+    assert [e[1] for e in log if e[0] == "came"] == ["Tanh", "Linear", "Sequential"]
+    if NEW:
+        assert log == _hooks_of_all(torch)
+
+
+def test_what_is_assigned_before_init_of_a_module():
+    class Net(nn.Module):
+        def __init__(self, first):
+            self.width, self.child = 3, first
+            super().__init__()
+
+    net = Net(None)
+    assert net.width == 3 and net.child is None and list(net.children()) == []
+    for first in (nn.Identity(), nn.Parameter(td.ones(1))):
+        with pytest.raises(AttributeError, match=rf"call super\(\).__init__\(\) before assigning a {type(first).__name__} to a Module"):
+            Net(first)
+
+
+def test_factory_kwargs():
+    assert nn.factory_kwargs(None) == {} and nn.factory_kwargs({"dtype": td.float64}) == {"dtype": td.float64}
+    assert nn.factory_kwargs({"factory_kwargs": {"device": "cpu"}, "dtype": None}) == {"device": "cpu", "dtype": None}
+    for wrong in ({"dvice": "cpu"}, {"dtype": 1, "factory_kwargs": {"dtype": 2}}):
+        with pytest.raises(TypeError, match="unexpected kwargs|specified twice"):
+            nn.factory_kwargs(wrong)
+        if torch is not None:
+            with pytest.raises(TypeError):
+                torch.nn.factory_kwargs(wrong)

@@ -26,7 +26,7 @@ WHOLE = {"utils.data": {"_DatasetKind"}, "utils.data.dataset": (), "utils.data.s
          "utils.dlpack": (), "nn.utils.fusion": (), "nn.utils.clip_grad": (), "nn.utils.memory_format": (), "nn.utils.stateless": (), "nn.utils.rnn": (), "nn.utils.parametrize": (),
          "nn.utils.parametrizations": (), "optim.lr_scheduler": (), "optim.swa_utils": (), "optim.optimizer": {"register_optimizer_step_pre_hook", "register_optimizer_step_post_hook"},
          "multiprocessing": (), "autograd.variable": {"VariableMeta"}, "cuda.amp": {"amp_definitely_not_available"}, "amp.autocast_mode": {"autocast_decorator"},
-         "profiler": {"kineto_available", "DeviceType", "ExecutionTraceObserver"}, "version": {"git_version"},
+         "profiler": {"kineto_available", "DeviceType", "ExecutionTraceObserver"}, "version": (),
          "overrides": {"get_testing_overrides", "enable_reentrant_dispatch", "redispatch_function"}}
 
 

@@ -16,7 +16,7 @@ from tensord.nn.losses import *  # noqa: F401,F403
 from tensord.nn.module import (Buffer as Buffer, Identity as Identity, Module as Module, ModuleDict as ModuleDict, ModuleList as ModuleList, Parameter as Parameter,
                                ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential)
 from tensord.nn.parallel import DataParallel as DataParallel
-from tensord.nn.parameter import UninitializedBuffer as UninitializedBuffer, UninitializedParameter as UninitializedParameter
+from tensord.nn.parameter import UninitializedBuffer as UninitializedBuffer, UninitializedParameter as UninitializedParameter, factory_kwargs as factory_kwargs
 from tensord.nn.recurrent import *  # noqa: F401,F403
 from tensord.nn.transformer import *  # noqa: F401,F403
 from tensord.nn import modules as modules  # isort: skip

@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator
 
 import tensord as td
 from tensord import _C, _formats
+from tensord.nn._module_hooks import Hook, WithKwargs, after as _after_all, around as _around_all, before as _before_all, registered
 
 
 class Parameter(_C.Tensor):
@@ -63,32 +64,6 @@ class _Keys(namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")):
         return super().__repr__() if self.missing_keys or self.unexpected_keys else "<All keys matched successfully>"
 
 
-class _Hook:
-    """A hook that stands in a dict until remove()."""
-
-    def __init__(self, home, function, prepend=False):
-        self._home, self._key = home, object()
-        home[self._key] = function
-        if prepend:
-            home.move_to_end(self._key, last=False)
-
-    def remove(self):
-        self._home.pop(self._key, None)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.remove()
-
-
-class _WithKwargs:
-    """A hook that is shown arguments by their names, too."""
-
-    def __init__(self, function):
-        self.function = function
-
-
 def _no_forward(self, *input):
     raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
@@ -108,8 +83,8 @@ class Module:
     forward: Callable[..., Any] = _no_forward  # so that any arguments do in an override
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        for hook in list(self._before.values()):
-            if isinstance(hook, _WithKwargs):
+        for hook in (*_before_all.values(), *self._before.values()) if _before_all or self._before else ():
+            if isinstance(hook, WithKwargs):
                 both = hook.function(self, args, kwargs)
                 if both is not None and (not isinstance(both, tuple) or len(both) != 2):
                     raise _C.Error(f"forward pre-hook must return None or a tuple of (new_args, new_kwargs), but got {both}.")
@@ -119,14 +94,14 @@ class Module:
             args = args if changed is None else changed if isinstance(changed, tuple) else (changed,)
         around = self._around
         gate: Any = None
-        if around[0] or around[1]:
+        if around[0] or around[1] or _around_all[0] or _around_all[1]:
             from tensord.nn._gates import Gate
 
-            gate = Gate(self, *around)
+            gate = Gate(self, {**_around_all[0], **around[0]}, {**_around_all[1], **around[1]})
             args = gate.inputs(args)
         out = self.forward(*args, **kwargs)
-        for hook in list(self._after.values()):
-            changed = hook.function(self, args, kwargs, out) if isinstance(hook, _WithKwargs) else hook(self, args, out)
+        for hook in (*_after_all.values(), *self._after.values()) if _after_all or self._after else ():
+            changed = hook.function(self, args, kwargs, out) if isinstance(hook, WithKwargs) else hook(self, args, out)
             out = out if changed is None else changed
         return out if gate is None else gate.outputs(out)
 
@@ -135,22 +110,22 @@ class Module:
 
         prepend: before the others. with_kwargs: hook(module, args, kwargs), which may return (args, kwargs).
         """
-        return _Hook(self._before, _WithKwargs(hook) if with_kwargs else hook, prepend)
+        return Hook(self._before, WithKwargs(hook) if with_kwargs else hook, prepend)
 
     def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False):
         """hook(module, args, output) runs after forward() and may return another output. remove() of what is returned takes it away.
 
         prepend: before the others. with_kwargs: hook(module, args, kwargs, output).
         """
-        return _Hook(self._after, _WithKwargs(hook) if with_kwargs else hook, prepend)
+        return Hook(self._after, WithKwargs(hook) if with_kwargs else hook, prepend)
 
     def register_full_backward_hook(self, hook, prepend=False):
         """hook(module, grad_input, grad_output) runs when a backward has come through the module; may return other grad_input."""
-        return _Hook(self._around[0], hook, prepend)
+        return Hook(self._around[0], hook, prepend)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
         """hook(module, grad_output) runs when a backward comes to the module; may return other grad_output."""
-        return _Hook(self._around[1], hook, prepend)
+        return Hook(self._around[1], hook, prepend)
 
     register_backward_hook = register_full_backward_hook
 
@@ -158,7 +133,9 @@ class Module:
 
     def __setattr__(self, name, value):
         if "_parameters" not in self.__dict__:
-            raise AttributeError("call super().__init__() before assigning attributes of a Module")
+            if isinstance(value, (Parameter, Module, Buffer)):
+                raise AttributeError(f"call super().__init__() before assigning a {type(value).__name__} to a Module")
+            return object.__setattr__(self, name, value)
         homes: Any = (self._parameters, self._buffers, self._modules)
         home: Any = self._parameters if isinstance(value, Parameter) else self._modules if isinstance(value, Module) else None
         if isinstance(value, Buffer) and name not in self._parameters:
@@ -174,7 +151,7 @@ class Module:
         if home is None:
             return object.__setattr__(self, name, value)
         self.__dict__.pop(name, None)
-        home[name] = value
+        home[name] = registered("_parameters" if home is homes[0] else "_buffers" if home is homes[1] else "_modules", self, name, value)
 
     def __getattr__(self, name) -> Any:
         for home in ("_parameters", "_buffers", "_modules"):
@@ -194,17 +171,17 @@ class Module:
 
     def register_parameter(self, name, param):
         self.__dict__.pop(name, None)
-        self._parameters[name] = param
+        self._parameters[name] = registered("_parameters", self, name, param)
 
     def register_buffer(self, name, tensor, persistent=True):
         self.__dict__.pop(name, None)
-        self._buffers[name] = tensor
+        self._buffers[name] = registered("_buffers", self, name, tensor)
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def register_module(self, name, module):
         if module is not None and not isinstance(module, Module):
             raise _C.DTypeError(f"{type(module).__name__} is not a Module subclass")
-        self._modules[name] = module
+        self._modules[name] = registered("_modules", self, name, module)
 
     add_module = register_module
 
@@ -431,7 +408,7 @@ class Module:
         return list(self.__dict__.get("_hooks_of_state", {}).get(when, {}).values())
 
     def _hook_state(self, when, hook):
-        return _Hook(self.__dict__.setdefault("_hooks_of_state", {}).setdefault(when, OrderedDict()), hook)
+        return Hook(self.__dict__.setdefault("_hooks_of_state", {}).setdefault(when, OrderedDict()), hook)
 
     def register_state_dict_pre_hook(self, hook):
         """hook(module, prefix, keep_vars) runs before state_dict() looks at the module."""

@@ -4,7 +4,21 @@ import tensord as td
 from tensord import _C
 from tensord.nn.module import Buffer as Buffer, Parameter as Parameter
 
-__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "factory_kwargs", "is_lazy"]
+
+
+def factory_kwargs(kwargs):
+    """What a layer's constructor hands on to those of its parameters: `device`, `dtype` and `memory_format`, from kwargs or the dict kwargs["factory_kwargs"].
+
+    Raises TypeError for other names, and for one that stands in both.
+    """
+    given = dict(kwargs or {})
+    inner = given.pop("factory_kwargs", {})
+    if strange := given.keys() - {"device", "dtype", "memory_format"}:
+        raise TypeError(f"unexpected kwargs {strange}")
+    if twice := given.keys() & inner.keys():
+        raise TypeError(f"{', '.join(sorted(twice))} specified twice, in **kwargs and in factory_kwargs")
+    return {**inner, **given}
 
 
 def is_lazy(tensor):

@@ -10,7 +10,7 @@ import tensord as td
 from tensord import _C
 from tensord._C import ops
 from tensord._more import _apart
-from tensord.nn.module import _Hook
+from tensord.nn._module_hooks import Hook
 
 
 class _HookedStep:
@@ -79,30 +79,30 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook):
         """hook(optimizer, args, kwargs) runs before step() and may return other (args, kwargs). remove() of what is returned takes it away."""
-        return _Hook(self._hooked().before, hook)
+        return Hook(self._hooked().before, hook)
 
     def register_step_post_hook(self, hook):
         """hook(optimizer, args, kwargs) runs behind step(). remove() of what is returned takes it away."""
-        return _Hook(self._hooked().after, hook)
+        return Hook(self._hooked().after, hook)
 
     def _state_hooks(self, when):
         return self.__dict__.setdefault("_hooks", {}).setdefault(when, OrderedDict())
 
     def register_state_dict_pre_hook(self, hook, prepend=False):
         """hook(optimizer) runs before state_dict(). remove() of what is returned takes it away."""
-        return _Hook(self._state_hooks("before"), hook, prepend)
+        return Hook(self._state_hooks("before"), hook, prepend)
 
     def register_state_dict_post_hook(self, hook, prepend=False):
         """hook(optimizer, state_dict) runs behind state_dict(); what it returns, unless None, is given in its place."""
-        return _Hook(self._state_hooks("after"), hook, prepend)
+        return Hook(self._state_hooks("after"), hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook, prepend=False):
         """hook(optimizer, state_dict) runs before load_state_dict(); what it returns, unless None, is loaded in its place."""
-        return _Hook(self._state_hooks("before loading"), hook, prepend)
+        return Hook(self._state_hooks("before loading"), hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook, prepend=False):
         """hook(optimizer) runs behind load_state_dict()."""
-        return _Hook(self._state_hooks("after loading"), hook, prepend)
+        return Hook(self._state_hooks("after loading"), hook, prepend)
 
     def _tell(self, when, *state_dict):
         """What the hooks make of a state dict."""

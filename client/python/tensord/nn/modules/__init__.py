@@ -27,7 +27,10 @@ __all__ = _paths.put(__name__, _nn, {
     "loss": """L1Loss NLLLoss NLLLoss2d PoissonNLLLoss GaussianNLLLoss KLDivLoss MSELoss BCELoss BCEWithLogitsLoss HingeEmbeddingLoss MultiLabelMarginLoss
         SmoothL1Loss HuberLoss SoftMarginLoss CrossEntropyLoss MultiLabelSoftMarginLoss CosineEmbeddingLoss MarginRankingLoss MultiMarginLoss
         TripletMarginLoss TripletMarginWithDistanceLoss CTCLoss _Loss=losses._Loss _WeightedLoss=losses._WeightedLoss""",
-    "module": "Module _IncompatibleKeys=module._Keys _EXTRA_STATE_KEY_SUFFIX=module._EXTRA",
+    "module": "Module _IncompatibleKeys=module._Keys _EXTRA_STATE_KEY_SUFFIX=module._EXTRA" + "".join(f" {_name}=_module_hooks.{_name}" for _name in """
+        register_module_forward_pre_hook register_module_forward_hook register_module_backward_hook register_module_full_backward_hook
+        register_module_full_backward_pre_hook register_module_parameter_registration_hook register_module_buffer_registration_hook
+        register_module_module_registration_hook""".split()),
     "normalization": "LocalResponseNorm CrossMapLRN2d LayerNorm GroupNorm RMSNorm",
     "padding": """CircularPad1d CircularPad2d CircularPad3d ConstantPad1d ConstantPad2d ConstantPad3d ReflectionPad1d ReflectionPad2d ReflectionPad3d
         ReplicationPad1d ReplicationPad2d ReplicationPad3d ZeroPad1d ZeroPad2d ZeroPad3d""",
