@@ -353,6 +353,35 @@ def test_multi_grad_hook():
     assert seen == [[[2.0], [3.0]]]
 
 
+def _edges(lib):
+    graph = lib.autograd.graph
+    a = lib.tensor([1.0, 2.0, 3.0], dtype=lib.float64, requires_grad=True)
+    b = a * 2
+    edge, leaf = graph.get_gradient_edge(b), graph.get_gradient_edge(a)
+    c = (b * b).sum()
+    got = [lib.autograd.grad(c, edge, retain_graph=True), lib.autograd.grad(c, [edge, a, leaf], retain_graph=True), lib.autograd.grad(edge, leaf, lib.ones_like(b), retain_graph=True),
+           lib.autograd.grad(c, graph.GradientEdge(*leaf[:2]), retain_graph=True), lib.autograd.grad(graph.get_gradient_edge(c), a, retain_graph=True)]
+    lib.autograd.backward(c, inputs=[leaf])
+    return [[g.tolist() for g in gs] for gs in got] + [a.grad.tolist(), type(edge).__name__, edge.node is b.grad_fn, edge.output_nr, leaf.node.name()]
+
+
+def test_edges_stand_for_tensors():
+    assert _edges(td) == [[[4, 8, 12]], [[4, 8, 12], [8, 16, 24], [8, 16, 24]], [[2, 2, 2]], [[8, 16, 24]], [[8, 16, 24]], [8, 16, 24], "GradientEdge", True, 0,
+                          "torch::autograd::AccumulateGrad"]
+    if NEW:
+        assert _edges(td) == _edges(torch)
+    a = td.ones(2, requires_grad=True)
+    b = a * 2
+    edge, c = td.autograd.graph.get_gradient_edge(b), (b * 3).sum()
+    with pytest.raises(td.AutogradError, match="MulBackward0 made is not known here: take edges from"):
+        td.autograd.grad(c, td.autograd.graph.GradientEdge(b.grad_fn, 0))
+    b.mul_(2)
+    with pytest.raises(td.AutogradError, match="written in place since: its gradient does not come to MulBackward0"):
+        td.autograd.grad(b.sum(), edge)
+    with pytest.raises(td.AutogradError, match="does not require gradients"):
+        td.autograd.graph.get_gradient_edge(td.ones(1))
+
+
 def test_pictures():
     x = td.ones(2, requires_grad=True)
     y = (x * 2 + x).sum()

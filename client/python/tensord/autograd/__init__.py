@@ -11,7 +11,9 @@ from tensord.autograd.function import Function  # noqa: F401
 
 
 def _tuple(x):
-    return (x,) if _C.is_tensor(x) else tuple(x)
+    """A tensor or edge (graph.GradientEdge), or several: tensors."""
+    several = (x,) if _C.is_tensor(x) or hasattr(x, "_tensor") else tuple(x)
+    return tuple(each._tensor() if hasattr(each, "_tensor") else each for each in several)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None, is_grads_batched=False, materialize_grads=False):
@@ -46,7 +48,7 @@ def _batched(outputs, inputs, grads, retain, create_graph, unused, materialize):
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, *, inputs=None):
     """Add the gradients of several tensors to the .grad of the leaves, or of `inputs` alone."""
     grads = None if grad_tensors is None else _tuple(grad_tensors)
-    _backward(_tuple(tensors), grads, retain_graph, create_graph, inputs)
+    _backward(_tuple(tensors), grads, retain_graph, create_graph, None if inputs is None else _tuple(inputs))
 
 
 def private_grads(on=True):

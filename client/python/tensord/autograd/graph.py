@@ -1,6 +1,7 @@
 """The graph itself: its nodes, the hooks that hang on several at once, what is saved."""
 
 import threading
+import typing
 
 import tensord as td
 from tensord import _C
@@ -55,8 +56,31 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     return _Multi([t.register_hook(hook_of(k)) for k, t in enumerate(tensors)])
 
 
+class GradientEdge(typing.NamedTuple):
+    """Where a gradient flows: to a node, as that of its output `output_nr`. grad() and backward() take it in a tensor's place, also when the program has none.
+
+    get_gradient_edge() keeps the tensor in it, by which it is found again: one that is put together by hand leads to leaves only.
+    """
+
+    node: Node
+    output_nr: int
+    ownership_token: typing.Any = None
+
+    def _tensor(self):
+        """What grad() and backward() work with."""
+        tensor = self.ownership_token
+        if tensor is None and self.node.name() == "torch::autograd::AccumulateGrad":
+            tensor = self.node.variable
+        if tensor is None:
+            raise _C.AutogradError(f"which tensor {self.node.name()} made is not known here: take edges from autograd.graph.get_gradient_edge(tensor)")
+        if gradient_edge(tensor) != (self.node, self.output_nr):
+            raise _C.AutogradError(f"the tensor of this edge has been written in place since: its gradient does not come to {self.node.name()} any more")
+        return tensor
+
+
 def get_gradient_edge(tensor):
-    return gradient_edge(tensor)
+    """The GradientEdge of a tensor that is in a graph or requires grad."""
+    return GradientEdge(*gradient_edge(tensor), tensor)
 
 
-__all__ = ["Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "draw", "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "td"]
+__all__ = ["GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "draw", "get_gradient_edge", "increment_version", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks", "td"]
