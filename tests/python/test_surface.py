@@ -382,3 +382,56 @@ def test_trees_that_differ_and_nodes_of_one_s_own():
             wrong()
     with pytest.raises(TypeError, match="TreeSpec"):
         t.tree_unflatten([1], [1])
+
+
+# ---- timers
+
+
+def test_timers(capsys):
+    from tensord.utils import benchmark
+
+    calls = []
+    t = benchmark.Timer("f(x)", setup="x = 3", globals={"f": calls.append}, label="append", sub_label="small", description="list")
+    m = t.timeit(100)
+    assert (m.number_per_run, len(m.times), m.label, m.as_row_name, m.num_threads, set(calls)) == (100, 1, "append", "small", 1, {3})
+    assert m.mean == m.median == m.times[0] == m.raw_times[0] / 100 > 0 and m.iqr == 0
+    m = t.blocked_autorange(min_run_time=0.02)
+    assert sum(m.raw_times) >= 0.02 and all(r > 1e-6 for r in m.raw_times) and "append: small" in repr(m) and "runs per measurement, 1 thread" in repr(m)
+    told = []
+    m = t.adaptive_autorange(max_run_time=0.02, callback=lambda number, time: told.append(time))
+    assert m.raw_times == told
+    one = benchmark.Measurement(10, [1.0, 2.0, 3.0, 4.0], benchmark.TaskSpec("a", "pass", label="l", sub_label="row", description="x"))
+    two = benchmark.Measurement(10, [1e-3], benchmark.TaskSpec("b", "pass", label="l", sub_label="row", description="y"))
+    assert (one.median, one.mean, round(one.iqr, 9), one.has_warnings) == (0.25, 0.25, 0.15, True)
+    table = benchmark.Compare([one, two])
+    table.highlight_best()
+    table.print()
+    assert [line.split() for line in capsys.readouterr().out.splitlines()[1:4]] == [["|", "x", "|", "y"], ["1", "threads:"], ["row", "|", "250000.0", "|", "100.0*"]]
+    assert benchmark.Measurement.merge([one, one])[0].times == [0.1, 0.2, 0.3, 0.4] * 2
+    assert (benchmark.select_unit(3e-5), benchmark.trim_sigfig(3.14159, 2), benchmark.unit_to_english("ns")) == (("us", 1e-6), 3.1, "nanosecond")
+    with pytest.raises(td.Unsupported, match="no C\\+\\+ is compiled"):
+        benchmark.Timer("a;", language="c++")
+    with pytest.raises(NameError):
+        benchmark.Timer("nothing").timeit(1)
+
+
+def test_timers_wait_for_what_was_asked():
+    from tensord.utils import benchmark
+
+    x = td.rand(400, 400)
+    x @ x
+    apart = [benchmark.Timer("x @ x", globals={"x": x}).timeit(5).median for _ in range(5)]
+    read = [benchmark.Timer("(x @ x)[0, 0].item()", globals={"x": x}).timeit(5).median for _ in range(5)]
+    assert min(apart) > min(read) / 3
+
+
+@needs_new
+def test_measurements_as_pytorch_counts_them():
+    import torch.utils.benchmark as theirs
+    from tensord.utils import benchmark as ours
+
+    for times in ([1.0], [1.0, 2.0], [5.0, 1.0, 2.0, 2.5], [1.0, 1.1, 1.05, 1.02, 1.08, 1.04, 1.01]):
+        a, b = (lib.Measurement(10, times, lib.TaskSpec("s", "pass", label="l")) for lib in (ours, theirs))
+        for what in ("median", "mean", "iqr", "title", "times"):
+            assert getattr(a, what) == pytest.approx(getattr(b, what)), what
+        assert len(times) == 1 or (a.has_warnings, a.significant_figures) == (b.has_warnings, b.significant_figures)
