@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
     from tensord import (__config__ as __config__, accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compiler as compiler, cuda as cuda, data as data, distributed as distributed, distributions as distributions, fft as fft, func as func, fx as fx,
                          hub as hub, jit as jit, onnx as onnx,
                          linalg as linalg, masked as masked, multiprocessing as multiprocessing, nn as nn, optim as optim, overrides as overrides, profiler as profiler, quasirandom as quasirandom, random as random, serialization as serialization, signal as signal, special as special, testing as testing, torch as torch, utils as utils, version as version)
-    from tensord._compose import (_assert as _assert, BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
+    from tensord._compose import (_assert as _assert, _assert_async as _assert_async, BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
                                   cond as cond, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled, is_storage as is_storage,
                                   set_anomaly_enabled as set_anomaly_enabled, while_loop as while_loop,
                                   sym_float as sym_float, sym_int as sym_int, sym_ite as sym_ite, sym_max as sym_max, sym_min as sym_min, sym_not as sym_not, sym_sum as sym_sum,
@@ -114,7 +114,7 @@ _LAZY = {
     "_more": ("no_grad", "enable_grad", "set_grad_enabled", "inference_mode", "service_memory", "numpy_memory", "racy", "set_printoptions",
               "from_numpy", "numel", "is_floating_point", "is_complex", "finfo", "iinfo", "result_type", "meshgrid", "std_mean",
               "var_mean", "broadcast_shapes", "broadcast_tensors", "publish"),
-    "_compose": ("BFloat16Tensor", "CharTensor", "HalfTensor", "ShortTensor", "_assert", "cond", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_storage", "set_anomaly_enabled", "while_loop",
+    "_compose": ("BFloat16Tensor", "CharTensor", "HalfTensor", "ShortTensor", "_assert", "_assert_async", "cond", "is_anomaly_check_nan_enabled", "is_anomaly_enabled", "is_storage", "set_anomaly_enabled", "while_loop",
                  "sym_float", "sym_int", "sym_ite", "sym_max", "sym_min", "sym_not", "sym_sum",
                  "BoolTensor", "ByteTensor", "DoubleTensor", "FloatTensor", "IntTensor", "LongTensor", "as_tensor", "atleast_1d", "atleast_2d",
                  "constant_pad_nd", "einsum", "is_nonzero", "isin", "native_batch_norm", "native_group_norm", "native_layer_norm", "tensordot"),

@@ -38,27 +38,33 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     return _C.asarray(data, dtype, device=device)
 
 
-_DTYPES: Any = {}  # of the functions that are called as PyTorch's tensor types are
+_LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short",
+           _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
+           _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
 
 
-def _legacy(dtype):
-    def make(*data: Any) -> Tensor:
-        """A tensor of this dtype from nested data; of integers, one of that shape with whatever its memory holds."""
+class _TensorType(type):
+    """PyTorch's tensor types: called, they make tensors of their dtype; isinstance(x, FloatTensor) asks for it, and annotations say `FloatTensor | None`."""
+
+    dtype: Any
+
+    def __call__(cls, *data: Any) -> Tensor:
         if len(data) == 1 and not isinstance(data[0], int):
-            return _C.tensor(data[0], dtype=dtype)
-        return ops.empty(data or (0,), dtype)
+            return _C.tensor(data[0], dtype=cls.dtype)
+        return ops.empty(data or (0,), cls.dtype)
 
-    _DTYPES[make] = dtype
-    return make
+    def __instancecheck__(cls, x: Any) -> bool:
+        return _C.is_tensor(x) and x.dtype is cls.dtype
+
+
+def _legacy(dtype) -> Any:
+    doc = "A tensor of this dtype from nested data; of integers, one of that shape with whatever its memory holds."
+    return _TensorType(_LEGACY[dtype] + "Tensor", (), {"dtype": dtype, "__doc__": doc, "__module__": "tensord"})
 
 
 FloatTensor, DoubleTensor, LongTensor, IntTensor = _legacy(_C.float32), _legacy(_C.float64), _legacy(_C.int64), _legacy(_C.int32)
 ByteTensor, BoolTensor, CharTensor, ShortTensor = _legacy(_C.uint8), _legacy(_C.bool), _legacy(_C.int8), _legacy(_C.int16)
 HalfTensor, BFloat16Tensor = _legacy(_C.float16), _legacy(_C.bfloat16)
-
-_LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short",
-           _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
-           _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
 
 
 def type_(self, dtype=None, non_blocking=False):
@@ -69,7 +75,7 @@ def type_(self, dtype=None, non_blocking=False):
         if not found:
             raise _C.InvalidError(f"invalid type: '{dtype}'; a dtype says it as well: tensord.float32")
         dtype = found[0]
-    return self.to(_DTYPES.get(dtype, dtype))
+    return self.to(dtype.dtype if isinstance(dtype, _TensorType) else dtype)
 
 
 def _new(make) -> Any:
@@ -446,6 +452,12 @@ def while_loop(cond_fn, body_fn, carried_inputs) -> Any:
 def _assert(condition, message) -> None:
     """assert condition, message"""
     assert condition, message
+
+
+def _assert_async(input, assert_msg=None) -> None:
+    """Raises RuntimeError when the one element of a tensor is zero; it waits for it."""
+    if not bool(input):
+        raise _C.Error(assert_msg or "Expected Tensor with single nonzero value, but got zero")
 
 
 def is_storage(obj) -> bool:

@@ -22,9 +22,14 @@ _STEP = 1 << 20
 _dir: "str | None" = None
 
 
+def _get_torch_home() -> str:
+    """tensord in $XDG_CACHE_HOME or ~/.cache, by the name that model zoos ask for."""
+    return _os.path.join(_os.environ.get("XDG_CACHE_HOME") or _os.path.expanduser("~/.cache"), "tensord")
+
+
 def get_dir() -> str:
     """Where files are kept: what set_dir() said, else tensord/hub in $XDG_CACHE_HOME or ~/.cache."""
-    return _dir or _os.path.join(_os.environ.get("XDG_CACHE_HOME") or _os.path.expanduser("~/.cache"), "tensord", "hub")
+    return _dir or _os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d: "str | _os.PathLike[str]") -> None:

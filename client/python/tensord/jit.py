@@ -43,6 +43,8 @@ from ._script_program import Scripted
 from ._script_usual import (Attribute, Future, enable_onednn_fusion, export_opnames, fork, fuser, interface, is_tracing, onednn_fusion_enabled, optimized_execution,
                             run_frozen_optimizations, script_if_tracing, set_fusion_strategy, strict_fusion, wait)
 
+_script_if_tracing = script_if_tracing  # as model zoos call it
+
 __all__ = ["Attribute", "CompilationUnit", "Error", "Final", "FrozenModule", "Future", "LoadedProgram", "OpenedProgram", "RecursiveScriptModule",
            "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedFunction", "TracedModule", "TracerWarning",
            "TracingCheckError", "annotate", "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "fuser", "ignore", "interface",
@@ -52,7 +54,7 @@ __all__ = ["Attribute", "CompilationUnit", "Error", "Final", "FrozenModule", "Fu
 
 Final = typing.Final
 Error = _C.Error
-_paths.put(__name__, typing, {"annotations": "Any Callable Dict List Optional Tuple Union"})
+_paths.put(__name__, typing, {"annotations": "Any Callable Dict List Optional Tuple Union " + " ".join(f"BroadcastingList{n}=List" for n in range(1, 7))})
 
 
 class ScriptWarning(Warning):

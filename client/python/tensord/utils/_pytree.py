@@ -8,7 +8,7 @@ Lists, tuples, named tuples, dicts, OrderedDicts, defaultdicts and deques are no
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 __all__ = ["LeafSpec", "PyTree", "TreeSpec", "register_pytree_node", "tree_all", "tree_all_only", "tree_any", "tree_any_only", "tree_flatten", "tree_is_leaf", "tree_iter",
            "tree_leaves", "tree_map", "tree_map_", "tree_map_only", "tree_structure", "tree_unflatten"]
@@ -20,6 +20,28 @@ _Together = Callable[[Any, Any], Any]
 
 def _of_dict(d: Any) -> "tuple[list[Any], Any]":
     return list(d.values()), list(d)
+
+
+def _dict_flatten(d: Any) -> "tuple[list[Any], Any]":
+    """What libraries hand on to register_pytree_node() for their kinds of dicts: values, and keys."""
+    return _of_dict(d)
+
+
+def _dict_unflatten(values: Any, context: Any) -> "dict[Any, Any]":
+    return dict(zip(context, values))
+
+
+class MappingKey(NamedTuple):
+    """A step of a path through a tree: into a dict."""
+
+    key: Any
+
+    def __str__(self) -> str:
+        return f"[{self.key!r}]"
+
+
+def _dict_flatten_with_keys(d: Any) -> "tuple[list[tuple[MappingKey, Any]], Any]":
+    return [(MappingKey(k), v) for k, v in d.items()], list(d)
 
 
 # Of each type of node how it is taken apart, and put together.
