@@ -241,6 +241,8 @@ static void raise_error(td_lower *l, uint32_t node)
     if (td_low_node(l, error)->kind == TD_N_CALL) {
         name = td_low_kid(l, error, 0);
         uint32_t n = td_low_node(l, error)->n - 1, *parts = td_low_array(l, n);
+        /* What an error of one's own has beside its text, by names, is nobody's in a program. */
+        while (n && td_low_node(l, td_low_kid(l, error, n))->kind == TD_N_KEYWORD) n--;
         for (uint32_t k = 0; k < n; k++) parts[k] = td_low_expr(l, td_low_kid(l, error, k + 1));
         if (n) message = n == 1 ? parts[0] : td_low_tuple(l, n, parts);
     }

@@ -1538,6 +1538,19 @@ def var(input, dim=None, unbiased=True, keepdim: bool = False, correction=None):
     return ops.var(input, dim, _without(unbiased, correction), keepdim)
 
 
+def clamp(input, min=None, max=None):
+    if isinstance(min, Tensor):
+        above = ops.maximum(input, min)
+        if isinstance(max, Tensor):
+            return ops.minimum(above, max)
+        return above if max is None else ops.clamp(above, None, max)
+    if isinstance(max, Tensor):
+        return ops.minimum(input if min is None else ops.clamp(input, min, None), max)
+    if min is None:
+        return ops.clamp(input, None, None) if max is None else ops.clamp(input, None, max)
+    return ops.clamp(input, min, None) if max is None else ops.clamp(input, min, max)
+
+
 def std(input, dim=None, unbiased=True, keepdim: bool = False, correction=None):
     if isinstance(dim, bool):
         return ops.std(input, None, float(dim), keepdim)

@@ -317,18 +317,23 @@ def test_functions_of_other_modules(tmp_path, monkeypatch):
     assert other.SHIFT == 2 and "other_functions" in sys.modules and _script.World().units == []
 
 
+class Refused(Exception):
+    def __init__(self, text, sizes=()):
+        super().__init__(text)
+
+
 def test_errors_by_their_names():
     def checks(x, n: int):
         if n == 0:
             raise td.ShapeError(f"{n} of {x.size(0)}")
         assert n < 3, f"n is {n}"
         if n == 2:
-            raise ValueError("two")
+            raise Refused("two", sizes=[x.size(0)])
         return x
 
     program = td.jit.script(checks)
     assert program(X(), 1).tolist() == X().tolist()
-    for n, text in ((0, "ShapeError: 0 of 2"), (2, "ValueError: two"), (3, "AssertionError: n is 3")):
+    for n, text in ((0, "ShapeError: 0 of 2"), (2, "Refused: two"), (3, "AssertionError: n is 3")):
         with pytest.raises(td.Error, match=text):
             program(X(), n).tolist()
 
