@@ -168,15 +168,16 @@ def test_hooks_of_states():
     handles = [net[1].register_state_dict_pre_hook(lambda m, prefix, keep: seen.append((m, prefix, keep))),
                net[0].register_state_dict_post_hook(lambda m, state, prefix, meta: state.update({prefix + "version": 2})),
                net[0].register_load_state_dict_pre_hook(lambda m, state, prefix, *more: state.pop(prefix + "version", None)),
+               net[1]._register_load_state_dict_pre_hook(lambda state, prefix, *more: state.pop(prefix + "old", None)),
                net.register_load_state_dict_post_hook(lambda m, keys: keys.missing_keys.clear())]
     state = net.state_dict(keep_vars=True)
     assert seen == [(net[1], "1.", True)] and state["0.version"] == 2 and state["0.weight"] is net[0].weight
-    given = {k: v for k, v in state.items() if k != "1.bias"}
+    given = {k: v for k, v in state.items() if k != "1.bias"} | {"1.old": 1}
     assert net.load_state_dict(given) == ([], []) and given["0.version"] == 2, "hooks change a copy"
     for h in handles:
         h.remove()
     assert "0.version" not in net.state_dict() and len(seen) == 1
-    with pytest.raises(ValueError, match="missing: 1.bias; unexpected: 0.version"):
+    with pytest.raises(ValueError, match="missing: 1.bias; unexpected: 0.version, 1.old"):
         net.load_state_dict(given)
     into = {"a": 1}
     assert nn.Linear(1, 1).state_dict(destination=into, prefix="x.") is into and list(into) == ["a", "x.weight", "x.bias"]

@@ -231,6 +231,7 @@ def test_where_and_clamp():
     assert x.clamp(-1, 1).tolist() == [-1, 0.5, 1] and x.clamp(min=0).tolist() == [0, 0.5, 3]
     assert x.clamp(max=td.tensor([0.0, 0.0, 5.0])).tolist() == [-2, 0, 3]
     assert x.div(2, rounding_mode="floor").tolist() == [-1, 0, 1]
+    assert [(y.item(), y.dtype) for y in (td.div(7, 2, rounding_mode="trunc"), td.div(-7, 2, rounding_mode="floor"), td.div(1, 2))] == [(3, td.int64), (-4, td.int64), (0.5, td.float32)]
 
 
 def test_out_and_keywords():

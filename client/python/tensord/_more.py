@@ -200,6 +200,8 @@ def div(input, other, rounding_mode=None):
     makers = {None: ops.div, "floor": ops.floor_divide, "trunc": ops.trunc_divide}
     if rounding_mode not in makers:
         raise _C.InvalidError(f"div(): rounding_mode must be None, 'floor' or 'trunc', not {rounding_mode!r}")
+    if not _tensor(input) and not _tensor(other):  # two numbers make a tensor, too
+        input = _C.tensor(input)
     return makers[rounding_mode](input, other)
 
 

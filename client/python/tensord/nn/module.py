@@ -423,6 +423,10 @@ class Module:
         what it was given, a copy of the dict that the hook may change."""
         return self._hook_state("load", hook)
 
+    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
+        """The same by its older name: the hook is given no module unless with_module."""
+        return self.register_load_state_dict_pre_hook(hook if with_module else lambda module, *args: hook(*args))
+
     def register_load_state_dict_post_hook(self, hook):
         """hook(module, incompatible_keys) runs behind load_state_dict(), before keys that are missing or too much are an error; it may change their lists."""
         return self._hook_state("loaded", hook)
