@@ -435,3 +435,31 @@ def test_measurements_as_pytorch_counts_them():
         for what in ("median", "mean", "iqr", "title", "times"):
             assert getattr(a, what) == pytest.approx(getattr(b, what)), what
         assert len(times) == 1 or (a.has_warnings, a.significant_figures) == (b.has_warnings, b.significant_figures)
+
+
+# ---- what models of others import
+
+
+def test_tensor_types_are_classes():
+    x = td.ones(2)
+    assert isinstance(x, td.FloatTensor) and not isinstance(x, td.LongTensor) and not isinstance(1.0, td.FloatTensor) and isinstance(td.FloatTensor, type)
+    assert (td.FloatTensor | None).__args__ == (td.FloatTensor, type(None)) and repr(td.HalfTensor) == "<class 'tensord.HalfTensor'>"
+    assert td.LongTensor([1, 2]).dtype is td.int64 and td.DoubleTensor(2, 3).shape == (2, 3) and td.BoolTensor().shape == (0,)
+
+
+def test_small_names_of_model_zoos(tmp_path, monkeypatch):
+    from tensord.jit.annotations import BroadcastingList2
+    from tensord.utils import _pytree as t
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert td.hub._get_torch_home() == str(tmp_path / "tensord") and td.jit._script_if_tracing is td.jit.script_if_tracing
+    assert BroadcastingList2[int].__args__ == (int,) and td._assert_async(td.ones(1)) is None
+    with pytest.raises(RuntimeError, match="^nothing there"):
+        td._assert_async(td.zeros(1), "nothing there")
+
+    class Mine(dict):
+        pass
+
+    t.register_pytree_node(Mine, t._dict_flatten, lambda values, keys: Mine(t._dict_unflatten(values, keys)), flatten_with_keys_fn=t._dict_flatten_with_keys)
+    got = t.tree_map(lambda v: v + 1, Mine(a=1, b=[2]))
+    assert type(got) is Mine and got == {"a": 2, "b": [3]} and [str(k) for k, _ in t._dict_flatten_with_keys(got)[0]] == ["['a']", "['b']"]
