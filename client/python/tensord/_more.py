@@ -78,8 +78,19 @@ def _sizes(sizes, size):
     return tuple(sizes[0]) if len(sizes) == 1 and isinstance(sizes[0], (tuple, list)) else tuple(sizes)
 
 
+_INTS, _REALS = {builtins.int}, {builtins.int, builtins.float}
+
+
+def _numbers(*values):
+    """Of tensors their one element."""
+    return values if _REALS.issuperset(map(type, values)) else tuple([v.item() if _tensor(v) else v for v in values])
+
+
 def _number_dtype(*values):
     """The dtype that numbers make together: NumPy's as Python's of their kind."""
+    kinds = {*map(type, values)}
+    if kinds <= _REALS:
+        return _C.int64 if kinds == _INTS else _C.get_default_dtype()
     values = [v.item() if type(v).__module__ == "numpy" and hasattr(v, "item") else v for v in values]
     if any(isinstance(v, complex) for v in values):
         return _C.get_default_dtype().to_complex()
@@ -105,8 +116,7 @@ def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_gr
     if start is None and end is None:
         raise _C.DTypeError("arange() needs its end: arange(5), or arange(start, end, step)")
     start, end = (0, start) if end is None else (0 if start is None else start, end)
-    given: Any = (start, end, step)
-    start, end, step = (v.item() if _tensor(v) else v for v in given)
+    start, end, step = _numbers(start, end, step)
     dtype = dtype or _number_dtype(start, end, step)
     # as PyTorch: as many as the numbers say (of int64, as their whole parts say), in whole steps
     if isinstance(step, builtins.float) and not (dtype.is_floating_point or dtype.is_complex or dtype is _C.int64) and builtins.int(step):
@@ -119,7 +129,7 @@ def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_gr
 
 
 def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False):
-    start, end = (v.item() if _tensor(v) else v for v in (start, end))
+    start, end = _numbers(start, end)
     dtype = dtype or _number_dtype(1.0, start, end)
     if not (dtype.is_floating_point or dtype.is_complex):
         start, end = builtins.int(start), builtins.int(end)  # as PyTorch: whole numbers from one to the other
