@@ -158,7 +158,7 @@ def test_a_cycle_whose_rise_takes_no_step():
     s, rates = M.OneCycleLR(o, 0.1, 5, pct_start=0.2, anneal_strategy="linear", cycle_momentum=False, final_div_factor=math.inf), []
     for _ in range(5):
         rates.append(o.param_groups[0]["lr"])
-        s.step()
+        o.step(), s.step()
     np.testing.assert_allclose(rates, [0.1, 0.075, 0.05, 0.025, 0], atol=1e-15)
 
 
@@ -345,7 +345,7 @@ def test_swalr(options):
     np.testing.assert_allclose(*got, rtol=1e-12)
     o = td.optim.SGD([{"params": [td.ones(1)]}, {"params": [td.ones(1)]}], lr=0.5)
     again = td.optim.swa_utils.SWALR(o, 0.1)
-    again.step()
+    o.step(), again.step()
     state = again.state_dict()
     again.step()
     again.load_state_dict(state)
@@ -380,3 +380,71 @@ def test_hooks_of_state_dicts():
     for h in hooks:
         h.remove()
     assert "more" not in o.state_dict() and len(seen) == 4
+
+
+@pytest.mark.parametrize("kind, options", [("SGD", dict(lr=0.1, momentum=0.9)), ("Adam", dict(lr=0.1)), ("Adam", dict(lr=0.1, amsgrad=True)), ("AdamW", dict(lr=0.1)),
+                                           ("RMSprop", dict(lr=0.02, momentum=0.5)), ("Adagrad", dict(lr=0.1)), ("Adadelta", dict(lr=0.5)), ("LBFGS", {})])
+def test_complex_parameters(kind, options):
+    """Stepped on as pairs of real ones, with a state of complex numbers."""
+    if torch.__version__ < "2" and (kind in ("Adagrad", "Adadelta", "LBFGS") or "amsgrad" in options):
+        pytest.skip("PyTorch 1.13 steps on them wrongly, or not at all")
+    start, got, state = np.array([0.5 - 1j, 2 + 0.25j]), [], []
+    for lib in (td, torch):
+        z = lib.tensor(start, requires_grad=True)
+        o = getattr(lib.optim, kind)([z], **options)
+
+        def closure():
+            o.zero_grad()
+            loss = (z * (1 + 2j) - 3).abs().square().sum()
+            loss.backward()
+            return loss
+
+        for _ in range(5):
+            o.step(closure)
+        got.append(z.detach().numpy())
+        state.append({k: (v.is_complex(), tuple(v.shape)) for k, v in o.state[z].items() if lib.is_tensor(v) and v.ndim})
+    np.testing.assert_allclose(*got, rtol=1e-6)
+    if kind != "LBFGS":
+        assert state[0] == state[1]
+
+
+def test_what_groups_may_be():
+    p, q = td.ones(2), td.ones(3)
+    with pytest.warns(UserWarning, match="duplicate"):
+        td.optim.SGD([p, p], lr=0.1)
+    for wrong in (p, [{p}], [{"params": {p, q}}], [3]):
+        with pytest.raises(TypeError):
+            td.optim.SGD(wrong, lr=0.1)
+    o = td.optim.SGD([("first", p), ("second", q)], lr=0.1)
+    assert o.param_groups[0]["param_names"] == ["first", "second"] and all(a is b for a, b in zip(o.param_groups[0]["params"], [p, q]))
+    assert o.state_dict()["param_groups"][0]["param_names"] == ["first", "second"]
+    with pytest.raises(ValueError, match="names"):
+        td.optim.SGD([("first", p), q], lr=0.1)
+    with pytest.raises(ValueError, match="non-leaf"):
+        td.optim.SGD([td.ones(2, requires_grad=True) * 2], lr=0.1)
+    o.param_groups.append(o.param_groups[0])
+    assert [g["params"] for g in o.state_dict()["param_groups"]] == [[0, 1], [0, 1]]
+
+
+@pytest.mark.parametrize("kind", ["Adam", "RMSprop", "Adagrad", "NAdam", "ASGD"])
+def test_states_of_another_kind(kind):
+    """A count of steps that older files have as a number, and the state of wider parameters."""
+    w = td.ones(3, requires_grad=True)
+    o = getattr(td.optim, kind)([w])
+    w.sum().backward()
+    o.step()
+    state = o.state_dict()
+    state["state"][0]["step"] = 1.0
+    narrow = td.ones(3, dtype=td.bfloat16, requires_grad=True)
+    other = getattr(td.optim, kind)([narrow])
+    other.load_state_dict(state)
+    assert {v.dtype for k, v in other.state[narrow].items() if td.is_tensor(v) and v.ndim} <= {td.bfloat16} and other.state[narrow]["step"].dtype == td.float32
+    o.load_state_dict(state)
+    narrow.sum().backward()
+    other.step(), o.step()
+    assert float(o.state[w]["step"]) == float(other.state[narrow]["step"]) == 2
+
+
+def test_lbfgs_where_all_is_flat():
+    p = td.ones(2)
+    assert td.optim.LBFGS([p], tolerance_grad=-math.inf).step(lambda: td.tensor([10])).item() == 10

@@ -100,10 +100,11 @@ _SWITCHES = "momentum", "weight_decay"  # where they are 0 a step has less to do
 
 
 def _begun(optimizer):
-    """The state that steps need, made where there is none."""
+    """The state that steps need, made where there is none. A schedule is told that steps are made."""
+    optimizer._opt_called = True
     for group in optimizer.param_groups:
         for p in group["params"]:
-            optimizer._ready(p, group, optimizer.state.setdefault(p, {}))
+            optimizer._ready(p, group, optimizer.state[p])
 
 
 def _refusal(optimizer):

@@ -64,6 +64,11 @@ def _search(at, start, t, reach, most, armijo=1e-4, curvature=0.9, least=1e-9):
     return bracket[0], calls
 
 
+def _flat(x):
+    """All its numbers, of complex ones both parts."""
+    return (td.view_as_real(x) if x.is_complex() else x).reshape(-1)
+
+
 class LBFGS(Optimizer):
     """Newton's step by the gradients of the last steps: step(closure) asks the closure, which computes the loss and its gradients, as often as it needs."""
 
@@ -78,11 +83,12 @@ class LBFGS(Optimizer):
         self._params = self.param_groups[0]["params"]
 
     def _grad(self):
-        return td.cat([td.zeros_like(p).reshape(-1) if g is None else g.reshape(-1) for p, g in zip(self._params, _C._grads(self._params))])
+        return td.cat([_flat(td.zeros_like(p) if g is None else g) for p, g in zip(self._params, _C._grads(self._params))])
 
     def _move(self, t, direction):
         at = 0
         for p in self._params:
+            p = td.view_as_real(p) if p.is_complex() else p
             p.add_(direction[at : at + p.numel()].reshape(p.shape), alpha=t)
             at += p.numel()
 
@@ -128,7 +134,7 @@ class LBFGS(Optimizer):
             n += 1
             state["n_iter"] += 1
             d = self._direction(state, grad, group["history_size"])
-            t = min(1.0, 1.0 / float(grad.abs().sum())) * group["lr"] if state["n_iter"] == 1 else group["lr"]
+            t = group["lr"] / max(1.0, float(grad.abs().sum())) if state["n_iter"] == 1 else group["lr"]
             state.update(d=d, prev_flat_grad=grad.clone(), prev_loss=loss)
             slope, before = float(grad.dot(d)), loss
             if slope > -group["tolerance_change"]:

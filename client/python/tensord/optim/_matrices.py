@@ -15,6 +15,8 @@ class Adafactor(Optimizer):
     scaled down. Raises InvalidError for numbers that are out of range, DTypeError for complex parameters.
     """
 
+    _in_parts = False
+
     def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
         _ways(differentiable)
@@ -68,6 +70,8 @@ class Muon(Optimizer):
     adjust_lr_fn: what the rate is scaled by, "original" (None: the same), sqrt(max(1, rows / columns)), or "match_rms_adamw", 0.2 sqrt(max(rows, columns)).
     Raises InvalidError for a parameter that is no matrix and numbers out of range, DTypeError for complex ones.
     """
+
+    _in_parts = False
 
     def __init__(self, params, lr=1e-3, weight_decay=0.1, momentum=0.95, nesterov=True, ns_coefficients=(3.4445, -4.775, 2.0315), eps=1e-7, ns_steps=5,
                  adjust_lr_fn=None):

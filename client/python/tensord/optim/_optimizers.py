@@ -3,7 +3,8 @@
 foreach, fused and capturable, which change no number in PyTorch, are taken and change nothing.
 """
 
-from collections import OrderedDict
+import warnings
+from collections import OrderedDict, defaultdict
 from typing import Any
 
 import tensord as td
@@ -26,6 +27,7 @@ class _HookedStep:
                 if not isinstance(changed, tuple) or len(changed) != 2:
                     raise _C.Error(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
                 args, kwargs = changed
+        self.optimizer._opt_called = True
         out = type(self.optimizer).step(self.optimizer, *args, **kwargs)
         for hook in list(self.after.values()):
             hook(self.optimizer, args, kwargs)
@@ -35,10 +37,15 @@ class _HookedStep:
 class Optimizer:
     """Groups of parameters, each with its own numbers; the state of each parameter."""
 
+    _in_parts = True  # may complex parameters be stepped on as pairs of real ones?
+    _opt_called = False  # has step() run, which a schedule of learning rates wants to know
+
     def __init__(self, params, defaults):
         self.defaults: dict[str, Any] = defaults
         self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Any, dict[str, Any]] = {}
+        self.state: dict[Any, dict[str, Any]] = defaultdict(dict)
+        if td.is_tensor(params):
+            raise _C.DTypeError(f"an optimizer's parameters are an iterable of tensors or dicts, not {_C._a_type(params)}")
         params = list(params)
         if not params:
             raise _C.InvalidError("the optimizer got no parameters")
@@ -46,12 +53,25 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, group):
+        if not isinstance(group, dict):
+            raise _C.DTypeError(f"a group of parameters is a dict, not {_C._a_type(group)}")
+        if isinstance(group["params"], (set, frozenset)):
+            raise _C.DTypeError("the order of an optimizer's parameters counts, and a set has none: give a list")
         params = [group["params"]] if td.is_tensor(group["params"]) else list(group["params"])
+        names = [p[0] for p in params if isinstance(p, tuple)]
+        if names:
+            if len(names) != len(params):
+                raise _C.InvalidError("all optimizer params should be with/without names. Some param names are missing")
+            params, group = [p for _, p in params], {**group, "param_names": names}
         for p in params:
             if not td.is_tensor(p):
                 raise _C.DTypeError(f"an optimizer optimizes tensors, not {_C._a_type(p)}")
+            if not p.is_leaf:
+                raise _C.InvalidError("can't optimize a non-leaf Tensor")
             if any(p is q for g in self.param_groups for q in g["params"]):
                 raise _C.InvalidError("a parameter is in two groups")
+        if len({id(p) for p in params}) != len(params):
+            warnings.warn("optimizer contains a parameter group with duplicate parameters; in future, this will cause an error", stacklevel=3)
         self.param_groups.append({**self.defaults, **group, "params": params})
 
     def zero_grad(self, set_to_none=True):
@@ -63,6 +83,7 @@ class Optimizer:
                     g.zero_()
 
     def step(self, closure=None):
+        self._opt_called = True
         loss = None
         if closure is not None:
             with td.enable_grad():
@@ -71,8 +92,25 @@ class Optimizer:
             for group in self.param_groups:
                 for p, g in zip(group["params"], _C._grads(group["params"])):
                     if g is not None:
-                        self._update(p, -g if group.get("maximize") else g, group, self.state.setdefault(p, {}))
+                        self._step_of(p, -g if group.get("maximize") else g, group, self.state[p])
         return loss
+
+    def _step_of(self, p, g, group, state):
+        """Of complex parameters the real and imaginary parts are stepped on, each for itself; the state is kept as complex numbers."""
+        if not (p.is_complex() and self._in_parts):
+            return self._update(p, g, group, state)
+        parts, at = {k: td.view_as_real(v) if _is_complex(v) else v for k, v in state.items()}, td.view_as_real(p)
+        self._update(at, td.view_as_real(g), group, parts)
+        for k, v in parts.items():
+            if k not in state:
+                state[k] = td.view_as_complex(v) if td.is_tensor(v) and v.shape == at.shape else v
+        for k in [k for k in state if k not in parts]:
+            del state[k]
+
+    def _watched_step(self):
+        """See to it that step() tells that it ran: that of this class does, another is called by way of what runs hooks."""
+        if type(self).step is not Optimizer.step and "step" not in self.__dict__:
+            self._hooked()
 
     def _hooked(self):
         return self.__dict__.setdefault("step", _HookedStep(self))
@@ -138,7 +176,9 @@ class Optimizer:
         raise NotImplementedError(f"{type(self).__name__} has no _update(p, grad, group, state); or override step()")
 
     def _index(self):
-        return {id(p): k for k, p in enumerate(p for g in self.param_groups for p in g["params"])}
+        """Of each parameter its place, of one that is there more often the first."""
+        places = list(enumerate(p for g in self.param_groups for p in g["params"]))
+        return {id(p): k for k, p in reversed(places)}
 
     def state_dict(self):
         self._tell("before")
@@ -156,14 +196,41 @@ class Optimizer:
         if sizes != [len(g["params"]) for g in state_dict["param_groups"]]:
             raise _C.InvalidError("the state belongs to an optimizer with other groups of parameters")
         params = [p for g in self.param_groups for p in g["params"]]
-        for mine, theirs in zip(self.param_groups, state_dict["param_groups"]):
-            mine.update({k: v for k, v in theirs.items() if k != "params"})
-        self.state = {params[k]: {n: v.clone() if td.is_tensor(v) else v for n, v in s.items()} for k, s in state_dict["state"].items()}
+        groups = [{**mine, **theirs, "params": mine["params"]} for mine, theirs in zip(self.param_groups, state_dict["param_groups"])]
+        state = defaultdict(dict)
+        for k, held in state_dict["state"].items():
+            if isinstance(k, int) and 0 <= k < len(params):
+                state[params[k]] = {n: _as_state(n, v, params[k]) for n, v in held.items()}
+            else:
+                state[k] = held
+        self.__setstate__({"state": state, "param_groups": groups})
         self._tell("after loading")
+
+    def __setstate__(self, state):
+        """What load_state_dict() and copies put in; an optimizer that knows older states adds what they lack."""
+        self.__dict__.update(state)
 
     def __repr__(self):
         rows = [f"group {k}: " + ", ".join(f"{n}={v}" for n, v in g.items() if n != "params") for k, g in enumerate(self.param_groups)]
         return f"{type(self).__name__}(\n  " + "\n  ".join(rows) + "\n)"
+
+
+def _is_complex(x):
+    return td.is_tensor(x) and x.is_complex()
+
+
+def _as_state(name, value, p):
+    """What is loaded as a parameter's state: of the parameter's kind and in its place, but for the count of steps, which older files have as a number."""
+    if name == "step":
+        return value.clone() if td.is_tensor(value) else td.tensor(float(value), dtype=_STEP, device=p.device)
+    if isinstance(value, dict):
+        return {k: _as_state(k, v, p) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_as_state("", v, p) for v in value)
+    if not td.is_tensor(value):
+        return value
+    like = p.dtype if value.is_floating_point() and p.is_floating_point() else value.dtype
+    return value.to(device=p.device, dtype=like, copy=True)
 
 
 def _not_negative(**numbers):
