@@ -566,7 +566,7 @@ def test_a_schedule_by_numbers_and_its_state():
     o = td.optim.SGD([td.ones(1, requires_grad=True)], lr=1.0)
     s = td.optim.lr_scheduler.StepLR(o, 2)
     for _ in range(3):
-        s.step()
+        o.step(), s.step()
     other = td.optim.lr_scheduler.StepLR(td.optim.SGD([td.ones(1)], lr=1.0), 5)
     other.load_state_dict(s.state_dict())
     assert other.last_epoch == 3 and other.step_size == 2

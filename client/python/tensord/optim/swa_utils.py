@@ -145,6 +145,7 @@ class SWALR(LRScheduler):
         return at if self.anneal_strategy == "linear" else (1 - math.cos(math.pi * at)) / 2
 
     def get_lr(self):
+        self._inside()
         k = max(1, self.last_epoch) if self.anneal_epochs == 0 else self.last_epoch
         before, now, rates = self._share(k - 1), self._share(k), []
         for group in self.optimizer.param_groups:
