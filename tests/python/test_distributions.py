@@ -1,4 +1,6 @@
 """tensord.testing and tensord.distributions: values and gradients as torch has them, moments of what is drawn, and what errors say."""
+import copy
+import importlib
 import math
 
 import numpy as np
@@ -301,3 +303,91 @@ def test_draws_of_what_is_no_concentration_are_nan(concentration):
         x = family.sample((5,))
         assert x[:, 0].isnan().all() and (x[:, 1] > 0).all()
     assert td.distributions.Dirichlet(a, validate_args=False).sample().isnan().any()
+
+
+def test_paths_of_pytorch():
+    """Each of its modules is there, with what it is named after."""
+    for name in ("bernoulli.Bernoulli", "categorical.Categorical", "distribution.Distribution", "half_normal.HalfNormal", "multivariate_normal.MultivariateNormal",
+                 "normal.Normal", "relaxed_categorical.RelaxedOneHotCategorical", "studentT.StudentT", "utils.lazy_property", "von_mises.VonMises", "exp_family.ExponentialFamily"):
+        module, member = name.split(".")
+        found = getattr(importlib.import_module(f"tensord.distributions.{module}"), member)
+        assert found is getattr(td.distributions, member, found)
+
+
+def test_utils():
+    torch = pytest.importorskip("torch")
+    u = td.distributions.utils
+    m = np.arange(18.0).reshape(2, 3, 3)
+    for diag in (-1, 0, 1):
+        got = [lib.distributions.utils.tril_matrix_to_vec(lib.tensor(m), diag) for lib in (td, torch)]
+        same(*got)
+        same(*(lib.distributions.utils.vec_to_tril_matrix(v, diag) for lib, v in zip((td, torch), got)))
+    with pytest.raises(ValueError, match="cannot be expressed"):
+        u.vec_to_tril_matrix(td.ones(4))
+    with pytest.raises(ValueError, match="outside"):
+        u.tril_matrix_to_vec(td.ones(2, 2), 2)
+    with pytest.raises(ValueError, match="Number"):
+        u.broadcast_all("x")
+    p = np.array([0.2, 0.3, 0.5])
+    for binary in (False, True):
+        same(*(lib.distributions.utils.probs_to_logits(lib.tensor(p), binary) for lib in (td, torch)))
+        same(*(lib.distributions.utils.logits_to_probs(lib.tensor(p), binary) for lib in (td, torch)))
+
+    class Squared(td.distributions.Distribution):
+        def __init__(self, x):
+            self.x, self.asked = x, 0
+            super().__init__(x.shape, validate_args=False)
+
+        @u.lazy_property
+        def square(self):
+            self.asked += 1
+            return self.x * self.x
+
+    d = Squared(td.ones(2, requires_grad=True))
+    with td.no_grad():
+        assert d.square.requires_grad and d.square is d.square and d.asked == 1
+    assert isinstance(Squared.square, property)
+
+
+@pytest.mark.parametrize("logit", [1e3, 80.0, 30.0, 0.1, -30.0, -1e3])
+def test_continuous_bernoulli_of_large_logits(logit):
+    torch = pytest.importorskip("torch")
+    got = []
+    for lib in (td, torch):
+        l = lib.tensor([logit], requires_grad=True)
+        d = lib.distributions.ContinuousBernoulli(logits=l)
+        at = d.log_prob(lib.tensor([[0.0], [0.3], [1.0]]))
+        at.sum().backward()
+        got.append([*at.detach().numpy().ravel(), l.grad.item(), d.mean.item(), d.variance.item()])
+    np.testing.assert_allclose(*got, rtol=2e-5, atol=1e-6)
+
+
+def test_modes_of_shares():
+    d = td.distributions
+    rows = [[2, 2, 1], [3, 2, 1], [0.5, 0.2, 0.2], [0.2, 0.2, 0.5], [1, 1, 1], [2, 0.5, 0.5]]
+    np.testing.assert_allclose(d.Dirichlet(td.tensor(rows)).mode.numpy(), [[0.5, 0.5, 0], [2 / 3, 1 / 3, 0], [1, 0, 0], [0, 0, 1], [np.nan] * 3, [1, 0, 0]], rtol=1e-6)
+    np.testing.assert_allclose(d.Beta(td.tensor([2.0, 0.3, 3.0]), td.tensor([0.5, 0.2, 2.0])).mode.numpy(), [1, 1, 2 / 3], rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_shares_are_inside(dtype):
+    """Of concentrations near 0 most are within rounding of 0 or 1, whose logarithm or that of the rest would be infinite."""
+    a = td.full((20000,), 1e-3, dtype=getattr(td, dtype))
+    x = td.distributions.Beta(a, a).sample()
+    assert 0 < x.min().item() and x.max().item() < 1 and 0.45 < x.mean().item() < 0.55
+    assert td.distributions.Dirichlet(a.reshape(-1, 4)).sample().min().item() > 0
+
+
+def test_inverse_of_the_inverse():
+    t = td.distributions.ComposeTransform([td.distributions.ExpTransform(), td.distributions.AffineTransform(1.0, 2.0)])
+    assert t.inv.inv is t
+    inverse = t.inv
+    assert t.inv is inverse and copy.deepcopy(t) == t
+    assert copy.copy(t).inv is not inverse
+    assert inverse(t(td.tensor(0.5))).item() == pytest.approx(0.5)
+
+
+def test_density_at_a_number():
+    torch = pytest.importorskip("torch")
+    for made in (lambda d: d.Gamma(2.0, 1.0), lambda d: d.Chi2(3.0)):
+        same(*(made(lib.distributions).log_prob(1) for lib in (td, torch)))

@@ -8,7 +8,10 @@ Numbers are drawn from the daemon's stream, which td.manual_seed() begins anew. 
 for the daemon, and validate_args=False or Distribution.set_default_validate_args(False) leaves it out.
 """
 
-from tensord.distributions import _kl_across as _kl_across, constraints as constraints, transforms as transforms
+import sys as _sys
+
+from tensord import _paths
+from tensord.distributions import _kl_across as _kl_across, constraints as constraints, transforms as transforms, utils as utils
 from tensord.distributions._base import Distribution, Independent
 from tensord.distributions._chances import ContinuousBernoulli, NegativeBinomial
 from tensord.distributions._circle import VonMises
@@ -38,4 +41,13 @@ __all__ = ["AbsTransform", "AffineTransform", "Bernoulli", "Beta", "Binomial", "
            "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "PositiveDefiniteTransform", "PowerTransform", "RelaxedBernoulli",
            "RelaxedOneHotCategorical", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform", "SoftplusTransform", "StackTransform",
            "StickBreakingTransform", "StudentT", "TanhTransform", "Transform", "TransformedDistribution", "Uniform", "VonMises", "Weibull", "Wishart",
-           "biject_to", "constraints", "identity_transform", "kl_divergence", "register_kl", "transform_to", "transforms"]
+           "biject_to", "constraints", "identity_transform", "kl_divergence", "register_kl", "transform_to", "transforms", "utils"]
+
+_paths.put(__name__, _sys.modules[__name__], {
+    "distribution": "Distribution", "exp_family": "ExponentialFamily", "independent": "Independent", "transformed_distribution": "TransformedDistribution",
+    "mixture_same_family": "MixtureSameFamily", "lowrank_multivariate_normal": "LowRankMultivariateNormal", "lkj_cholesky": "LKJCholesky",
+    "one_hot_categorical": "OneHotCategorical OneHotCategoricalStraightThrough", "relaxed_bernoulli": "RelaxedBernoulli", "studentT": "StudentT",
+    "relaxed_categorical": "RelaxedOneHotCategorical", "fishersnedecor": "FisherSnedecor", "von_mises": "VonMises", "chi2": "Chi2",
+    "multivariate_normal": "MultivariateNormal", **{name: name.title().replace("_", "") for name in """bernoulli beta binomial categorical cauchy
+    continuous_bernoulli dirichlet exponential gamma generalized_pareto geometric gumbel half_cauchy half_normal inverse_gamma kumaraswamy laplace log_normal
+    logistic_normal multinomial negative_binomial normal pareto poisson uniform weibull wishart""".split()}})

@@ -5,7 +5,7 @@ import math
 from tensord import _more
 from tensord._C import ops
 from tensord.distributions import constraints
-from tensord.distributions._base import inner, open_uniform
+from tensord.distributions._base import inner, later, open_uniform
 from tensord.distributions._counted import _Chance
 from tensord.distributions._family import ExponentialFamily
 from tensord.distributions._gamma import log_gamma_draws
@@ -68,9 +68,14 @@ class ContinuousBernoulli(_Chance, ExponentialFamily):
     def __init__(self, probs=None, logits=None, lims=(0.499, 0.501), validate_args=None):
         (given,) = self._chances(probs, logits)
         super().__init__(given.shape, (), validate_args)
-        if logits is None:  # 0 and 1 have no logit
+        if logits is None:
             self.__dict__["probs"] = inner(given)
         self._lims = lims
+
+    @later
+    def probs(self):
+        """Never 0 or 1, which have no logit."""
+        return inner(ops.sigmoid(self.logits))
 
     @property
     def param_shape(self):

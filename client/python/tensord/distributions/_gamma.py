@@ -73,6 +73,7 @@ class Gamma(ExponentialFamily):
         return ops.clamp(made, _more.finfo(made.dtype).tiny, None)
 
     def log_prob(self, value):
+        value = value if _C.is_tensor(value) else _C.tensor(value, dtype=self.rate.dtype, device=self.rate.device)
         self._validate_sample(value)
         a, rate = self.concentration, self.rate
         return ops.xlogy(a, rate) + ops.xlogy(a - 1, value) - rate * value - ops.lgamma(a)
@@ -191,7 +192,9 @@ class Dirichlet(ExponentialFamily):
 
     def rsample(self, sample_shape=()):
         """Of shape sample_shape + batch_shape + (k,): gamma draws over their sum."""
-        return ops.softmax(log_gamma_draws(self._extended_shape(sample_shape), self.concentration), -1).to(self.concentration.dtype)
+        shares = ops.softmax(log_gamma_draws(self._extended_shape(sample_shape), self.concentration), -1).to(self.concentration.dtype)
+        limits = _more.finfo(shares.dtype)
+        return ops.clamp(shares, limits.tiny, 1 - limits.eps / 2)
 
     def log_prob(self, value):
         self._validate_sample(value)
@@ -206,6 +209,14 @@ class Dirichlet(ExponentialFamily):
     @property
     def mean(self):
         return self.concentration / _C.sum(self.concentration, -1, True)
+
+    @property
+    def mode(self):
+        """Where no concentration reaches 1, the corner of the largest."""
+        above = ops.clamp(self.concentration - 1, 0.0, None)
+        corner = ops.one_hot(ops.argmax(self.concentration, -1), self._event_shape[0]).to(above.dtype)
+        none = ops.all(self.concentration < 1, -1, True)
+        return ops.where(none, corner, above / ops.where(none, 1.0, _C.sum(above, -1, True)))
 
     @property
     def variance(self):
@@ -250,9 +261,7 @@ class Beta(ExponentialFamily):
 
     @property
     def mode(self):
-        """nan where there is no single one inside."""
-        a, b = self.concentration1, self.concentration0
-        return ops.where(ops.logical_and(a > 1, b > 1), (a - 1) / (a + b - 2), math.nan)
+        return self._shares().mode.select(-1, 0)
 
     @property
     def variance(self):

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import weakref
 from typing import Any
 
 from tensord import _C, _more
@@ -92,7 +93,7 @@ class Transform:
         return _InverseTransform(self)
 
     def _parameters(self):
-        return {k: v for k, v in self.__dict__.items() if k not in ("_last", "_cache_size")}
+        return {k: v for k, v in self.__dict__.items() if k not in ("_last", "_cache_size", "_inverted")}
 
     def __eq__(self, other):
         return type(self) is type(other) and all(_same(v, other.__dict__.get(k)) for k, v in self._parameters().items())
@@ -153,6 +154,10 @@ class _InverseTransform(Transform):
 class ComposeTransform(Transform):
     """ComposeTransform(parts): the first, then the second of what it gave, ...; of no parts, x itself."""
 
+    @staticmethod
+    def _inverted():
+        """The inverse, while it is there and knows this one as its own."""
+
     def __init__(self, parts, cache_size=0):
         super().__init__(cache_size)
         self.parts = [p.with_cache(cache_size) if cache_size else p for p in parts]
@@ -188,7 +193,14 @@ class ComposeTransform(Transform):
 
     @property
     def inv(self):
-        return ComposeTransform([p.inv for p in reversed(self.parts)])
+        known = self._inverted()
+        if known is None:
+            known = ComposeTransform([p.inv for p in reversed(self.parts)])
+            self._inverted, known._inverted = weakref.ref(known), weakref.ref(self)
+        return known
+
+    def __getstate__(self):
+        return {k: v for k, v in self.__dict__.items() if k != "_inverted"}
 
     def with_cache(self, cache_size=1):
         return self if self._cache_size == cache_size else ComposeTransform([p.with_cache(cache_size) for p in self.parts], cache_size)
