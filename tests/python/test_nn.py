@@ -796,3 +796,11 @@ def test_factory_kwargs():
         if torch is not None:
             with pytest.raises(TypeError):
                 torch.nn.factory_kwargs(wrong)
+
+
+@pytest.mark.parametrize("name", ["Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "AlphaDropout", "FeatureAlphaDropout"])
+def test_a_share_that_is_none(name):
+    """Is refused where the layer is made, not by its first batch."""
+    for p in (-0.1, 1.1):
+        with pytest.raises(ValueError, match="between 0 and 1"):
+            getattr(td.nn, name)(p)

@@ -91,3 +91,13 @@ def test_rows_do_not_know_of_each_other():
     x = td.randn(7, 33, 5)
     y = layer(x)[0]
     assert bool((layer(x.flip(1))[0].flip(1) - y).abs().max() < 1e-6)
+
+
+def test_kinds_of_what_is_packed():
+    made = td.nn.utils.rnn.pack_sequence([td.tensor([1.0, 2.0]), td.tensor([3.0])])
+    for name, dtype in (("double", td.float64), ("float", td.float32), ("half", td.float16), ("long", td.int64), ("int", td.int32), ("short", td.int16),
+                        ("char", td.int8), ("byte", td.uint8)):
+        other = getattr(made, name)()
+        assert other.data.dtype == dtype and other.data.tolist() == [1, 3, 2] and isinstance(other, td.nn.utils.rnn.PackedSequence)
+    with pytest.raises(RuntimeError, match="iterable"):
+        td.nn.utils.rnn.pad_sequence(5)

@@ -435,3 +435,12 @@ def test_a_size_is_kept_in_files_and_queues(tmp_path):
     queue.put((x.shape, x))
     for shape in (td.load(tmp_path / "x.pt")["shape"], queue.get()[0]):
         assert type(shape) is td.Size and shape == (2, 3)
+
+
+def test_new_of_old_programs():
+    """x.new(...) and FloatTensor(...): of sizes or a Size a shape, of lists and tuples values."""
+    x = td.ones(2, 3, dtype=td.float64)
+    for made, shape in ((x.new(), (0,)), (x.new(2), (2,)), (x.new(4, 0), (4, 0)), (x.new(x.size()), (2, 3)), (x.new(*x.size()[1:]).zero_(), (3,)), (x.new(x.shape[:0]), ())):
+        assert made.shape == shape and made.dtype == td.float64 and not made.requires_grad
+    assert x.new([1, 2]).tolist() == x.new((1, 2)).tolist() == [1.0, 2.0] and td.ones(1, dtype=td.int64).new([3]).dtype == td.int64
+    assert td.FloatTensor(x.size()).shape == (2, 3) and td.LongTensor((2, 3)).tolist() == [2, 3] and td.FloatTensor(2, 3).shape == (2, 3)

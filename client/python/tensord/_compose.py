@@ -43,22 +43,27 @@ _LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfl
            _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
 
 
+def _of_data_or_shape(dtype, data):
+    shape = data[0] if len(data) == 1 and isinstance(data[0], _C.Size) else data
+    if len(shape) == 1 and not isinstance(shape[0], int):
+        return _C.tensor(data[0], dtype=dtype)
+    return ops.empty(tuple(shape) if data else (0,), dtype)
+
+
 class _TensorType(type):
     """PyTorch's tensor types: called, they make tensors of their dtype; isinstance(x, FloatTensor) asks for it, and annotations say `FloatTensor | None`."""
 
     dtype: Any
 
     def __call__(cls, *data: Any) -> Tensor:
-        if len(data) == 1 and not isinstance(data[0], int):
-            return _C.tensor(data[0], dtype=cls.dtype)
-        return ops.empty(data or (0,), cls.dtype)
+        return _of_data_or_shape(cls.dtype, data)
 
     def __instancecheck__(cls, x: Any) -> bool:
         return _C.is_tensor(x) and x.dtype is cls.dtype
 
 
 def _legacy(dtype) -> Any:
-    doc = "A tensor of this dtype from nested data; of integers, one of that shape with whatever its memory holds."
+    doc = "A tensor of this dtype from nested data; of integers or a Size, one of that shape with whatever its memory holds."
     return _TensorType(_LEGACY[dtype] + "Tensor", (), {"dtype": dtype, "__doc__": doc, "__module__": "tensord"})
 
 
@@ -103,6 +108,10 @@ def new_full(self, size, fill_value, dtype=None, device=None, requires_grad=Fals
 @_taking
 def new_tensor(self, data, dtype=None, device=None, requires_grad=False):
     return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+
+def new(self, *data, device=None):
+    return _more._made(device or self.device, False, _of_data_or_shape, self.dtype, data)
 
 
 # ---- in place

@@ -18,6 +18,9 @@ __all__ = ["Dropout", "Dropout1d", "Dropout2d", "Flatten", "Unflatten", "MaxPool
 class _DropoutNd(Module):
     """What programs look for when they turn dropout on or off."""
 
+    def _check(self):
+        F._check_dropout(self.p, False)
+
 
 class _MaxPoolNd(Module):
     """The largest of windows."""
@@ -64,6 +67,8 @@ def _layer(name, function, doc, shown="", **defaults) -> Any:
             setattr(self, k, v)
         if self._arguments.get("stride", 0) is None:
             self.stride = self.kernel_size
+        if isinstance(self, _DropoutNd):
+            self._check()
 
     def forward(self, input):
         return function(self, input, **{k: getattr(self, k) for k in defaults})

@@ -35,6 +35,9 @@ class PackedSequence(PackedSequence_):
         data = self.data.to(*args, **kwargs)
         return self if data is self.data else type(self)(data, self.batch_sizes, *(bind(i, lambda t: t.to(data.device)) for i in (self.sorted_indices, self.unsorted_indices)))
 
+    def cuda(self, *args, **kwargs):
+        return self.to("cuda")
+
     def cpu(self, *args, **kwargs):
         return self.to("cpu")
 
@@ -46,6 +49,21 @@ class PackedSequence(PackedSequence_):
 
     def half(self):
         return self.to(_C.float16)
+
+    def long(self):
+        return self.to(_C.int64)
+
+    def int(self):
+        return self.to(_C.int32)
+
+    def short(self):
+        return self.to(_C.int16)
+
+    def char(self):
+        return self.to(_C.int8)
+
+    def byte(self):
+        return self.to(_C.uint8)
 
     def pin_memory(self):
         return self
@@ -109,7 +127,10 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     """Tensors (L, ...) of several lengths as one (T, B, ...)."""
     if padding_side not in ("left", "right"):
         raise _C.InvalidError(f"Expected padding_side to be one of left or right, but got {padding_side}.")
-    sequences = sequences.unbind(0) if td.is_tensor(sequences) else list(sequences)
+    try:
+        sequences = sequences.unbind(0) if td.is_tensor(sequences) else list(sequences)
+    except TypeError:
+        raise _C.Error(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}") from None
     if not sequences:
         raise _C.InvalidError("received an empty list of sequences")
     most = max(s.shape[0] for s in sequences)
