@@ -804,3 +804,56 @@ def test_a_share_that_is_none(name):
     for p in (-0.1, 1.1):
         with pytest.raises(ValueError, match="between 0 and 1"):
             getattr(td.nn, name)(p)
+
+
+def test_what_a_module_applies():
+    """to() and its kin go by _apply(), which modules of others write for what is neither parameter nor buffer."""
+
+    class Held(td.nn.Linear):
+        def __init__(self):
+            super().__init__(2, 2)
+            self.beside = td.ones(2)
+
+        def _apply(self, fn, recurse=True):
+            super()._apply(fn, recurse)
+            self.beside = fn(self.beside)
+            return self
+
+    net = td.nn.Sequential(td.nn.Linear(2, 2), Held())
+    net(td.ones(1, 2)).sum().backward()
+    kept = list(net.parameters())
+    assert net.double() is net and net[1].beside.dtype == td.float64
+    assert all(p is q and p.dtype == p.grad.dtype == td.float64 and p.requires_grad for p, q in zip(net.parameters(), kept))
+    net._apply(lambda x: x * 0 + 3)
+    assert net[1].beside.tolist() == [3, 3] and all(p is q and (p == 3).all() and (p.grad == 3).all() for p, q in zip(net.parameters(), kept))
+    net._apply(lambda x: x.float(), recurse=False)
+    assert net[0].weight.dtype == td.float64
+
+
+def test_children_and_their_names():
+    a, b = td.nn.Linear(2, 2), td.nn.ReLU()
+    net = td.nn.Sequential(a, b, a, b)
+    assert list(net.children()) == [a, b] and [n for n, _ in net.named_children()] == ["0", "1"] and len(net) == 4
+    assert list(td.nn.Sequential(a, b) * 2) == list(2 * td.nn.Sequential(a, b)) == [a, b, a, b]
+    twice = td.nn.Sequential(a, b)
+    same = twice
+    twice *= 3
+    assert twice is same and list(twice) == [a, b] * 3
+    for wrong, error in ((lambda: net.add_module(1, a), TypeError), (lambda: net.add_module("x", 3), TypeError), (lambda: net.add_module("training", a), KeyError),
+                         (lambda: net.add_module("a.b", a), KeyError), (lambda: net.add_module("", a), KeyError), (lambda: td.nn.ModuleDict({1: a}), TypeError),
+                         (lambda: net * 0, ValueError), (lambda: net * 1.5, TypeError), (lambda: td.nn.ModuleList([a]) * 2, TypeError), (lambda: net.insert(9, a), IndexError)):
+        with pytest.raises(error):
+            wrong()
+    some = td.nn.ParameterList([td.ones(1), td.ones(2), td.ones(3)])
+    assert isinstance(some[1:], td.nn.ParameterList) and [p.numel() for p in some[1:]] == [2, 3] and some[1:][0] is some[1]
+
+
+def test_statistics_that_are_not_tracked_any_longer():
+    norm, x = td.nn.BatchNorm1d(3), td.randn(5, 3)
+    norm(x)
+    norm.track_running_stats = False
+    before = [b.clone() for b in norm.buffers()]
+    y = norm(td.randn(5, 3) * 4)
+    assert all(td.equal(p, q) for p, q in zip(before, norm.buffers())) and y.mean().abs().item() < 1e-5
+    norm.eval()
+    assert td.allclose(norm(x), (x - before[0]) / (before[1] + norm.eps).sqrt(), atol=1e-5)

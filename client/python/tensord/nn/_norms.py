@@ -49,6 +49,8 @@ class _BatchNorm(_NormBase):
         if input.ndim not in self._dims:
             raise td.ShapeError(f"{type(self).__name__} takes {' or '.join(map(str, self._dims))} dimensions, got {input.ndim}")
         tracks = self.running_mean is not None
+        if self.training and not self.track_running_stats:
+            return F.batch_norm(input, None, None, self.weight, self.bias, True, 0.0, self.eps)
         if self.training and tracks:
             self.num_batches_tracked.add_(1)
         momentum = self.momentum

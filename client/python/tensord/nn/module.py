@@ -181,6 +181,13 @@ class Module:
     def register_module(self, name, module):
         if module is not None and not isinstance(module, Module):
             raise _C.DTypeError(f"{type(module).__name__} is not a Module subclass")
+        if not isinstance(name, str):
+            raise _C.DTypeError(f"module name should be a string. Got {type(name).__name__}")
+        if name not in self._modules:
+            if hasattr(self, name):
+                raise KeyError(f"attribute '{name}' already exists")
+            if not name or "." in name:
+                raise KeyError(f"module name can't be empty, or contain \".\", got: {name!r}")
         self._modules[name] = registered("_modules", self, name, module)
 
     add_module = register_module
@@ -201,7 +208,12 @@ class Module:
         return (m for _, m in self.named_modules())
 
     def named_children(self):
-        return ((n, m) for n, m in self._modules.items() if m is not None)
+        """Each child once, whatever other names it has."""
+        seen = set()
+        for name, m in self._modules.items():
+            if m is not None and m not in seen:
+                seen.add(m)
+                yield name, m
 
     def children(self):
         return (m for _, m in self.named_children())
@@ -298,22 +310,24 @@ class Module:
         lie row after row whatever memory_format says: so convolutions take their weights."""
         _formats._order(kwargs.pop("memory_format", None) or _formats.preserve_format, "to")
         _C.ops.make_full((0,), 0, _C.float32).to(*args, **kwargs)  # a device that is not here is refused also without parameters
-        for module in self.modules():
-            homes: Any = (module._parameters, module._buffers)
-            for home in homes:
-                for name, x in home.items():
-                    if x is None:
-                        continue
-                    y = _moved(x.data, args, kwargs)
-                    if y.dtype is x.dtype and y.device is x.device:
-                        continue
-                    if not isinstance(x, Parameter) and not _is_lazy(x):
-                        home[name] = y
-                        continue
-                    grad = x.grad
-                    with td.no_grad():
-                        x._become(y.requires_grad_(x.requires_grad))
-                    x.grad = None if grad is None else _moved(grad, args, kwargs)
+        return self._apply(lambda x: _moved(x, args, kwargs))
+
+    def _apply(self, fn, recurse=True):
+        """What fn makes of each parameter, its gradient, and each buffer, in its place; a module that holds others writes its own."""
+        for child in self.children() if recurse else ():
+            child._apply(fn)
+        homes: Any = (self._parameters, self._buffers)
+        for home in homes:
+            for name, x in home.items():
+                if x is None or (y := fn(now := x.data)) is now:
+                    continue
+                if not isinstance(x, Parameter) and not _is_lazy(x):
+                    home[name] = y
+                    continue
+                grad = x.grad
+                with td.no_grad():
+                    x._become(y.requires_grad_(x.requires_grad))
+                x.grad = None if grad is None else fn(grad)
         return self
 
     def share_memory(self):
@@ -535,6 +549,8 @@ class Sequential(Module):
 
     def insert(self, index, module):
         """The module at this place, the others behind it one place further."""
+        if not -len(self) <= index <= len(self):
+            raise _C.OutOfRange(f"Index out of range: {index}")
         self._numbered([*(m := list(self))[:index], module, *m[index:]])
         return self
 
@@ -574,6 +590,20 @@ class Sequential(Module):
 
     def __iadd__(self, other):
         return self.extend(other)
+
+    def __mul__(self, times):
+        """The same modules, one round after the other."""
+        if isinstance(self, ModuleList) or not isinstance(times, int):
+            return NotImplemented
+        if times <= 0:
+            raise _C.InvalidError(f"Non-positive multiplication factor {times} for {type(self).__name__}")
+        return type(self)(*list(self) * times)
+
+    __rmul__ = __mul__
+
+    def __imul__(self, times):
+        made = self.__mul__(times)
+        return made if made is NotImplemented else self.extend(list(made)[len(self):])
 
     def __len__(self):
         return len(self._modules)
@@ -699,7 +729,8 @@ class ParameterList(Module):
         return iter(self._parameters.values())
 
     def __getitem__(self, k):
-        return list(self._parameters.values())[k]
+        found = list(self._parameters.values())[k]
+        return type(self)(found) if isinstance(k, slice) else found
 
 
 class ParameterDict(Module):
