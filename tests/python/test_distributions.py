@@ -381,6 +381,8 @@ def test_shares_are_inside(dtype):
 def test_inverse_of_the_inverse():
     t = td.distributions.ComposeTransform([td.distributions.ExpTransform(), td.distributions.AffineTransform(1.0, 2.0)])
     assert t.inv.inv is t
+    one = td.distributions.ExpTransform().inv
+    assert one.inv.inv is one and copy.deepcopy(one).inv.inv is not one
     inverse = t.inv
     assert t.inv is inverse and copy.deepcopy(t) == t
     assert copy.copy(t).inv is not inverse

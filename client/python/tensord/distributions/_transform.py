@@ -87,10 +87,21 @@ class Transform:
         """The shape of x where that of y is this."""
         return tuple(shape)
 
+    @staticmethod
+    def _inverted() -> Any:
+        """The inverse, while it is there."""
+
     @property
     def inv(self) -> Any:
         """The inverse, itself a transform."""
-        return _InverseTransform(self)
+        known = self._inverted()
+        if known is None:
+            known = _InverseTransform(self)
+            self._inverted = weakref.ref(known)  # type: ignore[method-assign]
+        return known
+
+    def __getstate__(self):
+        return {k: v for k, v in self.__dict__.items() if k != "_inverted"}
 
     def _parameters(self):
         return {k: v for k, v in self.__dict__.items() if k not in ("_last", "_cache_size", "_inverted")}
@@ -154,10 +165,6 @@ class _InverseTransform(Transform):
 class ComposeTransform(Transform):
     """ComposeTransform(parts): the first, then the second of what it gave, ...; of no parts, x itself."""
 
-    @staticmethod
-    def _inverted():
-        """The inverse, while it is there and knows this one as its own."""
-
     def __init__(self, parts, cache_size=0):
         super().__init__(cache_size)
         self.parts = [p.with_cache(cache_size) if cache_size else p for p in parts]
@@ -196,11 +203,8 @@ class ComposeTransform(Transform):
         known = self._inverted()
         if known is None:
             known = ComposeTransform([p.inv for p in reversed(self.parts)])
-            self._inverted, known._inverted = weakref.ref(known), weakref.ref(self)
+            self._inverted, known._inverted = weakref.ref(known), weakref.ref(self)  # type: ignore[method-assign]
         return known
-
-    def __getstate__(self):
-        return {k: v for k, v in self.__dict__.items() if k != "_inverted"}
 
     def with_cache(self, cache_size=1):
         return self if self._cache_size == cache_size else ComposeTransform([p.with_cache(cache_size) for p in self.parts], cache_size)
