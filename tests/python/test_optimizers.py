@@ -273,17 +273,17 @@ def test_hooks_around_a_step():
         o = lib.optim.SGD([w], lr=0.5)
         if not hasattr(o, "register_step_pre_hook"):
             continue  # not in PyTorch 1.13
-        first = o.register_step_pre_hook(lambda o, args, kwargs: seen.append((lib.__name__, "before", w.item(), args, kwargs)))
-        o.register_step_post_hook(lambda o, args, kwargs: seen.append((lib.__name__, "behind", w.item(), args, kwargs)))
+        first = o.register_step_pre_hook(lambda o, args, kwargs: seen.append((lib.__name__, "before", w.item(), args == (o,), kwargs)))
+        o.register_step_post_hook(lambda o, args, kwargs: seen.append((lib.__name__, "behind", w.item(), args == (o,), kwargs)))
         w.grad = lib.ones(1)
         o.step()
         first.remove()
         o.step()
-    assert seen[:3] == [("tensord", "before", 1, (), {}), ("tensord", "behind", 0.5, (), {}), ("tensord", "behind", 0, (), {})]
+    assert seen[:3] == [("tensord", "before", 1, True, {}), ("tensord", "behind", 0.5, True, {}), ("tensord", "behind", 0, True, {})]
     assert [row[1:] for row in seen[3:]] in ([], [row[1:] for row in seen[:3]])
     w = td.ones(1, requires_grad=True)
     o = td.optim.SGD([w], lr=0.5)
-    o.register_step_pre_hook(lambda o, args, kwargs: ((lambda: w.sum(),), {}))
+    o.register_step_pre_hook(lambda o, args, kwargs: ((*args, lambda: w.sum()), {}))
     assert float(o.step()) == 1
     o.register_step_pre_hook(lambda o, args, kwargs: 3)
     with pytest.raises(RuntimeError, match="new_args, new_kwargs"):

@@ -21,6 +21,7 @@ class _HookedStep:
         self.optimizer, self.before, self.after = optimizer, OrderedDict(), OrderedDict()
 
     def __call__(self, *args, **kwargs):
+        args = (self.optimizer, *args)  # hooks see what the function step() takes, as in PyTorch
         for hook in list(self.before.values()):
             changed = hook(self.optimizer, args, kwargs)
             if changed is not None:
@@ -28,7 +29,7 @@ class _HookedStep:
                     raise _C.Error(f"{hook} must return None or a tuple of (new_args, new_kwargs), but got {changed}.")
                 args, kwargs = changed
         self.optimizer._opt_called = True
-        out = type(self.optimizer).step(self.optimizer, *args, **kwargs)
+        out = type(self.optimizer).step(*args, **kwargs)
         for hook in list(self.after.values()):
             hook(self.optimizer, args, kwargs)
         return out
