@@ -80,7 +80,7 @@ static int read_indices(const td_infer *f, int n, indexing *ix, td_error *e)
         TD_TRY(td_infer_is_index(f, 1 + i, e));
         if (td_broadcast(ix->shape, &ix->ndim, d->shape, d->ndim, NULL))
             return td_fail(
-                e, TD_E_SHAPE,
+                e, TD_E_INDEX,
                 "shape mismatch: the tensors of 'idx' could not be broadcast together (%s and, at position %d, %s)",
                 td_shape_text(ix->ndim, ix->shape, a, sizeof a), i, TD_SHAPE(d, b));
         if (ix->first < 0) ix->first = i;

@@ -1,5 +1,6 @@
 """Indexing: every kind of key, against NumPy where it is there, else against lists."""
 import itertools
+import warnings
 
 import pytest
 import tensord as td
@@ -129,3 +130,32 @@ def test_combinations():
         if advanced_apart or (0 in key and [1, 0] in key):
             continue  # an integer beside a list: here it selects first, as in PyTorch
         assert td.tensor(X)[key].tolist() == X[key].tolist(), key
+
+
+def test_lists_that_stand_for_tuples():
+    x = td.arange(9).reshape(3, 3)
+    one, two = td.tensor([0, 1]), td.tensor([1, 1])
+    with pytest.warns(UserWarning, match=r"use x\[tuple\(seq\)\]"):
+        assert x[[one, two]].tolist() == [1, 4]
+    for key in ([slice(None), [0, 2]], [[0, 1], [1, 0]], [0, ...], [None, 1], [[0], [1]], [(0, 1), 2], [range(2), td.tensor(1)]):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            assert x[key].tolist() == x[tuple(key)].tolist(), key
+    assert x[[0, 2]].tolist() == [[0, 1, 2], [6, 7, 8]] and x[[True, False, True]].shape == (2, 3)
+    assert x[[[0, 1]] * 40].shape == (40, 2, 3)  # so long a list is data
+    assert x[td.tensor([[0, 1], [1, 0]])].shape == (2, 2, 3)
+    with pytest.warns(UserWarning):
+        x[[one, two]] = 7
+    assert x.tolist() == [[0, 7, 2], [3, 7, 5], [6, 7, 8]]
+
+
+def test_which_dimension_is_out_of_bounds():
+    x = td.ones(2, 3, 5)
+    for key, told in (((0, 3), "index 3 is out of bounds for dimension 1 with size 3"), ((None, 0, 0, 5), "index 5 is out of bounds for dimension 2 with size 5"),
+                      ((..., -6), "index -6 is out of bounds for dimension 2 with size 5"), ((2,), "index 2 is out of bounds for dimension 0 with size 2")):
+        with pytest.raises(IndexError, match=told):
+            x[key]
+    with pytest.raises(IndexError, match="invalid index of a 0-dim tensor"):
+        td.tensor(3)[0]
+    with pytest.raises(IndexError, match="could not be broadcast together"):
+        td.ones(3, 3)[[0, 1], [0, 1, 2]].tolist()

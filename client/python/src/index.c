@@ -55,12 +55,14 @@ static bool keep(walk *w, td_array *made)
 
 static bool at_place(walk *w, int64_t i)
 {
-    if (w->dim >= td_ndim(w->view))
-        return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
+    int all = td_ndim(tdpy_array(w->base)), rest = td_ndim(w->view) - w->dim;
+    if (all == 0 && rest == 0)
+        return tdpy_raise(TD_E_INDEX, "invalid index of a 0-dim tensor: item() has its number, x[()] the tensor");
+    if (rest <= 0) return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", all);
     int64_t size = td_size(w->view, w->dim);
     if (i < -size || i >= size)
         return tdpy_raise(TD_E_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)i,
-                          w->dim, (long long)size);
+                          all - rest, (long long)size);
     return go_on(w, td_at_select(w->where, w->view, w->dim, i));
 }
 
@@ -220,11 +222,35 @@ static bool step(walk *w, PyObject *key, PyObject *all, Py_ssize_t at)
                       tdpy_a_type(key));
 }
 
+static bool is_part(PyObject *key)
+{
+    return key == Py_None || key == Py_Ellipsis || PySlice_Check(key) || tdpy_is_tensor(key) || PySequence_Check(key);
+}
+
+/* A list with more in it than numbers stands for a tuple, as in PyTorch, which had it from an old NumPy. */
+static bool stands_for_tuple(PyObject *key)
+{
+    enum { LONG = 32 }; /* such a list holds numbers */
+    bool stands = false;
+    if (!PyList_Check(key) || PyList_Size(key) >= LONG) return false;
+    for (Py_ssize_t i = 0; i < PyList_Size(key) && !stands; i++) stands = is_part(PyList_GetItem(key, i));
+    return stands;
+}
+
+static PyObject *parts_of(PyObject *key)
+{
+    if (PyTuple_Check(key)) return Py_NewRef(key);
+    if (!stands_for_tuple(key)) return PyTuple_Pack(1, key);
+    static const char told[] = "a list that indexes several dimensions is deprecated: use x[tuple(seq)] instead of "
+                               "x[seq], or x[tensord.tensor(seq)] where it is one index";
+    return PyErr_WarnEx(PyExc_UserWarning, told, 1) ? NULL : PyList_AsTuple(key);
+}
+
 static bool walk_key(walk *w, PyObject *self, PyObject *key)
 {
     *w = (walk){.where = tdpy_site(), .base = self, .view = td_retain(tdpy_array(self))};
     if (td_ndim(w->view) < 0) return tdpy_fail();
-    PyObject *all = PyTuple_Check(key) ? Py_NewRef(key) : PyTuple_Pack(1, key);
+    PyObject *all = parts_of(key);
     bool good = all;
     for (Py_ssize_t i = 0; good && i < PyTuple_Size(all); i++) good = step(w, PyTuple_GetItem(all, i), all, i);
     Py_XDECREF(all);
