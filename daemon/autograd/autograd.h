@@ -28,6 +28,8 @@ bool td_is_leaf(const td_tensor *t);
 const char *td_grad_fn(const td_tensor *t);
 /* Only a leaf of float or complex dtype (A1). */
 int td_set_requires_grad(td_tensor *t, bool on, td_error *e);
+/* The same as a thread in this mode asks: inside of inference mode its tensors may require grad, too. */
+int td_set_requires_grad_in(td_grad_mode mode, td_tensor *t, bool on, td_error *e);
 /* Keep .grad of an intermediate (retain_grad). */
 int td_retain_grad(td_tensor *t, td_error *e);
 

@@ -298,7 +298,7 @@ int td_edge_of(td_tensor *t, td_edge *out, td_error *e)
     return a->requires_grad ? leaf_edge(t, a, out, e) : 0;
 }
 
-int td_set_requires_grad(td_tensor *t, bool on, td_error *e)
+int td_set_requires_grad_in(td_grad_mode mode, td_tensor *t, bool on, td_error *e)
 {
     if (!td_is_leaf(t)) {
         if (on) return 0;
@@ -309,7 +309,7 @@ int td_set_requires_grad(td_tensor *t, bool on, td_error *e)
     if (on && !td_dtype_is_inexact((td_dtype)t->desc.dtype))
         return td_fail(e, TD_E_TYPE, "only tensors of floating point and complex dtype can require gradients, not %s",
                        td_dtype_name((td_dtype)t->desc.dtype));
-    if (on && (t->flags & TD_TF_INFERENCE))
+    if (on && (t->flags & TD_TF_INFERENCE) && mode != TD_GRAD_INFERENCE)
         return td_fail(e, TD_E_AUTOGRAD,
                        "setting requires_grad=True on an inference tensor outside inference mode is not allowed; "
                        "clone() it first");
@@ -318,6 +318,11 @@ int td_set_requires_grad(td_tensor *t, bool on, td_error *e)
     if (!a) return TD_E_SYSTEM;
     a->requires_grad = on;
     return 0;
+}
+
+int td_set_requires_grad(td_tensor *t, bool on, td_error *e)
+{
+    return td_set_requires_grad_in(TD_GRAD_ON, t, on, e);
 }
 
 int td_retain_grad(td_tensor *t, td_error *e)

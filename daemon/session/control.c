@@ -338,7 +338,7 @@ static int step_tensor(td_session *s, const td_record *r, td_error *e)
     int rc = td_session_tensors(s, r->in, 1, false, &t, e);
     if (rc) return rc;
     switch (r->op) {
-    case TD_REC_REQUIRES_GRAD: return td_set_requires_grad(t, r->rest[0] != 0, e);
+    case TD_REC_REQUIRES_GRAD: return td_set_requires_grad_in(td_grad_mode_of(r->mode), t, r->rest[0] != 0, e);
     case TD_REC_GRAD: return step_grad(s, r, t, e);
     case TD_REC_RETAIN_GRAD: return td_retain_grad(t, e);
     case TD_REC_WRITE_END: return td_write_lease_end(s, t->storage, e);

@@ -390,3 +390,66 @@ def test_magnitudes_of_complex_zeros_have_second_derivatives():
 def test_both_checks_are_functions_whichever_comes_first():
     code = "import tensord as td; a = td.autograd; a.gradgradcheck; assert callable(a.gradcheck) and callable(a.gradgradcheck)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "median", "nanmedian"])
+def test_nan_shares_the_gradient(name):
+    """Where the result is NaN, each NaN has its share, as in PyTorch, and nothing else has any."""
+    nan = float("nan")
+    x = td.tensor([nan, nan, nan, nan], requires_grad=True)
+    getattr(x, name)().backward()
+    assert x.grad.tolist() == [0.25] * 4
+    x = td.tensor([1.0, nan, 3.0, nan], requires_grad=True)
+    getattr(x, name)().backward()
+    assert x.grad.tolist() == ([1, 0, 0, 0] if name == "nanmedian" else [0, 0.5, 0, 0.5])
+    x = td.tensor([2.0, 1.0, 2.0, nan, 3.0, 2.0], requires_grad=True)
+    x.nanmedian().backward()
+    assert td.allclose(x.grad, td.tensor([1 / 3, 0, 1 / 3, 0, 0, 1 / 3]))
+
+
+def test_leaves_of_inference_mode():
+    with td.inference_mode():
+        x = td.ones(2, requires_grad=True)
+        assert x.requires_grad and x.is_inference()
+    assert x.requires_grad and x.grad is None
+    (x + 1).sum().backward()  # nothing is saved of x
+    assert x.grad.tolist() == [1, 1]
+    with pytest.raises(RuntimeError, match="cannot be saved for backward"):
+        (x * x).sum().backward()
+        td.sync()
+    with td.inference_mode():
+        y = td.ones(2)
+    with pytest.raises(RuntimeError, match="outside inference mode is not allowed"):
+        y.requires_grad_()
+        td.sync()
+
+
+def test_parameters_stay_ones():
+    p = td.nn.Parameter(td.tensor([1.0, 2.0, 3.0]))
+    with td.no_grad():
+        p.set_(p[1:])
+    assert p.requires_grad and p.is_leaf and p.tolist() == [2, 3]
+    (p * p).sum().backward()
+    assert p.grad.tolist() == [4, 6]
+
+
+def test_grad_of_nothing_and_two_backwards():
+    x = td.ones(1, requires_grad=True)
+    with pytest.raises(RuntimeError, match="'inputs' cannot be empty"):
+        td.autograd.grad(x * 2, [])
+
+    class Both(td.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+        @staticmethod
+        def vjp(ctx, g):
+            return g
+
+    with pytest.raises(RuntimeError, match="both 'backward' and 'vjp'"):
+        Both.apply(x).backward()

@@ -7,7 +7,7 @@ import builtins
 import itertools
 from typing import Any
 
-from tensord import _C, _compose, _more
+from tensord import _C, _compose, _created, _more
 from tensord._C import Tensor, ops
 
 _is = _C.is_tensor
@@ -522,7 +522,28 @@ def set_(self, source=None):
         raise _C.DTypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
     if source.dtype is not self.dtype:
         raise _C.DTypeError(f"set_(): source is {source.dtype}, and the tensor {self.dtype}")
-    return self._become(source.detach().view(source.shape) if source.is_contiguous() else source.detach())
+    trained = self.requires_grad and self.is_leaf
+    self._become(source.detach().view(source.shape) if source.is_contiguous() else source.detach())
+    return self.requires_grad_() if trained else self
+
+
+def _as_part(self, value):
+    kind = self.dtype.to_real()
+    return (value.to(kind) if _is(value) else ops.make_full((), value, kind)).expand(self.shape)
+
+
+# All of it is written, with the other part as it was: so gradients go on through both.
+def set_real(self, value):
+    if self.is_complex():
+        self.copy_(_created.complex(_as_part(self, value), self.imag))
+    else:
+        self.copy_(value) if _is(value) else self.fill_(value)
+
+
+def set_imag(self, value):
+    if not self.is_complex():
+        raise _C.DTypeError(f"imag is for complex numbers, not for a tensor of {self.dtype}")
+    self.copy_(_created.complex(self.real, _as_part(self, value)))
 
 
 def to_dense(self, dtype=None):

@@ -24,6 +24,8 @@ def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=Fal
     retain = _kept(retain_graph, create_graph, "grad")
     unused = materialize_grads or (allow_unused is not None and _flag(allow_unused, "grad", "allow_unused"))
     inputs = _tuple(inputs)
+    if not inputs:
+        raise _C.InvalidError("grad(): argument 'inputs' cannot be empty")
     if _flag(is_grads_batched, "grad", "is_grads_batched"):
         return _batched(_tuple(outputs), inputs, grads, retain, create_graph, unused, materialize_grads)
     return _filled(_C._autograd_grad(_tuple(outputs), inputs, grads, retain, create_graph, unused), inputs, materialize_grads)

@@ -73,6 +73,8 @@ class _Slot:
         ctx, name = self.ctx, self.function.__name__ + "Backward"
         ctx._saved = given[first:]
         try:
+            if self.function.backward is not Function.backward and self.function.vjp is not Function.vjp:
+                raise _C.AutogradError(f"{self.function.__name__} has both 'backward' and 'vjp': only one of them may be there")
             backward = self.function.vjp if self.function.backward is Function.backward else self.function.backward
             result = backward(ctx, *self.gradients(given[:first]))
         finally:
