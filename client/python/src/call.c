@@ -116,6 +116,28 @@ static bool is_separate(const binding *b, int at, PyObject *const *args, Py_ssiz
     return n > 1 && !PyTuple_Check(args[0]) && !PyList_Check(args[0]);
 }
 
+/* add(x, 2, y) and addcmul(x, 2, y, z) are older forms of add(x, y, alpha=2) and addcmul(x, y, z, value=2). */
+static bool is_weighed_before(const binding *b, Py_ssize_t places)
+{
+    int n = b->f->nparams, op = b->f->op;
+    if (op != TD_OP_ADD && op != TD_OP_SUB && op != TD_OP_ADDCMUL && op != TD_OP_ADDCDIV) return false;
+    return places == n && tdpy_is_tensor(b->slot[n - 1]) && !tdpy_is_tensor(b->slot[1]);
+}
+
+static bool weigh_behind(binding *b)
+{
+    static bool told;
+    int n = b->f->nparams;
+    PyObject *weight = b->slot[1];
+    memmove(b->slot + 1, b->slot + 2, (size_t)(n - 2) * sizeof *b->slot);
+    b->slot[n - 1] = weight;
+    if (told) return true;
+    told = true;
+    return !PyErr_WarnFormat(PyExc_UserWarning, 1,
+                             "this form of %s() is deprecated: its number comes behind the tensors, as %s=",
+                             name_of(b->f), b->f->params[n - 1].name);
+}
+
 static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     const tdpy_function *f = b->f;
@@ -140,6 +162,8 @@ static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n
         b->slot[at++] = args[i];
     }
     if (names && !bind_keywords(b, args + n, names)) return false;
+    if (f->nparams > 2 && b->slot[f->nparams - 1] && is_weighed_before(b, n + (self != NULL)) && !weigh_behind(b))
+        return false;
     for (int i = 0; i < f->nparams; i++) {
         if (b->slot[i] || f->params[i].has_default || f->params[i].kind == TDPY_OPTIONAL) continue;
         if (i == f->varargs) continue; /* x.view(): no dimensions */

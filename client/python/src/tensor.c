@@ -293,6 +293,7 @@ static PyObject *get_mT(PyObject *self, void *ignored)
     (void)ignored;
     td_array *a = tdpy_array(self);
     if (td_ndim(a) < 0) return tdpy_fail();
+    if (td_ndim(a) == 0) return Py_NewRef(self);
     if (td_ndim(a) < 2)
         return tdpy_raise(TD_E_SHAPE, "tensor.mT is for matrices and batches of them, not for %d dimensions",
                           td_ndim(a));
@@ -304,7 +305,8 @@ static PyObject *get_mH(PyObject *self, void *ignored)
     (void)ignored;
     td_array *a = tdpy_array(self);
     if (td_ndim(a) < 0) return tdpy_fail();
-    if (!td_dtype_is_complex(td_dtype_of(a)) && td_ndim(a) > 1) return get_mT(self, NULL);
+    if (!td_dtype_is_complex(td_dtype_of(a)) && td_ndim(a) != 1) return get_mT(self, NULL);
+    if (td_ndim(a) == 0) return tdpy_wrap_like(td_at_conj(tdpy_site(), a), self);
     return tdpy_wrap_like(td_at_adjoint(tdpy_site(), a), self);
 }
 
@@ -312,8 +314,7 @@ static PyObject *get_H(PyObject *self, void *ignored)
 {
     int n = td_ndim(tdpy_array(self));
     if (n < 0) return tdpy_fail();
-    if (n == 0) return Py_NewRef(self);
-    if (n != 2)
+    if (n != 2 && n != 0)
         return tdpy_raise(TD_E_SHAPE, "tensor.H is only supported on matrices (2-D tensors). Got %d-D tensor.", n);
     return get_mH(self, ignored);
 }
@@ -331,6 +332,15 @@ static PyObject *get_imag(PyObject *self, void *ignored)
 {
     (void)ignored;
     return tdpy_wrap_like(td_at_imag(tdpy_site(), tdpy_array(self)), self);
+}
+
+/* x.real = y, x.imag = y: by the function that is named. */
+static int set_part(PyObject *self, PyObject *value, void *name)
+{
+    if (!value) return tdpy_raise(TD_E_TYPE, "a tensor's parts cannot be deleted"), -1;
+    PyObject *both[] = {self, value}, *done = tdpy_forward(name, NULL, both, 2, NULL);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
 }
 
 static bool get_info(PyObject *self, td_info *info)
@@ -383,8 +393,9 @@ static PyGetSetDef attributes[] = {
     {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
     {"mH", get_mH, NULL, "The last two dimensions exchanged, complex numbers conjugated.", NULL},
     {"H", get_H, NULL, "A matrix with rows and columns exchanged, complex numbers conjugated.", NULL},
-    {"real", get_real, NULL, "The real parts, a copy; the tensor itself when it is real.", NULL},
-    {"imag", get_imag, NULL, "The imaginary parts of complex numbers, a copy.", NULL},
+    {"real", get_real, set_part, "The real parts, a copy; the tensor itself when it is real. To assign writes them.",
+     "set_real"},
+    {"imag", get_imag, set_part, "The imaginary parts of complex numbers, a copy. To assign writes them.", "set_imag"},
     {"grad", tdpy_get_grad, tdpy_set_grad, "What backward added up; None without one.", NULL},
     {"requires_grad", tdpy_get_requires_grad, tdpy_set_requires_grad, "Does backward compute a gradient for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by no op that is recorded?", NULL},
@@ -640,6 +651,15 @@ static PyObject *become(PyObject *self, PyObject *view)
     return Py_NewRef(self);
 }
 
+/* reversed(x) is a tensor, as in PyTorch: an iterator would go through it element by element. */
+static PyObject *reversed(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    int n = td_ndim(tdpy_array(self));
+    if (n < 0) return tdpy_fail();
+    return n ? tdpy_wrap_like(td_at_flip(tdpy_site(), tdpy_array(self), td_dims(0)), self) : Py_NewRef(self);
+}
+
 /* The array API's to(): no stream. */
 static PyObject *to_device(PyObject *self, PyObject *args, PyObject *kw)
 {
@@ -811,6 +831,7 @@ static PyMethodDef own_methods[] = {
     {"__deepcopy__", deepcopy, METH_O, NULL},
     {"__format__", format, METH_O, NULL},
     {"__complex__", tdpy_to_complex, METH_NOARGS, NULL},
+    {"__reversed__", reversed, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL}};
 
 /* ---- the type ---------------------------------------------------------------------------------------------------- */

@@ -230,8 +230,14 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     if not _is(repeats) or repeats.numel() == 1:
         return _sized(ops.repeat_interleave(input, int(repeats), dim), dim or 0, output_size)
     input, dim = _flat(input, dim)
+    if repeats.ndim != 1 or repeats.shape[0] != input.shape[dim]:
+        raise _C.ShapeError("repeat_interleave(): repeats must have the same size as input along dim, but got the shape "
+                            f"{list(repeats.shape)} and {input.shape[dim]} along {dim}")
     ends = repeats.cumsum(0)
-    places = _C.arange(int(ends[-1]) if ends.shape[0] else 0)
+    count, least = _C.stack([ends[-1], repeats.min().to(ends.dtype)]).tolist() if ends.shape[0] else (0, 0)
+    if least < 0:
+        raise _C.InvalidError(f"repeat_interleave(): repeats can not be negative, but one is {least}")
+    places = _C.arange(int(count))
     return _sized(ops.index_select(input, dim, ops.searchsorted(ends, places, True)), dim, output_size)
 
 
@@ -262,9 +268,24 @@ def tensor_split(input, indices_or_sections, dim=0):
 # ---- products
 
 
-def einsum(equation: str, *operands: Any) -> Tensor:
-    """Sums of products by Einstein's convention: 'ij,jk->ik'. With '...', repeated labels, and any number of operands, from left to right."""
+def einsum(equation: Any, *operands: Any) -> Tensor:
+    """Sums of products by Einstein's convention: 'ij,jk->ik'. With '...', repeated labels, and any number of operands, from left to right.
+    Or each operand before the list of its dimensions' labels: einsum(x, [0, 1], y, [1, 2], [0, 2])."""
+    if _is(equation):
+        equation, operands = _of_sublists((equation, *operands))
     return ops.einsum(equation, _more._together(operands))
+
+
+def _of_sublists(parts):
+    """(equation, operands) of einsum(x, [0, 1], y, [1, 2], [0, 2])."""
+
+    def said(labels):
+        if not all(k is ... or isinstance(k, int) and 0 <= k < 52 for k in labels):
+            raise _C.InvalidError(f"einsum(): labels of dimensions are numbers from 0 to 51 or ..., not {list(labels)}")
+        return "".join("..." if k is ... else chr(ord("a") + k if k < 26 else ord("A") + k - 26) for k in labels)
+
+    n = len(parts) // 2 * 2
+    return ",".join(map(said, parts[1:n:2])) + ("->" + said(parts[n]) if len(parts) > n else ""), parts[:n:2]
 
 
 @_more._exactly

@@ -1,5 +1,6 @@
 """Functions of matrices that PyTorch has beside torch.linalg, in their older forms; what the extension calls (client/python/surface.toml, `py`)."""
 
+import warnings
 from typing import Any, NamedTuple
 
 from tensord import _C, _more, linalg
@@ -15,6 +16,17 @@ class SVD(NamedTuple):
 class Triangular(NamedTuple):
     solution: Tensor
     cloned_coefficient: Tensor
+
+
+def cross(input, other, dim=None):
+    if dim is None:
+        shape = _more.broadcast_shapes(input.shape, other.shape) if input.shape != other.shape else input.shape
+        dim = next((k for k, n in enumerate(shape) if n == 3), None)
+        if dim is None:
+            raise _C.ShapeError(f"no dimension of size 3 in input: the shapes are {list(input.shape)} and {list(other.shape)}")
+        if dim != len(shape) - 1:
+            warnings.warn("cross() without dim takes the first dimension of size 3, which is deprecated as it is not the last; name it", UserWarning, stacklevel=2)
+    return ops.cross(input, other, dim)
 
 
 def matrix_svd(input, some=True, compute_uv=True):

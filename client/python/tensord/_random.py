@@ -57,8 +57,8 @@ class Generator(random.Random):
         return self._seed
 
     def initial_seed(self):
-        """The seed that it began with."""
-        return self._seed
+        """The seed that it began with; of a negative one, the number of 64 bits that it is."""
+        return self._seed % (1 << 64) if isinstance(self._seed, int) else self._seed
 
     def _draw(self, make, *args):
         """make(*args) with the numbers of this generator."""

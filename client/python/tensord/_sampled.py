@@ -56,16 +56,17 @@ def randn(*size, **kw):
 
 
 def _ints(make, low, high, size, dtype, generator, device, requires_grad):
-    return drawn(generator, _more._made, device, requires_grad, make, low, high, size, dtype)
+    made = drawn(generator, _more._made, device, requires_grad, make, low, high, size, _C.uint8 if dtype is _C.bool else dtype)
+    return made.to(_C.bool) if dtype is _C.bool else made
 
 
-def randint(low, high=None, size=None, dtype=None, *, generator=None, device=None, requires_grad=False):
+def randint(low=None, high=None, size=None, dtype=None, *, generator=None, device=None, requires_grad=False):
     if size is None and isinstance(high, (tuple, list)):
         low, high, size = 0, low, high
     if size is None:
         raise _C.DTypeError("randint() needs the size: randint(high, (2, 3)) or randint(low, high, (2, 3))")
-    if high is None:
-        low, high = 0, low
+    if high is None or low is None:
+        low, high = 0, low if high is None else high
     return _ints(ops.randint, low, high, _more._shape(size), dtype or _C.int64, generator, device, requires_grad)
 
 
@@ -138,7 +139,10 @@ def poisson(input, generator=None):
 
 
 def bernoulli(input, p=None, *, generator=None):
-    return drawn(generator, ops.bernoulli, input if p is None else _more._made(input.device, False, ops.make_full, input.shape, float(p), input.dtype))
+    if p is None:
+        return drawn(generator, ops.bernoulli, input)
+    chance = _more._made(input.device, False, ops.make_full, input.shape, float(p), input.dtype if input.is_floating_point() else _C.float32)
+    return drawn(generator, ops.bernoulli, chance).to(input.dtype)
 
 
 @_more._beside
@@ -154,8 +158,8 @@ _MOST = {_C.bool: 2, _C.uint8: 256, _C.int8: 128, _C.int16: 1 << 15, _C.int32: 1
 
 @_more._beside
 @_more._also(**{"from": "low", "to": "high"})
-def random_(self, low=0, high=None, *, generator=None):
-    low, high = (0, low) if high is None and low else (low, high)
+def random_(self, low=0, high=..., *, generator=None):
+    low, high = (0, low) if high is ... and low else (low, None if high is ... else high)
     high = _MOST[self.dtype] if high is None else high
     if low >= high:
         raise _C.InvalidError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")

@@ -20,7 +20,7 @@ __all__ = ["LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "di
            "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv",
            "tensorsolve", "vander", "vecdot", "vector_norm"]
 
-_is, _written, _exactly = _C.is_tensor, _more._written, _more._exactly
+_is, _written, _exactly, _also = _C.is_tensor, _more._written, _more._exactly, _more._also
 
 
 def _float(x, name):
@@ -273,6 +273,7 @@ def slogdet(A: Tensor) -> Any:
 
 
 @_exactly
+@_also(axis="dim", keepdims="keepdim")
 def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of vectors along dimensions; of all elements without them."""
     x = _float(x, "vector_norm")
@@ -282,6 +283,7 @@ def vector_norm(x: Tensor, ord: Any = 2, dim: Any = None, keepdim: bool = False,
 
 
 @_exactly
+@_also(axis="dim", keepdims="keepdim")
 def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of matrices: 'fro', 'nuc', inf, -inf, 1, -1, 2 or -2."""
     A, dim = _float(A, "matrix_norm"), tuple(dim)
@@ -303,6 +305,7 @@ def matrix_norm(A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool 
 
 
 @_exactly
+@_also(axis="dim", keepdims="keepdim")
 def norm(A: Tensor, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The norm of vectors or matrices: with two dimensions and an order that of matrices, else of vectors."""
     A = _float(A, "norm")

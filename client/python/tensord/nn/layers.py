@@ -70,8 +70,8 @@ class Bilinear(Module):
 class Embedding(Module):
     """A row of numbers for each index."""
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False, *,
-                 device=None, dtype=None):
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
+                 _weight=None, _freeze=False, device=None, dtype=None):
         super().__init__()
         F._refuse(type(self).__name__, sparse=sparse)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
@@ -79,8 +79,13 @@ class Embedding(Module):
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse = max_norm, norm_type, scale_grad_by_freq, sparse
-        self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype, device=device)
-        self.reset_parameters()
+        if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
+            raise td.ShapeError("Shape of weight does not match num_embeddings and embedding_dim")
+        self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype, device=device) if _weight is None else Parameter(_weight)
+        if _freeze:
+            self.weight.requires_grad_(False)
+        if _weight is None:
+            self.reset_parameters()
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
@@ -110,15 +115,15 @@ class EmbeddingBag(Embedding):
     """The sum, mean or largest of the rows of each bag of indices."""
 
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
-                 include_last_offset=False, padding_idx=None, device=None, dtype=None):
-        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, device=device, dtype=dtype)
+                 _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
+        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device=device, dtype=dtype)
         self.mode, self.include_last_offset = mode, include_last_offset
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
                         include_last_offset=False, padding_idx=None):
         """With these rows; frozen ones are not trained."""
-        made = cls(*embeddings.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, include_last_offset, padding_idx, dtype=embeddings.dtype,
+        made = cls(*embeddings.shape, max_norm, norm_type, scale_grad_by_freq, mode, sparse, None, include_last_offset, padding_idx, dtype=embeddings.dtype,
                    device=embeddings.device)
         made.weight = Parameter(embeddings, requires_grad=not freeze)
         return made

@@ -1,0 +1,130 @@
+"""Forms that PyTorch kept from its older versions, as programs that were written for those use them."""
+import warnings
+
+import pytest
+
+import tensord as td
+
+
+def quietly(f):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return f()
+
+
+def test_new():
+    x = td.ones(3, dtype=td.float64)
+    assert x.new().shape == (0,) and x.new(2, 3).shape == (2, 3) and x.new(td.ones(4, 1).shape).shape == (4, 1)
+    assert x.new([1, 2]).tolist() == [1.0, 2.0] and x.new([1, 2]).dtype is td.float64
+    assert td.ones(3, dtype=td.int64).new([1.5, 2]).tolist() == [1, 2]
+    assert x.new(x).tolist() == [1, 1, 1]
+
+
+def test_types_of_tensors():
+    x = td.ones(2)
+    assert isinstance(x, td.FloatTensor) and not isinstance(x, (td.LongTensor, td.DoubleTensor)) and not isinstance(3, td.LongTensor)
+    assert isinstance(td.nn.Parameter(x), td.FloatTensor)
+    assert td.LongTensor([1, 2]).dtype is td.int64 and td.FloatTensor(2, 3).shape == (2, 3) and td.FloatTensor(td.ones(4, 1).shape).shape == (4, 1)
+    assert td.FloatTensor().shape == (0,) and x.type(td.IntTensor).dtype is td.int32 and td.FloatTensor.__name__ == "FloatTensor"
+
+
+def test_weight_before_tensors():
+    x, y, z = td.tensor([1.0, 2.0]), td.tensor([3.0, 5.0]), td.tensor([2.0, 4.0])
+    forms = [(lambda: td.add(x, 2, y), [7, 12]), (lambda: x.sub(2, y), [-5, -8]), (lambda: td.addcmul(x, 2, y, z), [13, 42]),
+             (lambda: x.addcdiv(2, y, z), [4, 4.5]), (lambda: x.clone().add_(-0.5, y), [-0.5, -0.5]),
+             (lambda: x.clone().addcmul_(2, y, z), [13, 42]), (lambda: x.clone().addcdiv_(-2, y, z), [-2, -0.5])]
+    for form, expected in forms:
+        assert quietly(form).tolist() == expected
+    # A number that is a tensor weighs the tensor before it, as ever.
+    assert td.add(x, y, alpha=2).tolist() == td.add(x, y, alpha=td.tensor(2)).tolist() == [7, 12]
+    assert td.add(x, 2, alpha=td.tensor(3)).tolist() == [7, 8] and td.addcmul(x, y, z, value=2).tolist() == [13, 42]
+    with pytest.raises(TypeError, match="'tensor1' must be Tensor"):
+        td.addcmul(x, 2, y)
+
+
+def test_parts_are_assigned():
+    x = td.tensor([1 + 2j, 3 + 4j])
+    x.real = td.tensor([5.0, 6.0])
+    x.imag = 0
+    assert x.tolist() == [5, 6]
+    w, u = td.tensor([1 + 1j], requires_grad=True), td.tensor([3.0], requires_grad=True)
+    z = w * 2
+    z.real = u
+    (z.real * 5 + z.imag * 7).sum().backward()
+    assert z.tolist() == [3 + 2j] and u.grad.tolist() == [5] and w.grad.tolist() == [14j]
+    y = td.ones(2)
+    y.real = 3
+    assert y.tolist() == [3, 3]
+    with pytest.raises(RuntimeError, match="imag is for complex numbers"):
+        y.imag = 1
+    with pytest.raises(TypeError, match="cannot be deleted"):
+        del x.real
+
+
+def test_reversed_is_a_tensor():
+    assert reversed(td.arange(4)).tolist() == [3, 2, 1, 0] and reversed(td.tensor([[1, 2], [3, 4]])).tolist() == [[3, 4], [1, 2]]
+    assert reversed(td.tensor(3)).item() == 3
+
+
+def test_cross_finds_its_dimension():
+    x, y = td.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 2]]), td.tensor([[0.0, 1, 0], [1, 0, 0], [3, 0, 1]])
+    with pytest.warns(UserWarning, match="first dimension of size 3"):
+        assert td.cross(x, y).tolist() == td.linalg.cross(x, y, dim=0).tolist()
+    assert td.cross(x, y, dim=1).tolist() == td.linalg.cross(x, y).tolist() != td.linalg.cross(x, y, dim=0).tolist()
+    assert td.cross(td.ones(2, 3), td.ones(2, 3)).tolist() == [[0, 0, 0], [0, 0, 0]]  # no warning: it is the last
+    with pytest.raises(RuntimeError, match="no dimension of size 3"):
+        td.ones(2).cross(td.ones(2))
+
+
+def test_random_numbers():
+    td.manual_seed(3)
+    assert td.randint(high=3, size=(50,)).max().item() <= 2 and td.randint(0, 2, (4,), dtype=td.bool).dtype is td.bool
+    drawn = td.randint(0, 2, (200,), dtype=td.bool).sum().item()
+    assert 50 < drawn < 150
+    assert td.ones(3, dtype=td.int64).bernoulli(1.0).tolist() == [1, 1, 1] and td.ones(2, dtype=td.int64).bernoulli(0.0).dtype is td.int64
+    low = td.empty(1000, dtype=td.int8).random_(-128, None)
+    assert low.min().item() < -64 and low.max().item() > 64
+    assert td.empty(100).random_(3).max().item() <= 2
+    td.manual_seed(-1)
+    assert td.initial_seed() == 2**64 - 1
+
+
+def test_einsum_of_labels():
+    x, y = td.arange(6.0).reshape(2, 3), td.arange(12.0).reshape(3, 4)
+    assert td.einsum(x, [0, 1], y, [1, 2], [0, 2]).tolist() == td.einsum(x, [30, 4], y, [4, 51]).tolist() == (x @ y).tolist()
+    assert td.einsum(x, [..., 1], td.ones(3), [1], [...]).tolist() == [3, 12]
+    with pytest.raises(ValueError, match="from 0 to 51"):
+        td.einsum(x, [0, 52])
+
+
+def test_norms_take_axis():
+    x = td.tensor([[3.0, 0.0], [4.0, 2.0]])
+    assert td.linalg.norm(x, axis=0).tolist() == td.linalg.vector_norm(x, axis=0).tolist() == [5, 2]
+    assert td.linalg.matrix_norm(x, axis=(0, 1), keepdims=True).shape == (1, 1)
+    with pytest.raises(TypeError, match="multiple values for argument 'axis'"):
+        td.linalg.norm(x, dim=0, axis=0)
+
+
+def test_repeats_fit():
+    x = td.tensor([1, 2])
+    assert td.repeat_interleave(x, td.tensor([2, 1])).tolist() == [1, 1, 2]
+    with pytest.raises(RuntimeError, match="same size as input"):
+        td.repeat_interleave(x, td.tensor([1, 2, 3]))
+    with pytest.raises(RuntimeError, match="can not be negative, but one is -1"):
+        td.repeat_interleave(x, td.tensor([-1, 2]))
+
+
+def test_matrices_of_no_dimensions():
+    x = td.tensor(1 + 2j)
+    assert x.H.item() == x.mH.item() == 1 - 2j and x.mT.item() == 1 + 2j and td.tensor(3).H.item() == 3
+
+
+def test_embeddings_with_weights():
+    rows = td.arange(8.0).reshape(4, 2)
+    assert td.nn.Embedding(4, 2, _weight=rows).weight.tolist() == rows.tolist() and td.nn.Embedding(4, 2, _weight=rows).weight.requires_grad
+    assert not td.nn.Embedding(4, 2, _freeze=True).weight.requires_grad
+    bag = td.nn.EmbeddingBag(4, 2, mode="sum", _weight=rows)
+    assert bag(td.tensor([[0, 3]])).tolist() == [[6, 8]]
+    assert td.nn.EmbeddingBag.from_pretrained(rows, include_last_offset=True).include_last_offset
+    with pytest.raises(ValueError, match="Shape of weight"):
+        td.nn.Embedding(3, 2, _weight=rows)
