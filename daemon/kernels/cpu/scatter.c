@@ -244,7 +244,7 @@ static void plan_write(td_kcall *k, td_scatter *s, int64_t n)
     k->cost_ns += cost + 0.3 * (double)indices;
     if (s->copies) k->cost_ns += td_move_ns(2 * (double)td_desc_numel(y) * (double)td_dtype_size(y->dtype));
     int64_t want = td_min64((int64_t)(k->cost_ns / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
-    s->per = s->axis >= 0 ? td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis])) : 1;
+    s->per = s->axis >= 0 ? td_max64(1, td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis]))) : 1;
     s->near = s->per;
     if (s->copies && s->axis >= 0) {
         bool outermost = y->stride[s->axis] * y->shape[s->axis] == td_desc_numel(y);
@@ -265,9 +265,10 @@ static void plan_phases(td_kcall *k, td_scatter *s, int64_t n)
     s->copies = s->direct && n > 0 && td_desc_numel(y) <= 2 * n && copied_at_least(s, y) <= TD_COPY_BYTES &&
                 (s->axis < 0 || y->shape[s->axis] == idx->shape[s->axis]);
     if (!s->direct) {
-        td_plan_work(k, (size_t)(n / s->inner) * 8);
-        td_plan_phase(k, check_chunk, td_cut(n / s->inner, TD_SCATTER_CHECK));
-        k->cost_ns += 0.5 * (double)(n / s->inner);
+        const int64_t indices = n / s->inner;
+        td_plan_work(k, (size_t)indices * 8);
+        td_plan_phase(k, check_chunk, td_cut(indices, TD_SCATTER_CHECK));
+        k->cost_ns += 0.5 * (double)indices;
         td_plan_clean_until_here(k);
     }
     if (!s->copies) td_plan_copy_first(k);
