@@ -361,12 +361,14 @@ def _edges(lib):
     c = (b * b).sum()
     got = [lib.autograd.grad(c, edge, retain_graph=True), lib.autograd.grad(c, [edge, a, leaf], retain_graph=True), lib.autograd.grad(edge, leaf, lib.ones_like(b), retain_graph=True),
            lib.autograd.grad(c, graph.GradientEdge(*leaf[:2]), retain_graph=True), lib.autograd.grad(graph.get_gradient_edge(c), a, retain_graph=True)]
-    lib.autograd.backward(c, inputs=[leaf])
+    lib.autograd.backward(c, inputs=[leaf], retain_graph=True)
+    c.backward(inputs=[leaf], retain_graph=True)
+    c.backward(inputs=leaf)
     return [[g.tolist() for g in gs] for gs in got] + [a.grad.tolist(), type(edge).__name__, edge.node is b.grad_fn, edge.output_nr, leaf.node.name()]
 
 
 def test_edges_stand_for_tensors():
-    assert _edges(td) == [[[4, 8, 12]], [[4, 8, 12], [8, 16, 24], [8, 16, 24]], [[2, 2, 2]], [[8, 16, 24]], [[8, 16, 24]], [8, 16, 24], "GradientEdge", True, 0,
+    assert _edges(td) == [[[4, 8, 12]], [[4, 8, 12], [8, 16, 24], [8, 16, 24]], [[2, 2, 2]], [[8, 16, 24]], [[8, 16, 24]], [24, 48, 72], "GradientEdge", True, 0,
                           "torch::autograd::AccumulateGrad"]
     if NEW:
         assert _edges(td) == _edges(torch)

@@ -614,6 +614,12 @@ def _kept(retain_graph, create_graph, function):
     return create_graph if retain_graph is None else _flag(retain_graph, function, "retain_graph", int)
 
 
+def _tensors(x):
+    """A tensor or edge (autograd.graph.GradientEdge), or several: tensors."""
+    several = (x,) if _tensor(x) or hasattr(x, "_tensor") else tuple(x)
+    return tuple(each._tensor() if hasattr(each, "_tensor") else each for each in several)
+
+
 def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
     _backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
 
@@ -622,7 +628,7 @@ def _backward(roots, gradients, retain_graph, create_graph, inputs):
     retain = _kept(retain_graph, create_graph, "backward")
     if inputs is None:
         return _C._backward(roots, gradients, retain, create_graph)
-    inputs = (inputs,) if _tensor(inputs) else tuple({id(x): x for x in inputs}.values())  # each once
+    inputs = tuple({id(x): x for x in _tensors(inputs)}.values())  # each once
     if not inputs:
         raise _C.InvalidError("the inputs of backward() cannot be empty")
     _C._backward(roots, gradients, retain, create_graph, inputs)

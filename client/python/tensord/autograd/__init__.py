@@ -5,30 +5,24 @@ import typing as _typing
 
 import tensord as _td
 from tensord import _C, _absent, _paths
-from tensord._more import _backward, _flag, _kept, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
+from tensord._more import _backward, _flag, _kept, _tensors, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from tensord.autograd import function  # noqa: F401
 from tensord.autograd.function import Function  # noqa: F401
-
-
-def _tuple(x):
-    """A tensor or edge (graph.GradientEdge), or several: tensors."""
-    several = (x,) if _C.is_tensor(x) or hasattr(x, "_tensor") else tuple(x)
-    return tuple(each._tensor() if hasattr(each, "_tensor") else each for each in several)
 
 
 def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None, is_grads_batched=False, materialize_grads=False):
     """Gradients of outputs with respect to inputs, a tuple; .grad is left alone. allow_unused: None for an input that took no part; materialize_grads: zeros."""
     if _flag(materialize_grads, "grad", "materialize_grads") and allow_unused is False:
         raise _C.InvalidError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
-    grads = None if grad_outputs is None else _tuple(grad_outputs)
+    grads = None if grad_outputs is None else _tensors(grad_outputs)
     retain = _kept(retain_graph, create_graph, "grad")
     unused = materialize_grads or (allow_unused is not None and _flag(allow_unused, "grad", "allow_unused"))
-    inputs = _tuple(inputs)
+    inputs = _tensors(inputs)
     if not inputs:
         raise _C.InvalidError("grad(): argument 'inputs' cannot be empty")
     if _flag(is_grads_batched, "grad", "is_grads_batched"):
-        return _batched(_tuple(outputs), inputs, grads, retain, create_graph, unused, materialize_grads)
-    return _filled(_C._autograd_grad(_tuple(outputs), inputs, grads, retain, create_graph, unused), inputs, materialize_grads)
+        return _batched(_tensors(outputs), inputs, grads, retain, create_graph, unused, materialize_grads)
+    return _filled(_C._autograd_grad(_tensors(outputs), inputs, grads, retain, create_graph, unused), inputs, materialize_grads)
 
 
 def _filled(results, inputs, materialize):
@@ -49,8 +43,8 @@ def _batched(outputs, inputs, grads, retain, create_graph, unused, materialize):
 
 def backward(tensors, grad_tensors=None, retain_graph=None, create_graph=False, *, inputs=None):
     """Add the gradients of several tensors to the .grad of the leaves, or of `inputs` alone."""
-    grads = None if grad_tensors is None else _tuple(grad_tensors)
-    _backward(_tuple(tensors), grads, retain_graph, create_graph, None if inputs is None else _tuple(inputs))
+    grads = None if grad_tensors is None else _tensors(grad_tensors)
+    _backward(_tensors(tensors), grads, retain_graph, create_graph, inputs)
 
 
 def private_grads(on=True):
