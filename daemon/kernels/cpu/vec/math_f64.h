@@ -1,11 +1,11 @@
 /* Elementary functions of one double, written so that a loop over them vectorises: no branches, no calls, no tables.
  *
- * Each is within a unit in the last place of the true value (tanh and sigmoid, which are made of others, within two),
- * keeps NaN, infinities and the sign of zero, and reads and makes denormals; test_kernels_pointwise measures it. They
- * want fused arithmetic: a set of loops that has none keeps the C library's (math.h). What is added to a product whose
- * rounding would count is written as __builtin_fma; everything else may be contracted or not. Quotients and
- * coefficients of logarithms, sines and cosines are those of fdlibm (Sun Microsystems); the other polynomials are
- * interpolations at Chebyshev nodes, worked out in 60 digits. */
+ * Each is within a unit in the last place of the true value (expm1 within 1.3; cosh, sinh, tanh and sigmoid, which are
+ * made of others, within 2.5), keeps NaN, infinities and the sign of zero, and reads and makes denormals;
+ * test_kernels_pointwise measures it. They want fused arithmetic: a set of loops that has none keeps the C library's
+ * (math.h). What is added to a product whose rounding would count is written as __builtin_fma; everything else may be
+ * contracted or not. Quotients and coefficients of logarithms, sines and cosines are those of fdlibm (Sun
+ * Microsystems); the other polynomials are interpolations at Chebyshev nodes, worked out in 60 digits. */
 #ifndef TENSORD_KERNELS_MATH_F64_H
 #define TENSORD_KERNELS_MATH_F64_H
 
@@ -48,7 +48,7 @@ TD_FN double td_expq_f64(double r)
     return p * r + 0.5;
 }
 
-/* e^(x + less), where `less` is a small part of the last place of x. */
+/* e^(x + less), where `less` is small, as what is left of n ln2 is. */
 TD_FN double td_exptwo_f64(double x, double less)
 {
     const double shift = 0x1.8p52;
@@ -189,16 +189,19 @@ TD_FN double td_tanh_f64(double x)
     double q = (a < 1.0 ? e : 2.0) / (e + 2.0), r = a < 1.0 ? q : 1.0 - q;
     return x != x ? x : copysign(r, x);
 }
+/* e^x / 2 of what is so large that e^x may be beyond range: ln2 is taken off x first, in two parts. */
+#define TD_HALVED_F64 709.0
 TD_FN double td_sinh_f64(double x)
 {
-    double a = fabs(x), h = a > 709.0 ? 0.5 * a : a; /* beyond, the square of a half of it */
-    double e = td_expm1_f64(h), r = 0.5 * (e + e / (e + 1.0)), f = e + 1.0;
-    return x != x ? x : copysign(a > 709.0 ? 0.5 * f * f : r, x);
+    double a = fabs(x), e = td_expm1_f64(a > TD_HALVED_F64 ? a - 0x1.62e42feep-1 : a);
+    double r = a > TD_HALVED_F64 ? e * 0x1.fffffffe5c611p-1 : 0.5 * (e + e / (e + 1.0));
+    return x != x ? x : copysign(r, x);
 }
 TD_FN double td_cosh_f64(double x)
 {
-    double a = fabs(x), e = td_exp_f64(a > 709.0 ? 0.5 * a : a);
-    return a > 709.0 ? 0.5 * e * e : 0.5 * e + 0.5 / e;
+    double a = fabs(x), less = a > TD_HALVED_F64 ? -1.90821492927058770002e-10 : 0.0;
+    double e = td_exptwo_f64(a > TD_HALVED_F64 ? a - 0x1.62e42feep-1 : a, less);
+    return a > TD_HALVED_F64 ? e : 0.5 * e + 0.5 / e;
 }
 
 /* x = n pi/2 + sum of r and less, |x| < TD_TRIG_BIG_F64: pi/2 in four parts, whose products with n are exact but the
