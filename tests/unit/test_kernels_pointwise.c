@@ -1557,6 +1557,22 @@ static double estimate(const char *op, td_dtype t, int nin, int64_t n)
     return c.k.cost_ns;
 }
 
+/* Of a polynomial of this order; NAN: of a tensor of orders. */
+static double estimate_order(const char *op, td_dtype t, double order, int64_t n)
+{
+    box x = box_new(t, 1, &n, ROW_MAJOR), y = box_new(t, 1, &n, ROW_MAJOR);
+    const td_desc single = {.dtype = (uint8_t)t};
+    call c;
+    call_begin(&c, op, t);
+    call_in(&c, &x), call_in(&c, &x), call_out(&c, &y);
+    td_karg *number = &c.in[1];
+    td_scalar_store(td_float(order), t, number->number);
+    if (!isnan(order)) number->data = number->number, number->desc = &single;
+    CU_ASSERT_EQUAL(call_run(&c), 0);
+    box_free(&x), box_free(&y);
+    return c.k.cost_ns;
+}
+
 /* What moves little memory and calls nothing is run at once, though it has many elements; what is far is not. */
 static void estimates(void)
 {
@@ -1581,6 +1597,14 @@ static void estimates(void)
         CU_ASSERT(below <= above && above < 1.01 * below);
     }
     CU_ASSERT(estimate("exp", TD_FLOAT32, 1, 1 << 16) > at_once);
+    static const char *const orders[] = {"chebyshev_polynomial_t", "hermite_polynomial_h"};
+    for (int i = 0; i < 4; i++) { /* an order may be as many steps an element: nothing for the loop */
+        td_dtype t = i & 1 ? TD_FLOAT64 : TD_FLOAT32;
+        CU_ASSERT(estimate_order(orders[i / 2], t, NAN, 1000) > at_once);
+        CU_ASSERT(estimate_order(orders[i / 2], t, 1000, 100) > at_once);
+        CU_ASSERT(estimate_order(orders[i / 2], t, 0x1p62, 100) > at_once);
+        CU_ASSERT(estimate_order(orders[i / 2], t, 3, 4000) < at_once);
+    }
 }
 
 TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtypes", all_ops},

@@ -47,7 +47,7 @@ typedef struct td_pw_op {
     uint32_t cost[2]; /* picoseconds for a float and for a double, about */
     uint8_t absent[3];
     bool divides;           /* whole numbers, among which there may be a 0 */
-    uint8_t easy_in, neasy; /* which input, from 1, makes the loop of floats cheap where it is one of so many numbers */
+    uint8_t easy_in, neasy; /* which input, from 1, makes the loop cheap where it is one of so many numbers, or low */
     const double *easy;
 } td_pw_op;
 

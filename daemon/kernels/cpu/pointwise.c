@@ -204,16 +204,33 @@ static bool plan_flat(td_kcall *k, flat *f, const uint8_t *want)
 
 enum { PLAIN_PS = 250 }; /* an element without calls, as the table has it: most of that is memory */
 
+static bool number_of(const td_kcall *k, const td_pw_op *op, int body, double *v)
+{
+    if (!op->easy_in || (body != TD_BODY_F32 && body != TD_BODY_F64)) return false;
+    const td_karg *x = &k->in[op->easy_in - 1];
+    bool number = td_karg_is_number(x);
+    if (number) *v = td_scalar_load(x->desc->dtype, x->data).re;
+    return number;
+}
+
 /* Is a number given for which the loop of floats has a cheap way? The values of numbers are part of a call's look. */
 static bool easy(const td_kcall *k, const td_pw_op *op, int body)
 {
-    if (!op->neasy || (body != TD_BODY_F32 && body != TD_BODY_F64)) return false;
-    const td_karg *x = &k->in[op->easy_in - 1];
-    if (!td_karg_is_number(x)) return false;
-    double v = td_scalar_load(x->desc->dtype, x->data).re;
+    double v = 0;
+    if (!op->neasy || !number_of(k, op, body, &v)) return false;
     for (int i = 0; i < op->neasy; i++)
         if (v == op->easy[i]) return true;
     return false;
+}
+
+/* Of a polynomial: an order that is given as a number says how many steps there are. */
+#define STEP_NS 1.0 /* 0.1 in vectors, 3 one element after the other */
+static double called_ns(const td_kcall *k, const td_pw_op *op, int body)
+{
+    double order, ns = op->cost[body == TD_BODY_F64] * 1e-3;
+    if (op->neasy || !number_of(k, op, body, &order)) return ns;
+    double steps = 2 + STEP_NS * (order > 8 ? order : 0);
+    return steps < 10 * ns ? steps : 10 * ns;
 }
 
 /* What a byte costs in the loop alone, first-level cache to first-level cache. */
@@ -231,7 +248,7 @@ static double element_ns(const td_kcall *k, const td_pw_op *op, int body, const 
         bytes += raw;
         moved += d->dtype == want[i] ? loop : 3 * loop + 2 * raw;
     }
-    double ns = calls ? op->cost[body == TD_BODY_F64] * 1e-3 * (complex ? 40 : 1) : 0;
+    double ns = calls ? called_ns(k, op, body) * (complex ? 40 : 1) : 0;
     double loop = LOOP_BYTE_NS * moved * (complex && !calls ? 4 : 1), memory = n > 0 ? td_move_ns(bytes * n) / n : 0;
     ns = ns > loop ? ns : loop;
     return ns > memory ? ns : memory;
