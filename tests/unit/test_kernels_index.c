@@ -288,7 +288,8 @@ static void scatter_add_heavy(void)
     c.out[0] = &out;
     attr_int(&c, 0);
     CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_scatter_add), 0);
-    CU_ASSERT(c.k.phase[0].chunks > 1); /* pieces, which the last phase adds up */
+    CU_ASSERT(c.k.phase[0].chunks > 1);    /* pieces, which the last phase adds up */
+    CU_ASSERT_EQUAL(c.k.scratch_bytes, 0); /* which is for counts */
     double want[37] = {0};
     for (int64_t i = 0; i < n; i++) want[idx(&ix, i)] += tt_get(&src, i);
     for (int64_t i = 0; i < m; i++) CU_ASSERT(near(tt_get(&out, i), want[i], 1e-4, 10));

@@ -1,11 +1,11 @@
 /* scatter, scatter_add and scatter_fold: an index for each element of src, in place or on a copy.
  *
  * In place, phase 0 loads every index once and keeps the byte offset it leads to in work memory; nothing is written
- * unless all were in range. A new result may be half written when an index is not, so there each is checked where it is
- * used, and its chunk copies the part of x that it writes to, while that is near. Elements that may meet (they differ
- * only along `dim`) are always done by one chunk in order, so the result does not depend on who runs what: chunks cut
- * the longest other dimension. Where there is none, one chunk does all of them (several that look for what is theirs
- * take longer), but for histograms (scatter_pieces.c). */
+ * unless all were in range. Elsewhere the result may be half written when an index is not (one that was given is lost
+ * then, as gather's is), so there each is checked where it is used, and its chunk copies the part of x that it writes
+ * to, while that is near. Elements that may meet (they differ only along `dim`) are always done by one chunk in order,
+ * so the result does not depend on who runs what: chunks cut the longest other dimension. Where there is none, one
+ * chunk does all of them (several that look for what is theirs take longer), but for histograms (scatter_pieces.c). */
 #include "daemon/kernels/cpu/scatter.h"
 #include "daemon/kernels/cpu/copy_first.h"
 #include "daemon/kernels/cpu/index_load.h"

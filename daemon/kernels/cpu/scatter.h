@@ -12,9 +12,10 @@ typedef struct td_scatter {
     size_t own;          /* where in work memory the pieces' places begin */
     uint8_t how;         /* a td_fold */
     bool number;         /* src is one number of another dtype */
+    bool counts;         /* of pieces: one integer is added everywhere */
     int64_t inner;       /* elements of one index, which was expanded behind dim; it has one offset in work memory */
     bool rows;           /* of a chunk: a run has one index */
-    bool direct;         /* the result is new: indices are checked where they are used, and there are no offsets */
+    bool direct;         /* not in place: indices are checked where they are used, and there are no offsets */
     bool copies;         /* a chunk copies the part that it writes to, */
     int64_t near;        /* so much along axis at once, which stays in the first cache */
 } td_scatter;

@@ -31,11 +31,10 @@ static void piece_chunk(td_kcall *k, int64_t chunk, void *scratch)
     char number[16], *own = (char *)k->work + s->own + chunk * piece_bytes(k, s);
     if (atomic_load(&k->failed)) return;
     const char *source = td_scatter_source(k, s, number);
-    const bool counts = from == 0 && dtype == TD_INT64;
     memset(own, 0, (size_t)piece_bytes(k, s));
-    if (counts) memset(scratch, 0, (size_t)s->limit * TURNS * sizeof(uint32_t));
+    if (s->counts) memset(scratch, 0, (size_t)s->limit * TURNS * sizeof(uint32_t));
     td_cut_range(idx->shape[s->dim], s->per, chunk, &b, &e);
-    const td_index_load load = {.dtype = idx->dtype, .limit = s->limit, .unit = counts ? TURNS : size};
+    const td_index_load load = {.dtype = idx->dtype, .limit = s->limit, .unit = s->counts ? TURNS : size};
     for (int64_t n; b < e; b += n) {
         n = td_min64(TD_INDEX_BLOCK, e - b);
         int64_t good = td_load_offsets(&load, offset, (const char *)k->in[1].data + b * istep, istep, n, &bad);
@@ -47,11 +46,11 @@ static void piece_chunk(td_kcall *k, int64_t chunk, void *scratch)
         at.p[0] = own;
         at.p[1] = (char *)offset;
         at.p[2] = (char *)source + b * from;
-        if (counts) count(scratch, offset, n);
+        if (s->counts) count(scratch, offset, n);
         else td_scatter_some(s, dtype, &at, (int64_t[3]){0, 8, from});
         if (td_kernel_rest_after(k, &done, n)) return;
     }
-    if (!counts) return;
+    if (!s->counts) return;
     const uint64_t each = *(const volatile uint64_t *)source;
     for (int64_t i = 0; i < s->limit; i++) {
         const uint32_t *c = (const uint32_t *)scratch + i * TURNS;
@@ -78,7 +77,10 @@ bool td_scatter_plan_pieces(td_kcall *k, td_scatter *s, int64_t n)
     s->per = td_cut(n, td_min64(td_cut(n, TD_SCATTER_PIECE), TD_SCATTER_PIECES));
     int64_t pieces = td_cut(n, s->per);
     s->own = td_plan_work(k, (size_t)(pieces * piece_bytes(k, s)));
-    k->scratch_bytes = (size_t)s->limit * TURNS * sizeof(uint32_t);
+    const td_desc *src = k->in[2].desc;
+    bool one = s->number || !src->ndim || src->stride[s->dim] == 0;
+    s->counts = one && k->out[0].desc->dtype == TD_INT64 && s->per / TURNS < UINT32_MAX; /* more may be of no memory */
+    if (s->counts) k->scratch_bytes = (size_t)s->limit * TURNS * sizeof(uint32_t);
     td_plan_phase(k, piece_chunk, pieces);
     td_plan_clean_until_here(k);
     td_plan_copy_first(k);
