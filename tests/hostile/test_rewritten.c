@@ -6,6 +6,7 @@
  * an index out of range. What lies beside the destinations must be untouched, and under the address sanitizer the
  * daemon says so itself when it is not. */
 #include "client/tensord.h"
+#include "daemon/kernels/cpu/thresholds.h"
 #include "proto/op.h"
 #include "tests/hostile/counted.h"
 #include "tests/unit/cunit_main.h"
@@ -16,11 +17,12 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-enum { N = 4096, ROUNDS = 40 };
+enum { N = 4096, MANY = 2 * TD_SCATTER_PIECE + 5, ROUNDS = 40 };
 
-/* What the thread rewrites: indices (into 8 places, mostly), bools, floats. */
+/* What the thread rewrites: indices (into 8 places, mostly; `many`, as many as are cut into pieces, here and there),
+ * bools, floats. */
 typedef struct memory {
-    int64_t index[N];
+    int64_t index[N], many[MANY];
     int32_t narrow[N];
     uint8_t truth[N];
     float value[N];
@@ -37,6 +39,7 @@ static void *rewrite(void *arg)
         for (int i = 0; i < N; i++) {
             int r = rand_r(&seed);
             m->index[i] = r % 64 ? r % 8 : wild[(unsigned)r / 64 % 7];
+            m->many[(unsigned)r % MANY] = m->index[i];
             m->narrow[i] = (int32_t)m->index[i];
             m->truth[i] = (uint8_t)(r >> 8);
             m->value[i] = r % 5 ? (float)(r % 1000) : r % 2 ? NAN : -INFINITY;
@@ -46,7 +49,7 @@ static void *rewrite(void *arg)
 
 typedef struct world {
     td_client *c;
-    td_array *x, *grid, *index, *narrow, *square, *truth, *value, *rows, *src;
+    td_array *x, *grid, *index, *many, *narrow, *square, *truth, *value, *rows, *src, *wide;
 } world;
 
 /* ---- each op, by name */
@@ -71,6 +74,23 @@ static td_array *scatter_add(const world *w)
 {
     return td_scatter_add(w->grid, 1, w->square, w->rows);
 }
+static td_array *added_up(const world *w)
+{
+    return td_scatter_add(w->x, 0, w->many, w->wide);
+}
+static td_array *counted(const world *w)
+{
+    td_array *one = td_expand(td_ones(w->c, td_dims(1), TD_INT64), td_dims(MANY));
+    return td_scatter_add(td_zeros(w->c, td_dims(8), TD_INT64), 0, w->many, one);
+}
+static td_array *scattered(const world *w)
+{
+    return td_scatter(w->wide, 0, w->many, w->wide);
+}
+static td_array *gathered(const world *w)
+{
+    return td_gather(w->x, 0, w->many);
+}
 static td_array *scatter_fold(const world *w)
 {
     return td_scatter_fold(w->grid, 1, w->square, w->rows, 0);
@@ -86,6 +106,10 @@ static td_array *index_put(const world *w)
 static td_array *index_add(const world *w)
 {
     return td_index_add(w->x, 0, w->index, w->src);
+}
+static td_array *indexed_many(const world *w)
+{
+    return td_getitem(w->x, td_arrays(w->many));
 }
 static td_array *embedding(const world *w)
 {
@@ -159,6 +183,14 @@ static td_array *chosen(const world *w)
 {
     return td_where(w->truth, w->value, w->src);
 }
+static td_array *searched(const world *w)
+{
+    return td_searchsorted(w->value, w->value, true);
+}
+static td_array *polynomial(const world *w)
+{
+    return td_hermite_polynomial_he(w->src, w->value);
+}
 static td_array *summed(const world *w)
 {
     return td_sum(w->truth);
@@ -208,8 +240,13 @@ static const struct {
              {"gather", gather, false},
              {"scatter", scatter, false},
              {"scatter_add", scatter_add, false},
+             {"scatter", scattered, false},
+             {"scatter_add", added_up, false},
+             {"scatter_add", counted, false},
+             {"gather", gathered, false},
              {"scatter_fold", scatter_fold, false},
              {"index", indexed, false},
+             {"index", indexed_many, false},
              {"index_put", index_put, false},
              {"index_add", index_add, false},
              {"embedding", embedding, false},
@@ -232,6 +269,8 @@ static const struct {
              {"topk", largest, true},
              {"argmax", largest_place, true},
              {"where", chosen, true},
+             {"searchsorted", searched, true},
+             {"hermite_polynomial_he", polynomial, true},
              {"sum", summed, true},
              {"bernoulli", drawn, true}};
 
@@ -273,6 +312,8 @@ static void all_of_them(void)
     w.x = guarded(w.c, 8, &around);
     w.grid = td_ones(w.c, td_dims(8, 8), TD_FLOAT32);
     w.index = td_put(l, offsetof(memory, index), TD_INT64, td_dims(N));
+    w.many = td_put(l, offsetof(memory, many), TD_INT64, td_dims(MANY));
+    w.wide = td_ones(w.c, td_dims(MANY), TD_FLOAT32);
     w.narrow = td_put(l, offsetof(memory, narrow), TD_INT32, td_dims(N));
     w.truth = td_put(l, offsetof(memory, truth), TD_BOOL, td_dims(N));
     w.value = td_put(l, offsetof(memory, value), TD_FLOAT32, td_dims(N));

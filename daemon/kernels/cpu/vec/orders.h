@@ -52,7 +52,7 @@ TD_FN td_step td_step_chebyshev_w(int k)
     return (td_step){2, k ? 0 : 1, 1, 1};
 }
 
-/* TD_ORDERS(NAME, MOST, INVERSE): elements of orders up to MOST; in float the quotient may be a product. */
+/* TD_ORDERS(NAME, MOST): elements of orders up to MOST; in float the quotient is a product. */
 #define TD_ORDERS_OF(NAME, MOST, T, S, OVER)                                                                           \
     TD_FN void td_##NAME##_block_##S(int m, T *out, const T *in, int order)                                            \
     {                                                                                                                  \
@@ -73,7 +73,7 @@ TD_FN td_step td_step_chebyshev_w(int k)
     {                                                                                                                  \
         while (n > 0) {                                                                                                \
             int m = 1, most = n < TD_ORDERS_BLOCK ? (int)n : TD_ORDERS_BLOCK;                                          \
-            T each = order[0];                                                                                         \
+            const T each = *(const volatile T *)order; /* looked at once: it says how long the recurrence is */        \
             while (m < most && order[m] == each) m++;                                                                  \
             if (each >= 0 && each < (T)((MOST) + 1)) td_##NAME##_block_##S(m, out, in, (int)each);                     \
             else                                                                                                       \
