@@ -71,6 +71,16 @@ def test_polynomials():
     assert td.special.laguerre_polynomial_l(x, 2000).isnan().all()
 
 
+def test_polynomials_of_nan():
+    """Order 0 is 1 whatever x is, as PyTorch's; every other keeps a NaN."""
+    for name in ("chebyshev_polynomial_t chebyshev_polynomial_u chebyshev_polynomial_v chebyshev_polynomial_w hermite_polynomial_h hermite_polynomial_he "
+                 "laguerre_polynomial_l legendre_polynomial_p").split():
+        for dtype in (td.float32, td.float64):
+            n = td.tensor([-1.0, 0.0, 0.5, 1.0, 2.0, 9.0, 2000.0], dtype=dtype)
+            got = getattr(td.special, name)(td.full((7,), math.nan, dtype=dtype), n).tolist()
+            assert got[:3] == [0, 1, 1] and all(map(math.isnan, got[3:])), (name, dtype)
+
+
 def test_polygamma_and_round():
     x = td.tensor([0.5, 1.5])
     assert td.polygamma(1, x).tolist() == x.polygamma(1).tolist() == td.special.polygamma(1, x).tolist()

@@ -67,7 +67,7 @@ TD_FN td_step td_step_chebyshev_w(int k)
                 now[i] = next;                                                                                         \
             }                                                                                                          \
         }                                                                                                              \
-        for (int i = 0; i < m; i++) out[i] = in[i] != in[i] ? in[i] : (T)now[i];                                       \
+        for (int i = 0; i < m; i++) out[i] = (T)now[i];                                                                \
     }                                                                                                                  \
     static inline __attribute__((unused)) void td_##NAME##_orders_##S(int64_t n, T *out, const T *in, const T *order)  \
     {                                                                                                                  \

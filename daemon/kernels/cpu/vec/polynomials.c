@@ -26,7 +26,7 @@ static double by_sign(double x, double n, double value)
 double td_chebyshev_t_f64(double x, double n)
 {
     n = trunc(n);
-    if (!(n >= 0) || x != x) return n < 0 ? 0 : NAN;
+    if (!(n >= 0)) return n < 0 ? 0 : NAN;
     if (fabs(x) <= 1 && n > 6) return cos(n * acos(x));
     return n > TD_ORDER_MOST ? by_sign(x, n, cosh(n * acosh(fabs(x)))) : chebyshev(x, n, x);
 }
@@ -34,7 +34,7 @@ double td_chebyshev_t_f64(double x, double n)
 double td_chebyshev_u_f64(double x, double n)
 {
     n = trunc(n);
-    if (!(n >= 0) || x != x) return n < 0 ? 0 : NAN;
+    if (!(n >= 0)) return n < 0 ? 0 : NAN;
     if (fabs(x) == 1) return by_sign(x, n, n + 1);
     if (fabs(x) < 1 && n > 8) return sin((n + 1) * acos(x)) / sin(acos(x));
     double t = n > TD_ORDER_MOST ? acosh(fabs(x)) : 0;
@@ -44,7 +44,7 @@ double td_chebyshev_u_f64(double x, double n)
 double td_chebyshev_v_f64(double x, double n)
 {
     n = trunc(n);
-    if (!(n >= 0) || x != x) return n < 0 ? 0 : NAN;
+    if (!(n >= 0)) return n < 0 ? 0 : NAN;
     if (fabs(x) == 1) return x > 0 ? 1 : by_sign(x, n, 2 * n + 1);
     if (fabs(x) < 1 && n > 8) return cos((n + 0.5) * acos(x)) / cos(0.5 * acos(x));
     if (n <= TD_ORDER_MOST) return chebyshev(x, n, 2 * x - 1);
@@ -62,7 +62,7 @@ enum { HERMITE_H, HERMITE_HE, LAGUERRE, LEGENDRE };
 static double recurrence(int family, double x, double n)
 {
     n = trunc(n);
-    if (!(n >= 0) || x != x) return n < 0 ? 0 : NAN;
+    if (!(n >= 0)) return n < 0 ? 0 : NAN;
     if (n > TD_ORDER_MOST) return NAN;
     double before = 0, now = 1;
     for (int k = 0; k < (int)n; k++) {
