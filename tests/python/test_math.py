@@ -108,6 +108,35 @@ def test_gradients_twice():
         td.sync()
 
 
+def twice(f, at, dtype=td.float64):
+    """A function's first and second derivative."""
+    x = td.tensor(at, dtype=dtype, requires_grad=True)
+    (g,) = td.autograd.grad(f(x).sum(), x, create_graph=True)
+    return g.tolist(), td.autograd.grad(g.sum(), x)[0].tolist()
+
+
+def test_gradients_twice_where_forms_change():
+    same, inf = td.tensor([-2.0, 0.0, 700.0], dtype=td.float64), math.inf
+    for f, scale in ((td.logaddexp, 1.0), (td.logaddexp2, math.log(2))):  # of equal operands, too
+        for g in (lambda x: f(x, same), lambda x: f(same, x)):
+            assert twice(g, same.tolist()) == ([0.5] * 3, pytest.approx([0.25 * scale] * 3))
+        ends = td.tensor([inf, -inf], dtype=td.float64)
+        assert twice(lambda x: f(x, ends), [inf, -inf]) == ([0.5, 0.5], [0, 0])
+    z = [-40.0, -3.0, 4.5, 8.0, 8.4, 8.6, 12.0, 37.0, 39.0, 1e300]
+    for dtype in (td.float64, td.float32):
+        first, second = twice(td.special.log_ndtr, [*z[:-1], 1e30], dtype)
+        density = [math.exp(-0.5 * v * v) / math.sqrt(2 * math.pi) / (0.5 * math.erfc(-v / math.sqrt(2))) for v in z[1:-1]]
+        rel, least = (1e-13, 0) if dtype is td.float64 else (1e-4, 1e-37)
+        assert first[1:] == pytest.approx([*density, 0], rel=rel, abs=least) and first[0] == pytest.approx(40.024969, rel=1e-6)
+        assert second[1:] == pytest.approx([*(-d * (v + d) for d, v in zip(density, z[1:])), 0], rel=rel * 100, abs=least * 100)
+    for v in (-10.0, -19.5, -20.5, -25.0, -39.5, -40.5, 30.0):
+        want = min(v, 0) - math.log1p(math.exp(-abs(v)))
+        assert F.logsigmoid(td.tensor(v, dtype=td.float64)).item() == pytest.approx(want, rel=1e-15)
+        first, second = twice(F.logsigmoid, v)
+        slope = 1 / (1 + math.exp(v))
+        assert first == pytest.approx(slope, rel=1e-15) and second == pytest.approx(-slope / (1 + math.exp(-v)), rel=1e-6, abs=1e-16)
+
+
 def test_scatter_reduce():
     x, i, v = td.tensor([1.0, 2.0, 3.0]), td.tensor([0, 0, 2]), td.tensor([4.0, 0.5, 9.0])
     want = {"sum": ([5.5, 2, 12], [4.5, 2, 9]), "prod": ([2, 2, 27], [2, 2, 9]), "mean": ([5.5 / 3, 2, 6], [2.25, 2, 9]), "amax": ([4, 2, 9], [4, 2, 9]), "amin": ([0.5, 2, 3], [0.5, 2, 9])}
