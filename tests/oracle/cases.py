@@ -1604,10 +1604,10 @@ def _(r):
     return [r.t(s) for s in shapes], [text], lambda *xs: torch.einsum(text, *xs)
 
 
-# Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, and
-# what is written to must not overlap itself.
+# Inputs whose values are not repeated: which of two alike is chosen is open, a variance of 0 magnifies every rounding, the
+# powers of one number overflow, and what is written to must not overlap itself.
 UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_pool2d", "adaptive_max_pool2d", "layer_norm", "batch_norm",
-              "argsort", "std", "norm", "aminmax", "median", "median_dim", "quantile"}
+              "argsort", "std", "norm", "aminmax", "median", "median_dim", "quantile", "cumprod"}
 # Those of which more precision is another answer.
 EXACT = {"nextafter", "view_dtype"}
 # Inputs that must lie in memory as torch's copy of them does.
