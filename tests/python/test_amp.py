@@ -66,6 +66,21 @@ def test_where_it_holds():
     assert not td.is_autocast_enabled()
 
 
+def test_what_older_programs_ask():
+    if torch is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that there is a newer name
+            assert torch.get_autocast_gpu_dtype() == torch.float16
+    assert not td.is_autocast_cpu_enabled() and td.is_autocast_cache_enabled() and td.clear_autocast_cache() is None
+    assert td.get_autocast_gpu_dtype() == td.get_autocast_dtype("cuda") == td.float16
+    with td.autocast("cpu", td.float16):
+        assert td.is_autocast_cpu_enabled() and td.get_autocast_cpu_dtype() == td.float16
+    assert td.get_autocast_cpu_dtype() == td.bfloat16
+    td.set_autocast_cache_enabled(False)
+    assert not td.is_autocast_cache_enabled()
+    td.set_autocast_cache_enabled(True)
+
+
 def test_what_there_is_nothing_to_cast_on():
     for make in (lambda: td.autocast("cuda"), lambda: td.autocast("cpu", td.float64), lambda: td.cuda.amp.autocast(), lambda: td.amp.GradScaler("cuda"), lambda: td.cuda.amp.GradScaler()):
         with pytest.warns(UserWarning):

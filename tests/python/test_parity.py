@@ -734,6 +734,7 @@ ELSEWHERE = set("chalf backward register_hook register_post_accumulate_grad_hook
                 "are_deterministic_algorithms_enabled compile get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads "
                 "is_deterministic_algorithms_warn_only_enabled set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
                 "set_num_interop_threads set_num_threads use_deterministic_algorithms is_inference_mode_enabled is_warn_always_enabled set_warn_always "
+                "new clear_autocast_cache get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled "
                 "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split())
 ALL = everything()
 # Methods that are functions too: their arguments are bound by the same code, so a few kinds of x are enough.

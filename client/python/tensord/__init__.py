@@ -106,8 +106,11 @@ if TYPE_CHECKING:  # what __getattr__ finds
     from tensord.utils.checkpoint import checkpoint as checkpoint
     from tensord.utils.dlpack import to_dlpack as to_dlpack
     from tensord._graph import graph as graph
-    from tensord.amp import (GradScaler as GradScaler, autocast as autocast, get_autocast_dtype as get_autocast_dtype, is_autocast_available as is_autocast_available,
-                             is_autocast_enabled as is_autocast_enabled)
+    from tensord.amp import (GradScaler as GradScaler, autocast as autocast, clear_autocast_cache as clear_autocast_cache,
+                             get_autocast_cpu_dtype as get_autocast_cpu_dtype, get_autocast_dtype as get_autocast_dtype, get_autocast_gpu_dtype as get_autocast_gpu_dtype,
+                             is_autocast_available as is_autocast_available, is_autocast_cache_enabled as is_autocast_cache_enabled,
+                             is_autocast_cpu_enabled as is_autocast_cpu_enabled, is_autocast_enabled as is_autocast_enabled,
+                             set_autocast_cache_enabled as set_autocast_cache_enabled)
 
 # Where each name lives that is imported at its first use.
 _LAZY = {
@@ -147,7 +150,8 @@ set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set
     "utils.checkpoint": ("checkpoint",),
     "utils.dlpack": ("to_dlpack",),
     "_graph": ("graph",),
-    "amp": ("GradScaler", "autocast", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"),
+    "amp": tuple("""GradScaler autocast clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype is_autocast_available is_autocast_cache_enabled
+is_autocast_cpu_enabled is_autocast_enabled set_autocast_cache_enabled""".split()),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
 _MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "__config__", "backends", "compiler", "cuda", "data", "distributed", "distributions", "fft", "func", "fx", "hub", "jit", "masked", "linalg", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "special", "testing", "torch", "utils", "version")

@@ -22,7 +22,9 @@ from tensord import _C, _paths
 from tensord._C import Tensor
 from tensord._more import no_grad
 
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available", "is_autocast_enabled"]
+__all__ = ["GradScaler", "autocast", "clear_autocast_cache", "custom_bwd", "custom_fwd", "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype",
+           "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled"]
+_set = {"cache": True}
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -35,9 +37,38 @@ def is_autocast_enabled(device_type: Optional[str] = None) -> bool:
     return device_type in (None, "cpu") and _C._autocast_dtype() is not None
 
 
+def is_autocast_cpu_enabled() -> bool:
+    """is_autocast_enabled("cpu"), by its older name."""
+    return is_autocast_enabled("cpu")
+
+
 def get_autocast_dtype(device_type: str = "cpu") -> Any:
-    """What ops are cast to in here, or would be: bfloat16 unless autocast was told otherwise."""
-    return _C._autocast_dtype() or _C.bfloat16
+    """What ops are cast to in here, or would be: bfloat16 unless autocast was told otherwise. On "cuda", where nothing is cast here, float16."""
+    return _C.float16 if device_type == "cuda" else _C._autocast_dtype() or _C.bfloat16
+
+
+def get_autocast_cpu_dtype() -> Any:
+    """get_autocast_dtype("cpu"), by its older name."""
+    return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> Any:
+    """get_autocast_dtype("cuda"), by its older name."""
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Keeps what is_autocast_cache_enabled() says: casts of the same weight are not kept."""
+    _set["cache"] = bool(enabled)
+
+
+def is_autocast_cache_enabled() -> bool:
+    """What was set."""
+    return _set["cache"]
+
+
+def clear_autocast_cache() -> None:
+    """Nothing: casts of the same weight are not kept."""
 
 
 class autocast:
