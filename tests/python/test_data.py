@@ -403,3 +403,11 @@ def test_a_worker_knows_its_seed():
     from tensord.utils import data
 
     assert [b.tolist() for b in data.DataLoader(Drawn(), batch_size=2, num_workers=2, worker_init_fn=told_seed)] == [[0, 0], [0, 0]]
+
+
+def test_annotations_name_what_is_in_a_data_set():
+    """def train(batches: DataLoader[Tensor]) is evaluated where it stands."""
+    for name in "DataLoader Dataset IterableDataset Subset ConcatDataset ChainDataset StackDataset Sampler".split():
+        assert getattr(td.utils.data, name)[int].__origin__ is getattr(td.utils.data, name)
+    made = td.utils.data.DataLoader[int](td.utils.data.Subset[int](td.utils.data.TensorDataset(td.arange(6)), [1, 3]), batch_size=2)
+    assert [b[0].tolist() for b in made] == [[1, 3]]

@@ -16,7 +16,7 @@ class IterableDataset(Generic[_Sample]):
         return ChainDataset([self, other])
 
 
-class ChainDataset(IterableDataset):
+class ChainDataset(IterableDataset[_Sample]):
     """Iterable data sets, one behind the other, each begun when it is come to."""
 
     def __init__(self, datasets):

@@ -31,16 +31,16 @@ def default_convert(data):
     return finish(data, {"out": "tensord"})
 
 
-class DataLoader(_DataLoader):
+_Sample = TypeVar("_Sample", covariant=True)
+
+
+class DataLoader(_DataLoader, Generic[_Sample]):
     """tensord.data.DataLoader with out="tensord", whose order tensord.manual_seed() begins anew where it is given no generator."""
 
     def __init__(self, dataset, batch_size: Any = 1, shuffle=None, sampler=None, batch_sampler=None, num_workers=0, collate_fn=None, pin_memory=False,
                  drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *, out="tensord", **options):
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout, worker_init_fn,
                          multiprocessing_context, generator or _dice, out=out, **options)
-
-
-_Sample = TypeVar("_Sample", covariant=True)
 
 
 class Dataset(Generic[_Sample]):
@@ -68,7 +68,7 @@ class TensorDataset(Dataset):
         return self.tensors[0].shape[0]
 
 
-class StackDataset(Dataset):
+class StackDataset(Dataset[_Sample]):
     """Data sets of one length beside each other: a sample is a tuple of theirs, or, where they were given by names, a dict.
 
     Raises InvalidError for different lengths, and for none or both kinds of arguments.
@@ -108,7 +108,7 @@ class StackDataset(Dataset):
         return self._length
 
 
-class Subset(Dataset):
+class Subset(Dataset[_Sample]):
     """Some samples of a data set."""
 
     def __init__(self, dataset, indices):
@@ -121,7 +121,7 @@ class Subset(Dataset):
         return len(self.indices)
 
 
-class ConcatDataset(Dataset):
+class ConcatDataset(Dataset[_Sample]):
     """Several data sets, one behind the other."""
 
     def __init__(self, datasets):
