@@ -16,9 +16,6 @@ from tensord import _C
 from tensord.optim._optimizers import Optimizer, _HookedStep
 
 
-_ORDER = "See https://pytorch.org/docs/stable/optim.html#how-to-adjust-learning-rate"
-
-
 def _above_0(of, **given):
     """The one named number."""
     ((name, value),) = given.items()
@@ -54,8 +51,8 @@ def _an_optimizer(x):
 
 
 def _epoch_given():
-    warnings.warn("The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where possible. Please use `scheduler.step()` to step the "
-                  "scheduler. If it is given, the closed form of the schedule is used, where there is one.", UserWarning, stacklevel=3)
+    warnings.warn("the epoch parameter of step() is deprecated: call step() once for each epoch. A schedule that has a closed form goes by it meanwhile", UserWarning,
+                  stacklevel=3)
 
 
 class LRScheduler:
@@ -88,7 +85,7 @@ class LRScheduler:
 
     def _inside(self):
         if not self._get_lr_called_within_step:
-            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.", UserWarning, stacklevel=3)
+            warnings.warn("get_lr() says what step() is about to set; get_last_lr() is the rate there is", UserWarning, stacklevel=3)
 
     def step(self, epoch=None):
         if self._step_count == 1:
@@ -101,11 +98,11 @@ class LRScheduler:
     def _in_order(self):
         own = self.optimizer.__dict__.get("step")
         if own is not None and not isinstance(own, _HookedStep):
-            warnings.warn("Seems like `optimizer.step()` has been overridden after learning rate scheduler initialization. Please, make sure to call "
-                          "`optimizer.step()` before `lr_scheduler.step()`. " + _ORDER, UserWarning, stacklevel=3)
+            warnings.warn("optimizer.step() was overridden after the schedule was made, so the order of both step() calls is not known: call the optimizer's first",
+                          UserWarning, stacklevel=3)
         elif not self.optimizer._opt_called:
-            warnings.warn("Detected call of `lr_scheduler.step()` before `optimizer.step()`. Call them in the opposite order, or the first value of the "
-                          "learning rate schedule is skipped. " + _ORDER, UserWarning, stacklevel=3)
+            warnings.warn("the schedule's step() was called before `optimizer.step()`, and the first rate was never used: call the optimizer's first", UserWarning,
+                          stacklevel=3)
 
     @contextlib.contextmanager
     def _asking(self):
