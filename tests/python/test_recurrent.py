@@ -99,5 +99,5 @@ def test_kinds_of_what_is_packed():
                         ("char", td.int8), ("byte", td.uint8)):
         other = getattr(made, name)()
         assert other.data.dtype == dtype and other.data.tolist() == [1, 3, 2] and isinstance(other, td.nn.utils.rnn.PackedSequence)
-    with pytest.raises(RuntimeError, match="iterable"):
+    with pytest.raises(RuntimeError, match="a list of tensors"):
         td.nn.utils.rnn.pad_sequence(5)

@@ -487,7 +487,7 @@ def _assert(condition, message) -> None:
 def _assert_async(input, assert_msg=None) -> None:
     """Raises RuntimeError when the one element of a tensor is zero; it waits for it."""
     if not bool(input):
-        raise _C.Error(assert_msg or "Expected Tensor with single nonzero value, but got zero")
+        raise _C.Error(assert_msg or "what was to hold does not: the tensor is zero")
 
 
 def is_storage(obj) -> bool:

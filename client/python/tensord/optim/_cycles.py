@@ -35,7 +35,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def step(self, epoch=None):
         """One step further, or to any epoch, a share of one with it."""
         if epoch is not None and epoch < 0:
-            raise _C.InvalidError(f"Expected non-negative epoch, but got {epoch}")
+            raise _C.InvalidError(f"an epoch is 0 or more, not {epoch}")
         at = self.last_epoch + 1 if epoch is None else epoch
         if epoch is None and self.last_epoch >= 0:
             self.T_cur += 1

@@ -149,7 +149,7 @@ class LambdaLR(LRScheduler):
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         given = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * len(optimizer.param_groups)
         if len(given) != len(optimizer.param_groups):
-            raise _C.InvalidError(f"Expected {len(optimizer.param_groups)} lr_lambdas, but got {len(given)}")
+            raise _C.InvalidError(f"there are {len(given)} lr_lambdas, and {len(optimizer.param_groups)} groups")
         for f in given:
             if not callable(f):
                 raise _C.DTypeError(f"lr_lambda should be a function, but got {type(f).__name__}")

@@ -94,7 +94,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.threshold_mode, self.cooldown, self.eps, self.last_epoch = threshold_mode, cooldown, eps, 0
         each = isinstance(min_lr, (list, tuple))
         if each and len(min_lr) != len(optimizer.param_groups):
-            raise _C.InvalidError(f"expected {len(optimizer.param_groups)} min_lrs, got {len(min_lr)}")
+            raise _C.InvalidError(f"there are {len(min_lr)} min_lrs, and {len(optimizer.param_groups)} groups")
         self.default_min_lr, self.min_lrs = None if each else min_lr, list(min_lr) if each else [min_lr] * len(optimizer.param_groups)
         self.mode_worse = math.inf if mode == "min" else -math.inf
         self._reset()

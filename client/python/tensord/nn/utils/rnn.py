@@ -130,7 +130,7 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     try:
         sequences = sequences.unbind(0) if td.is_tensor(sequences) else list(sequences)
     except TypeError:
-        raise _C.Error(f"pad_sequence: Expected iterable for input sequences, but got arg of type: {type(sequences)}") from None
+        raise _C.Error(f"pad_sequence() pads a list of tensors, not {_C._a_type(sequences)}") from None
     if not sequences:
         raise _C.InvalidError("received an empty list of sequences")
     most = max(s.shape[0] for s in sequences)
