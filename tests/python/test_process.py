@@ -23,6 +23,24 @@ def test_import_starts_nothing():
     assert r.stdout == "None 1 []\nFalse\n" and r.stderr == "", r.stderr
 
 
+def test_a_seed_starts_nothing():
+    """It is kept for the daemon that comes, and for each one behind it."""
+    r = script("""
+        import tensord as td
+        td.manual_seed(5)
+        assert td.connection() is None
+        state = td.get_rng_state()
+        first = td.rand(3).tolist()
+        assert td.rand(3).tolist() != first
+        td.set_rng_state(state)
+        assert td.rand(3).tolist() == first
+        td.disconnect()
+        td.manual_seed(5)
+        assert td.connection() is None and td.rand(3).tolist() == first
+    """)
+    assert r.returncode == 0, r.stderr
+
+
 def test_no_threads_are_started():
     r = script("import os, tensord as td; td.ones(3).tolist(); print(len(os.listdir('/proc/self/task')))")
     assert r.stdout == "1\n", r.stderr

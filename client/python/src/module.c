@@ -250,11 +250,9 @@ static PyObject *manual_seed(PyObject *module, PyObject *seed)
     (void)module;
     unsigned long long v = PyLong_Check(seed) ? PyLong_AsUnsignedLongLongMask(seed) : 0;
     if (!PyLong_Check(seed)) return tdpy_raise(TD_E_TYPE, "a seed is an int, not %.100s", tdpy_a_type(seed));
-    td_client *c = tdpy_client();
-    if (!c) return NULL;
     tdpy.seeded = true;
     tdpy.seed = v;
-    return tdpy_none(td_seed(c, v));
+    return tdpy_none(tdpy.client ? td_seed(tdpy.client, v) : 0); /* who connects later begins with it */
 }
 
 /* "an int", "a str": of what stands in an error. */
@@ -268,8 +266,9 @@ static PyObject *a_type(PyObject *module, PyObject *x)
 static PyObject *random_state(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
-    if (!tdpy.client || !tdpy.seeded) return Py_NewRef(Py_None);
-    return Py_BuildValue("KK", (unsigned long long)tdpy.seed, (unsigned long long)td_drawn(tdpy.client));
+    if (!tdpy.seeded) return Py_NewRef(Py_None);
+    uint64_t drawn = tdpy.client ? td_drawn(tdpy.client) : 0;
+    return Py_BuildValue("KK", (unsigned long long)tdpy.seed, (unsigned long long)drawn);
 }
 
 static PyObject *set_random_state(PyObject *module, PyObject *args)
