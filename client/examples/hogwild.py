@@ -162,6 +162,15 @@ def held():
             "other descriptors": total["descriptors"] - 2 * total["segments"]}
 
 
+def held_at_rest():
+    """The same once two looks agree: what ended a moment ago may not be put away yet."""
+    seen, before = held(), None
+    while seen != before:
+        time.sleep(0.05)
+        seen, before = held(), seen
+    return seen
+
+
 def settled(before):
     """The same once the daemon has noticed that all workers have ended, and has put away what was theirs: the difference."""
     for _ in range(200):
@@ -254,7 +263,7 @@ def drive(o, crew):
     net, optimizer = make_model(o, side * side)
     size = sum(t.nbytes for t in tensors_of(net, optimizer))
     td.sync()
-    before = held()
+    before = held_at_rest()
     workers = Workers(o, crew, (net, optimizer), images, labels)
     together = memory(crew)
     print(f"hogwild: {o.workers} workers on one model of {sum(p.numel() for p in net.parameters()):,} weights; with Adam's state "

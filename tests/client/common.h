@@ -89,12 +89,18 @@ __attribute__((unused)) static bool comes_to(td_client *c, const char *key, int6
     return true;
 }
 
-/* The same before anything else is done: sessions of what came before may be on their way out, and hold what they
- * held. `c` is the only client. */
+/* The same before anything else is done: sessions of what came before may be on their way out, and what ran for them
+ * holds what it holds for a while longer. `c` is the only client. */
 __attribute__((unused)) static int64_t status_at_rest(td_client *c, const char *key)
 {
+    enum { STILL_MS = 100 };
     CU_ASSERT_TRUE(comes_to(c, "sessions", 1));
-    return status_of(c, key);
+    int64_t value = status_of(c, key), now;
+    for (int still = 0; value && still < STILL_MS; value = now, test_sleep_ms(1)) {
+        now = status_of(c, key);
+        still = now == value ? still + 1 : 0;
+    }
+    return value;
 }
 
 #endif
