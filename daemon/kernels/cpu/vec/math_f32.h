@@ -220,6 +220,29 @@ TD_FN float td_npdf_f32(float x)
     return x != x ? x : 0.39894228f * td_exp_minus_square_f32(fabsf(x), 0.5f);
 }
 
+/* ---- what exponentials and logarithms of doubles are made of */
+
+/* x times 2^k, for a k that is any double's exponent, in two steps: what comes out denormal is rounded once. Unsigned:
+ * of NaN these are any bits. */
+TD_FN double td_scale2_f64(double x, uint64_t k)
+{
+    uint64_t half = ((k + 4096) >> 1) - 2048;
+    return x * td_from_bits_d((half + 1023) << 52) * td_from_bits_d((k - half + 1023) << 52);
+}
+
+/* x = 2^e (1 + f), of a positive x that is normal, with 1 + f in [sqrt(1/2), sqrt(2)). */
+typedef struct td_split {
+    double e, f;
+} td_split;
+TD_FN td_split td_split_f64(double x)
+{
+    uint64_t ix = td_bits_d(x) - 0x3fe6a09e667f3bcdull;
+    /* The exponent without a 64-bit arithmetic shift or conversion: both are missing below AVX-512. */
+    td_split t = {td_from_bits_d(((ix + 0x4000000000000000ull) >> 52) | 0x4330000000000000ull) - (0x1p52 + 1024.0),
+                  td_from_bits_d((ix & 0xfffffffffffffull) + 0x3fe6a09e667f3bcdull) - 1.0};
+    return t;
+}
+
 /* ---- double inside: about 12 good digits, rounded to float at the end */
 
 TD_FN double td_kexp(double x)
@@ -239,24 +262,19 @@ TD_FN double td_kexp(double x)
     p = p * r + 0.16666666666662575;
     p = p * r + 0.49999999999954975;
     p = 1.0 + (r + r * r * p);
-    /* Unsigned: of NaN these are any bits. */
-    uint64_t k = td_bits_d(t) - td_bits_d(shift), half = ((k + 4096) >> 1) - 2048;
-    return p * td_from_bits_d((half + 1023) << 52) * td_from_bits_d((k - half + 1023) << 52);
+    return td_scale2_f64(p, td_bits_d(t) - td_bits_d(shift));
 }
 TD_FN double td_klog_positive(double x) /* and normal */
 {
-    uint64_t ix = td_bits_d(x) - 0x3fe6a09e667f3bcdull;
-    /* The exponent without a 64-bit arithmetic shift or conversion: both are missing below AVX-512. */
-    double e = td_from_bits_d(((ix + 0x4000000000000000ull) >> 52) | 0x4330000000000000ull) - (0x1p52 + 1024.0);
-    double f = td_from_bits_d((ix & 0xfffffffffffffull) + 0x3fe6a09e667f3bcdull) - 1.0;
-    double s = f / (2.0 + f), z = s * s;
+    td_split t = td_split_f64(x);
+    double s = t.f / (2.0 + t.f), z = s * s;
     double p = 0.1533167403016786 + 0.1461703754879165 * z;
     p = p * z + 0.18182890556695602;
     p = p * z + 0.2222221111514416;
     p = p * z + 0.2857142862609589;
     p = p * z + 0.3999999999989924;
     p = p * z + 0.666666666666667;
-    return e * 0.6931471805599453 + (2.0 * s + s * z * p);
+    return t.e * 0.6931471805599453 + (2.0 * s + s * z * p);
 }
 TD_FN double td_klog(double x)
 {
@@ -470,21 +488,18 @@ TD_FN int td_trigbig_f32(float x)
     return !(fabsf(x) < TD_TRIG_BIG);
 }
 
-/* |x|^y through double, then the rules for signs, zeros, infinities and NaN in the order in which they override. */
 /* log2 of a positive number that was a float, within 2^-37 of itself: 2 atanh(f / (2 + f)) / ln 2, by the polynomial of
  * least relative error. */
 TD_FN double td_klog2_positive(double x)
 {
-    uint64_t ix = td_bits_d(x) - 0x3fe6a09e667f3bcdull;
-    double e = td_from_bits_d(((ix + 0x4000000000000000ull) >> 52) | 0x4330000000000000ull) - (0x1p52 + 1024.0);
-    double f = td_from_bits_d((ix & 0xfffffffffffffull) + 0x3fe6a09e667f3bcdull) - 1.0;
-    double s = f / (2.0 + f), z = s * s;
+    td_split t = td_split_f64(x);
+    double s = t.f / (2.0 + t.f), z = s * s;
     double p = 0.340730107405532988;
     p = p * z + 0.411672718714430042;
     p = p * z + 0.577083584976404707;
     p = p * z + 0.961796673341681985;
     p = p * z + 2.88539008179008629;
-    return e + s * p;
+    return t.e + s * p;
 }
 /* 2^t within 2^-29 of itself, for what becomes a float: beyond 160 it is infinite there, or 0. */
 TD_FN double td_kexp2(double t)
@@ -502,21 +517,33 @@ TD_FN double td_kexp2(double t)
     p = p * r + 1.0000000005541648;
     return p * td_from_bits_d((td_bits_d(u) - td_bits_d(shift) + 1023) << 52);
 }
+/* What x^y is, when |x|^y is r: the rules for signs, zeros, infinities and NaN in the order in which they override.
+ * ODD: beyond it all numbers are even. F: how functions of T end. */
+#define TD_POW_RULES(T, S, F, INT, BITS, ODD)                                                                          \
+    TD_FN T td_powrules_##S(T x, T y, T r)                                                                             \
+    {                                                                                                                  \
+        T ax = fabs##F(x), ay = fabs##F(y), h = (T)0.5 * y;                                                            \
+        int whole = trunc##F(y) == y; /* so are infinities and all that is large */                                    \
+        int odd = whole & (trunc##F(h) != h) & (ay < (T)ODD);                                                          \
+        T one = ((ax == 1) & (ay == (T)INFINITY)) ? 1 : r;                                                             \
+        r = ((x < 0) & !whole & (ax != (T)INFINITY)) ? (T)NAN : one;                                                   \
+        T minus = -r;                                                                                                  \
+        r = (((INT)BITS(x) < 0) & odd) ? minus : r;                                                                    \
+        r = ((x != x) | (y != y)) ? x + y : r;                                                                         \
+        return ((y == 0) | (x == 1)) ? 1 : r;                                                                          \
+    }
+TD_POW_RULES(float, f32, f, int32_t, td_bits_f, 0x1p24)
+TD_POW_RULES(double, f64, , int64_t, td_bits_d, 0x1p53)
+#undef TD_POW_RULES
+
+/* |x|^y through double, then the rules. */
 TD_FN float td_pow_f32(float x, float y)
 {
-    float ax = fabsf(x), ay = fabsf(y), h = 0.5f * y;
-    int whole = truncf(y) == y; /* so are infinities and all that is large */
-    int odd = whole & (truncf(h) != h) & (ay < 16777216.0f);
+    float ax = fabsf(x);
     double two = td_klog2_positive(ax);
     two = ax == INFINITY ? (double)INFINITY : two;
     two = ax == 0.0f ? -(double)INFINITY : two;
-    float r = (float)td_kexp2((double)y * two); /* 0 * inf is put right below, and NaN */
-    float one = ((ax == 1.0f) & (ay == INFINITY)) ? 1.0f : r;
-    r = ((x < 0) & !whole & (ax != INFINITY)) ? NAN : one;
-    float minus = -r;
-    r = (((int32_t)td_bits_f(x) < 0) & odd) ? minus : r;
-    r = ((x != x) | (y != y)) ? x + y : r;
-    return ((y == 0.0f) | (x == 1.0f)) ? 1.0f : r;
+    return td_powrules_f32(x, y, (float)td_kexp2((double)y * two)); /* 0 * inf is put right there, and NaN */
 }
 
 #endif

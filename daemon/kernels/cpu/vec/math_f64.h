@@ -25,12 +25,9 @@ TD_FN int td_trigbig_f64(double x)
 
 #ifdef TD_WIDE_F64
 
-/* x times 2^k, for a k that is any double's exponent, in two steps: what comes out denormal is rounded once. */
-TD_FN double td_scale2_f64(double x, uint64_t k)
-{
-    uint64_t half = ((k + 4096) >> 1) - 2048;
-    return x * td_from_bits_d((half + 1023) << 52) * td_from_bits_d((k - half + 1023) << 52);
-}
+/* ln2 in two parts, of which the first times any double's exponent is exact. */
+#define TD_LN2_MOST 0x1.62e42feep-1
+#define TD_LN2_LESS 1.90821492927058770002e-10
 
 /* (e^r - 1 - r) / r^2 for |r| <= ln2/2. */
 TD_FN double td_expq_f64(double r)
@@ -56,7 +53,7 @@ TD_FN double td_exptwo_f64(double x, double less)
     c = c < -746.0 ? -746.0 : c;
     less = c == x ? less : 0.0;
     double t = c * 1.4426950408889634 + shift, n = t - shift;
-    double most = __builtin_fma(-n, 0x1.62e42feep-1, c), rest = less - n * 1.90821492927058770002e-10, r = most + rest;
+    double most = __builtin_fma(-n, TD_LN2_MOST, c), rest = less - n * TD_LN2_LESS, r = most + rest;
     double p = 1.0 + (most + (r * r * td_expq_f64(r) + rest));
     return td_scale2_f64(p, td_bits_d(t) - td_bits_d(shift));
 }
@@ -92,22 +89,20 @@ TD_FN double td_expm1_f64(double x)
     double c = x > 710.0 ? 710.0 : x;
     c = c < -40.0 ? -40.0 : c;
     double t = c * 1.4426950408889634 + shift, n = t - shift;
-    double most = __builtin_fma(-n, 0x1.62e42feep-1, c), rest = -n * 1.90821492927058770002e-10, r = most + rest;
+    double most = __builtin_fma(-n, TD_LN2_MOST, c), rest = -n * TD_LN2_LESS, r = most + rest;
     double p = r * r * td_expq_f64(r) + rest, half = td_from_bits_d((td_bits_d(t) - td_bits_d(shift) + 1022) << 52);
     double far = 2.0 * __builtin_fma(half, p, __builtin_fma(half, most, half - 0.5));
     return x == 0.0 ? x : (n == 0.0 ? x + p : far);
 }
 
-/* What logarithms are made of: x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)), and log(1 + f) = f - half + rest,
- * half = f^2 / 2. */
+/* What logarithms are made of: a split, and log(1 + f) as f - half + rest, where half is f f / 2. */
 typedef struct td_log_parts {
     double e, f, half, rest;
 } td_log_parts;
 TD_FN td_log_parts td_log_split_f64(double x, double e)
 {
-    uint64_t ix = td_bits_d(x) - 0x3fe6a09e667f3bcdull;
-    e += td_from_bits_d(((ix + 0x4000000000000000ull) >> 52) | 0x4330000000000000ull) - (0x1p52 + 1024.0);
-    td_log_parts l = {e, td_from_bits_d((ix & 0xfffffffffffffull) + 0x3fe6a09e667f3bcdull) - 1.0, 0, 0};
+    td_split t = td_split_f64(x);
+    td_log_parts l = {e + t.e, t.f, 0, 0};
     return l;
 }
 TD_FN td_log_parts td_log_rest_f64(td_log_parts l)
@@ -140,8 +135,8 @@ TD_FN double td_log_ends_f64(double x, double r)
 TD_FN double td_log_f64(double x)
 {
     td_log_parts l = td_log_of_f64(x);
-    double low = l.rest + l.e * 1.90821492927058770002e-10;
-    return td_log_ends_f64(x, __builtin_fma(l.e, 0x1.62e42feep-1, l.f - (l.half - low)));
+    double low = l.rest + l.e * TD_LN2_LESS;
+    return td_log_ends_f64(x, __builtin_fma(l.e, TD_LN2_MOST, l.f - (l.half - low)));
 }
 /* By a factor in two parts, of which the first times the upper half of f - half is exact. */
 TD_FN double td_log_based_f64(double x, double by, double by_less, double turn, double turn_less)
@@ -174,8 +169,8 @@ TD_FN double td_log1p_f64(double x)
     l.e = near ? 0.0 : l.e;
     part = (near | !(u < 0x1p60)) ? 0.0 : part;
     l = td_log_rest_f64(l);
-    double low = l.rest + (l.e * 1.90821492927058770002e-10 + part);
-    double r = __builtin_fma(l.e, 0x1.62e42feep-1, l.f - (l.half - low));
+    double low = l.rest + (l.e * TD_LN2_LESS + part);
+    double r = __builtin_fma(l.e, TD_LN2_MOST, l.f - (l.half - low));
     return x == 0.0 ? x : td_log_ends_f64(u, x == (double)INFINITY ? x : r);
 }
 
@@ -193,14 +188,14 @@ TD_FN double td_tanh_f64(double x)
 #define TD_HALVED_F64 709.0
 TD_FN double td_sinh_f64(double x)
 {
-    double a = fabs(x), e = td_expm1_f64(a > TD_HALVED_F64 ? a - 0x1.62e42feep-1 : a);
+    double a = fabs(x), e = td_expm1_f64(a > TD_HALVED_F64 ? a - TD_LN2_MOST : a);
     double r = a > TD_HALVED_F64 ? e * 0x1.fffffffe5c611p-1 : 0.5 * (e + e / (e + 1.0));
     return x != x ? x : copysign(r, x);
 }
 TD_FN double td_cosh_f64(double x)
 {
-    double a = fabs(x), less = a > TD_HALVED_F64 ? -1.90821492927058770002e-10 : 0.0;
-    double e = td_exptwo_f64(a > TD_HALVED_F64 ? a - 0x1.62e42feep-1 : a, less);
+    double a = fabs(x), less = a > TD_HALVED_F64 ? -TD_LN2_LESS : 0.0;
+    double e = td_exptwo_f64(a > TD_HALVED_F64 ? a - TD_LN2_MOST : a, less);
     return a > TD_HALVED_F64 ? e : 0.5 * e + 0.5 / e;
 }
 
@@ -258,10 +253,10 @@ TD_FN double td_cos_f64(double x)
     return (t.n + 1) & 2 ? -v : v;
 }
 
-/* |x|^y by a logarithm of two doubles, of 68 bits; then the rules of td_pow_f32. */
+/* |x|^y by a logarithm of two doubles, of 68 bits; then the rules. */
 TD_FN double td_pow_f64(double x, double y)
 {
-    double ax = fabs(x), ay = fabs(y), h = 0.5 * y;
+    double ax = fabs(x);
     int tiny = ax < 0x1p-1022;
     td_log_parts l = td_log_split_f64(tiny ? ax * 0x1p54 : ax, tiny ? -54.0 : 0.0);
     /* s = f / (2 + f) and its square, in two parts */
@@ -287,15 +282,8 @@ TD_FN double td_pow_f64(double x, double y)
     double most = k + a, part = most - k, less = (k - (most - part)) + (a - part) + (k_less + a_less);
     most = ax == 0.0 ? -(double)INFINITY : ax == (double)INFINITY ? ax : most;
     double e = y * most, e_less = __builtin_fma(y, most, -e) + y * less;
-    double r = td_exptwo_f64(e, fabs(e) < 1000.0 ? e_less : 0.0); /* 0 * inf is put right below */
-    int whole = trunc(y) == y;                                    /* so are infinities and all that is large */
-    int odd = whole & (trunc(h) != h) & (ay < 0x1p53);
-    double one = ((ax == 1.0) & (ay == (double)INFINITY)) ? 1.0 : r;
-    r = ((x < 0) & !whole & (ax != (double)INFINITY)) ? (double)NAN : one;
-    double minus = -r;
-    r = (((int64_t)td_bits_d(x) < 0) & odd) ? minus : r;
-    r = ((x != x) | (y != y)) ? x + y : r;
-    return ((y == 0.0) | (x == 1.0)) ? 1.0 : r;
+    /* 0 * inf is put right by the rules */
+    return td_powrules_f64(x, y, td_exptwo_f64(e, fabs(e) < 1000.0 ? e_less : 0.0));
 }
 
 #endif
