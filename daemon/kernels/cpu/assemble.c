@@ -13,7 +13,7 @@ static void make_tiles(const td_copy_layout *l, td_tiles *t)
 {
     int to = (int)td_dtype_size(l->to_type), from = (int)td_dtype_size(l->from_type);
     t->rounded = 0;
-    t->moves = l->from_type == l->to_type && l->to_type != TD_BOOL; /* of which any byte may mean true */
+    t->moves = td_only_moves(l->from_type, l->to_type);
     t->fn = td_isa_now->cast[l->from_type][l->to_type];
     t->ndim = (uint8_t)l->ndim;
     for (int i = 0; i < l->ndim; i++) {

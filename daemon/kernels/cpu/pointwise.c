@@ -346,7 +346,7 @@ int td_cpu_plan_copy(td_kcall *k, td_error *e)
     t->fn = td_isa_now->cast[x->dtype][y->dtype];
     td_tiles_operand(t, 0, k->out[0].data, y, y->dtype);
     td_tiles_operand(t, 1, k->in[0].data, x, x->dtype);
-    t->moves = x->dtype == y->dtype && x->dtype != TD_BOOL; /* of which any byte may mean true */
+    t->moves = td_only_moves(x->dtype, y->dtype);
     finish_tiles(k, t, copy_ns((double)t->raw[0], (double)t->raw[1], (double)td_desc_numel(y)));
     k->sure = true;
     return TD_OK;
@@ -377,7 +377,7 @@ int td_cpu_plan_full(td_kcall *k, td_error *e)
     f->tiles.fn = td_isa_now->cast[y->dtype][y->dtype];
     td_tiles_operand(&f->tiles, 0, k->out[0].data, y, y->dtype);
     td_tiles_operand(&f->tiles, 1, NULL, &number, y->dtype);
-    f->tiles.moves = y->dtype != TD_BOOL;
+    f->tiles.moves = td_only_moves(y->dtype, y->dtype);
     finish_tiles(k, &f->tiles, copy_ns((double)f->tiles.raw[0], 0, (double)td_desc_numel(y)));
     k->phase[0].fn = full_chunk;
     k->state_bytes = sizeof *f;

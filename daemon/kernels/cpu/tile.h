@@ -39,6 +39,12 @@ typedef struct td_tiles {
     bool moves;                                  /* its one input is copied as it is */
 } td_tiles;
 
+/* Is a copy of one into the other as it is? Of truth values it is not: any byte may mean true. */
+static inline bool td_only_moves(td_dtype from, td_dtype to)
+{
+    return from == to && to != TD_BOOL;
+}
+
 /* Say where operand `op` lies and what the loop wants of it. Operand 0 first: it gives the shape; inputs are broadcast
  * to it. */
 void td_tiles_operand(td_tiles *t, int op, void *data, const td_desc *d, td_dtype body);
