@@ -12,9 +12,9 @@ import sys
 import textwrap
 import time
 import types
-import zlib
 
 import tensord as td
+from run import seed_of
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DEBUG = os.environ.get("TENSORD_DEBUG_PYTHON") or next((p for p in ("/usr/bin/python3-dbg", "/usr/bin/python3.11-dbg") if os.path.exists(p)), None)
@@ -25,12 +25,10 @@ SLOW = 6 if SANITIZED else 1  # how much longer waits may take
 def seed():
     """This test's seed, the same in every run: what a run finds, the next one finds too. TENSORD_SEED gives another, `random` one that nobody knows;
     it is shown when the test fails."""
-    wish = os.environ.get("TENSORD_SEED")
-    if wish == "random":
+    path, _, name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0].partition("::")
+    given = seed_of(f"{os.path.basename(path)}::{name}")
+    if given is None:
         given = random.SystemRandom().randrange(1, 10**9)
-    else:
-        path, _, name = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0].partition("::")
-        given = int(wish) if wish else zlib.crc32(f"{os.path.basename(path)}::{name}".encode())
     print(f"TENSORD_SEED={given}")
     return given
 

@@ -54,12 +54,17 @@ class Count:
         self.skipped.append((what, reason.removeprefix("Skipped: ")))
 
 
-def begin(name):
-    """Seed a process's random numbers by a name. TENSORD_SEED gives others; `random`, or a daemon that is not there, leaves them as they are."""
+def seed_of(name):
+    """The seed that a name has in every run. TENSORD_SEED gives another; None: `random`, one that nobody knows."""
     wish = os.environ.get("TENSORD_SEED", "")
-    if wish == "random":
+    return None if wish == "random" else int(wish) if wish else zlib.crc32(name.encode())
+
+
+def begin(name):
+    """Seed a process's random numbers by a name, those of NumPy and of the package where these can be imported."""
+    seed = seed_of(name)
+    if seed is None:
         return
-    seed = int(wish) if wish else zlib.crc32(name.encode())
     random.seed(seed)
     with contextlib.suppress(ImportError):
         import numpy
