@@ -64,9 +64,9 @@ def _search(at, start, t, reach, most, armijo=1e-4, curvature=0.9, least=1e-9):
     return bracket[0], calls
 
 
-def _flat(x):
-    """All its numbers, of complex ones both parts."""
-    return (td.view_as_real(x) if x.is_complex() else x).reshape(-1)
+def _parts(x):
+    """The same memory as real numbers, of complex ones both parts."""
+    return td.view_as_real(x) if x.is_complex() else x
 
 
 class LBFGS(Optimizer):
@@ -83,12 +83,11 @@ class LBFGS(Optimizer):
         self._params = self.param_groups[0]["params"]
 
     def _grad(self):
-        return td.cat([_flat(td.zeros_like(p) if g is None else g) for p, g in zip(self._params, _C._grads(self._params))])
+        return td.cat([_parts(td.zeros_like(p) if g is None else g).reshape(-1) for p, g in zip(self._params, _C._grads(self._params))])
 
     def _move(self, t, direction):
         at = 0
-        for p in self._params:
-            p = td.view_as_real(p) if p.is_complex() else p
+        for p in map(_parts, self._params):
             p.add_(direction[at : at + p.numel()].reshape(p.shape), alpha=t)
             at += p.numel()
 
