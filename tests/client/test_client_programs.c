@@ -357,8 +357,8 @@ static void test_types_that_lie(void)
         "graph(%l : Tensor?[]):\n  %m : Tensor[] = prim::unchecked_cast(%l)\n  return (%m)\n",
         "captured %w : int[] = \"w\"\ngraph(%x : int):\n  %n : int = prim::len.list(%w)\n  return (%n)\n",
         "graph(%l : Tensor?[], %i : int):\n  %t : Tensor = prim::getitem.list(%l, %i)\n  return (%t)\n",
-        "graph(%l : Tensor[]):\n  %v : int = fn::f(%l)\n  return (%v)\n"
-        "fn f(%m : Tensor?[]):\n  %n : int = prim::len.list(%m)\n  return (%n)\n"};
+        ("graph(%l : Tensor[]):\n  %v : int = fn::f(%l)\n  return (%v)\n"
+         "fn f(%m : Tensor?[]):\n  %n : int = prim::len.list(%m)\n  return (%n)\n")};
     td_array *w = numbers(c, 1, (double[]){1});
     for (unsigned k = 0; k < sizeof texts / sizeof texts[0]; k++)
         CHECK_FAILS(td_program_read(c, texts[k], k == 2 ? td_arrays(w) : NOTHING),

@@ -92,7 +92,7 @@ static int changes(td_error *e)
     uint32_t loop = td_ir_now(edit)->blocks[0].first, in = td_ir_in(td_ir_now(edit), loop, 2);
     td_ir_to_before(edit, loop);
     td_ir_clone(edit, td_ir_child(edit, loop, 0), (uint32_t[]){td_ir_int(edit, 0), in}, returns);
-    for (int i = 0; i < 40; i++) td_ir_str(edit, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqr" + i, 3);
+    for (int i = 0; i < 40; i++) td_ir_str(edit, &"abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqr"[i], 3);
     td_ir *ir = td_ir_seal(edit, e);
     td_ir_unref(ir);
     return ir ? 0 : e->code;

@@ -1096,7 +1096,8 @@ static void attributes(void)
     CU_ASSERT_EQUAL(call_run(&c), 0);
     CU_ASSERT(h[0] == 0x7bff && h[1] == 0xfbff);
     /* each part of a complex number by itself */
-    _Complex float z[3] = {CMPLXF(NAN, INFINITY), CMPLXF(-INFINITY, 2), CMPLXF(-1, NAN)};
+    _Complex float z[3];
+    memcpy(z, (float[]){NAN, INFINITY, -INFINITY, 2, -1, NAN}, sizeof z);
     d.shape[0] = 3, d.dtype = TD_COMPLEX64;
     for (int given = 0; given < 2; given++) {
         td_desc to = d;

@@ -17,8 +17,8 @@ static void what_is_shown_as_it_is(void)
                                         "train.py:12",
                                         "a b",
                                         "\"'\\$(x);",
-                                        "Gr\xc3\xb6\xc3\x9f"
-                                        "e",
+                                        ("Gr\xc3\xb6\xc3\x9f"
+                                         "e"),
                                         "\xe2\x82\xac",
                                         "\xf0\x9f\x98\x80",
                                         "\xef\xbf\xbd",
