@@ -23,8 +23,10 @@
         *p = STORE(LOAD(*p) + (scale ? (float)real * v : v));                                                          \
     }
 
-TD_CLONES void td_add_run(unsigned dtype, char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n,
-                          bool scale, td_scalar alpha)
+TD_FOR_SETS(void, td_add_run,
+            (unsigned dtype, char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n, bool scale,
+             td_scalar alpha),
+            (dtype, to, to_step, from, from_step, n, scale, alpha))
 {
     bool integer = alpha.kind == TD_S_BOOL || alpha.kind == TD_S_INT;
     double real = integer ? (double)alpha.i : alpha.re;

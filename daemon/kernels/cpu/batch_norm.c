@@ -29,24 +29,27 @@ static void planes(td_rows *r, const td_karg *x, unsigned acc)
 }
 
 #define DEFINE_SEGMENT(T, s)                                                                                           \
-    TD_CLONES static void stats_##s(const T *x, int64_t n, td_moments *m)                                              \
+    static TD_FOR_SETS(void, stats_##s, (const T *x, int64_t n, td_moments *m), (x, n, m))                             \
     {                                                                                                                  \
         td_moments_add_##s(m, x, n);                                                                                   \
     }                                                                                                                  \
-    TD_CLONES static void scale_##s(const T *x, T *y, double mean_in, double a, double b, int64_t n)                   \
+    static TD_FOR_SETS(void, scale_##s, (const T *x, T *y, double mean_in, double a, double b, int64_t n),             \
+                       (x, y, mean_in, a, b, n))                                                                       \
     {                                                                                                                  \
         const T mean = (T)mean_in, low = (T)(mean_in - (double)mean), scale = (T)a, shift = (T)b;                      \
         for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean - low) * scale + shift;                                    \
     }                                                                                                                  \
-    TD_CLONES static void sums_##s(const T *g, const T *x, double mean, int64_t n, double *sum, double *dot)           \
+    static TD_FOR_SETS(void, sums_##s, (const T *g, const T *x, double mean, int64_t n, double *sum, double *dot),     \
+                       (g, x, mean, n, sum, dot))                                                                      \
     {                                                                                                                  \
         T a, b;                                                                                                        \
         td_lanes_both_##s(x, (T)mean, g, NULL, n, &a, &b);                                                             \
         *sum += (double)a;                                                                                             \
         *dot += (double)b;                                                                                             \
     }                                                                                                                  \
-    TD_CLONES static void gradient_##s(const T *g, const T *x, T *dx, double mean_in, double c, double gm, double xc,  \
-                                       int64_t n)                                                                      \
+    static TD_FOR_SETS(void, gradient_##s,                                                                             \
+                       (const T *g, const T *x, T *dx, double mean_in, double c, double gm, double xc, int64_t n),     \
+                       (g, x, dx, mean_in, c, gm, xc, n))                                                              \
     {                                                                                                                  \
         const T mean = (T)mean_in, scale = (T)c, gmean = (T)gm, coef = (T)xc;                                          \
         for (int64_t i = 0; i < n; i++) dx[i] = scale * (g[i] - gmean - (x[i] - mean) * coef);                         \

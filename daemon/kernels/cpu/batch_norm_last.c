@@ -57,24 +57,29 @@ enum { MEAN, LOW, SCALE, SHIFT, ROWS };
             dot[i] += (double)b[i];                                                                                    \
         }                                                                                                              \
     }                                                                                                                  \
-    TD_CLONES static void some_moments_##s(const T *x, int64_t step, int64_t places, int64_t n, td_moments *m)         \
+    static TD_FOR_SETS(void, some_moments_##s, (const T *x, int64_t step, int64_t places, int64_t n, td_moments *m),   \
+                       (x, step, places, n, m))                                                                        \
     {                                                                                                                  \
         if (n == LANES) moments_##s(x, step, places, LANES, m);                                                        \
         else moments_##s(x, step, places, n, m);                                                                       \
     }                                                                                                                  \
-    TD_CLONES static void some_sums_##s(const T *g, const T *x, const T *mean, int64_t step, int64_t places,           \
-                                        int64_t n, double *sum, double *dot)                                           \
+    static TD_FOR_SETS(                                                                                                \
+        void, some_sums_##s,                                                                                           \
+        (const T *g, const T *x, const T *mean, int64_t step, int64_t places, int64_t n, double *sum, double *dot),    \
+        (g, x, mean, step, places, n, sum, dot))                                                                       \
     {                                                                                                                  \
         if (n == LANES) sums_##s(g, x, mean, step, places, LANES, sum, dot);                                           \
         else sums_##s(g, x, mean, step, places, n, sum, dot);                                                          \
     }                                                                                                                  \
-    TD_CLONES static void forward_##s(const T *x, T *y, const T *row, int64_t n, int64_t places)                       \
+    static TD_FOR_SETS(void, forward_##s, (const T *x, T *y, const T *row, int64_t n, int64_t places),                 \
+                       (x, y, row, n, places))                                                                         \
     {                                                                                                                  \
         const T *mean = row + MEAN * n, *low = row + LOW * n, *scale = row + SCALE * n, *shift = row + SHIFT * n;      \
         for (int64_t r = 0; r < places; r++, x += n, y += n)                                                           \
             for (int64_t i = 0; i < n; i++) y[i] = (x[i] - mean[i] - low[i]) * scale[i] + shift[i];                    \
     }                                                                                                                  \
-    TD_CLONES static void backward_##s(const T *g, const T *x, T *dx, const T *row, int64_t n, int64_t places)         \
+    static TD_FOR_SETS(void, backward_##s, (const T *g, const T *x, T *dx, const T *row, int64_t n, int64_t places),   \
+                       (g, x, dx, row, n, places))                                                                     \
     {                                                                                                                  \
         const T *mean = row + MEAN * n, *gmean = row + LOW * n, *scale = row + SCALE * n, *coef = row + SHIFT * n;     \
         for (int64_t r = 0; r < places; r++, g += n, x += n, dx += n)                                                  \

@@ -64,7 +64,7 @@ static void set_ranges(plane *p)
             for (int64_t i = a < b && b > first ? b : last; i < last; i++) y[i] += w[t] * x[ix + i * p->sw];           \
         }                                                                                                              \
     }                                                                                                                  \
-    TD_CLONES static void forward_##s(const plane *p, T *y, const T *x, const T *w)                                    \
+    static TD_FOR_SETS(void, forward_##s, (const plane *p, T *y, const T *x, const T *w), (p, y, x, w))                \
     {                                                                                                                  \
         for (int64_t oy = 0; oy < p->oh; oy++)                                                                         \
             for (int64_t ky = 0; ky < p->kh; ky++) {                                                                   \
@@ -72,7 +72,7 @@ static void set_ranges(plane *p)
                 if (iy >= 0 && iy < p->h) row_##s(p, y + oy * p->y_row, x + iy * p->x_row, w + ky * p->kw);            \
             }                                                                                                          \
     }                                                                                                                  \
-    TD_CLONES static void back_##s(const plane *p, const T *y, T *x, const T *w)                                       \
+    static TD_FOR_SETS(void, back_##s, (const plane *p, const T *y, T *x, const T *w), (p, y, x, w))                   \
     {                                                                                                                  \
         int64_t a, b;                                                                                                  \
         for (int64_t oy = 0; oy < p->oh; oy++)                                                                         \
@@ -84,7 +84,8 @@ static void set_ranges(plane *p)
                 for (int64_t i = a; i < b; i++) to[i * p->sw] += w[t] * y[oy * p->y_row + i];                          \
             }                                                                                                          \
     }                                                                                                                  \
-    TD_CLONES static double dot_##s(const plane *p, const T *y, const T *x, int64_t ky, int64_t kx)                    \
+    static TD_FOR_SETS(double, dot_##s, (const plane *p, const T *y, const T *x, int64_t ky, int64_t kx),              \
+                       (p, y, x, ky, kx))                                                                              \
     {                                                                                                                  \
         T acc[TD_DEPTHWISE_LANES] = {0};                                                                               \
         double sum = 0;                                                                                                \
@@ -160,7 +161,8 @@ static void pad_rows(char *to, int64_t to_row, const char *from, int64_t from_ro
         for (int64_t t = 0; t < kw; t++)                                                                               \
             for (int j = 0; j < N; j++) sum[t] += (double)acc[t][j];                                                   \
     }                                                                                                                  \
-    TD_CLONES static void taps_##s(const plane *p, const padded *d, const T *g, const T *x, double *sum)               \
+    static TD_FOR_SETS(void, taps_##s, (const plane *p, const padded *d, const T *g, const T *x, double *sum),         \
+                       (p, d, g, x, sum))                                                                              \
     {                                                                                                                  \
         for (int64_t ky = 0; ky < p->kh; ky++, sum += p->kw) {                                                         \
             if (p->kw == 3 && p->dw == 1) tap_row_##s(p, d, g, x, ky, 3, 1, sum);                                      \
@@ -204,7 +206,9 @@ TD_INLINE void copy_tail(void *to, const void *from, size_t bytes)
                 else copy_tail(to, &sum, bytes);                                                                       \
             }                                                                                                          \
     }                                                                                                                  \
-    TD_CLONES static void spread_##s(const plane *p, int64_t x_row, T *y, const T *x, const T *w, const T *start)      \
+    static TD_FOR_SETS(void, spread_##s,                                                                               \
+                       (const plane *p, int64_t x_row, T *y, const T *x, const T *w, const T *start),                  \
+                       (p, x_row, y, x, w, start))                                                                     \
     {                                                                                                                  \
         if (p->kh == 3 && p->kw == 3 && p->dw == 1) spread_rows_##s(p, x_row, y, x, w, start, 3, 3, 1);                \
         else if (p->kh == 5 && p->kw == 5 && p->dw == 1) spread_rows_##s(p, x_row, y, x, w, start, 5, 5, 1);           \

@@ -12,7 +12,8 @@ typedef struct last_state {
 _Static_assert(sizeof(last_state) <= TD_KSTATE_BYTES, "last_state lives in a call's state");
 
 #define DEFINE_LAST(T, s)                                                                                              \
-    TD_CLONES static void tap_##s(int64_t n, const T *restrict x, const T *restrict w, T *restrict y)                  \
+    static TD_FOR_SETS(void, tap_##s, (int64_t n, const T *restrict x, const T *restrict w, T *restrict y),            \
+                       (n, x, w, y))                                                                                   \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++) y[i] += x[i] * w[i];                                                           \
     }                                                                                                                  \

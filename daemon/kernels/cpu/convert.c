@@ -40,14 +40,14 @@ static void half_store(uint16_t *to, int64_t step, const float *from, int64_t n)
     int64_t i = step == 1 && has_f16c() ? float_to_half_f16c(to, from, n) : 0;
     for (; i < n; i++) to[i * step] = td_float_to_half(from[i]);
 }
-TD_CLONES static void bfloat_load(float *to, const uint16_t *from, int64_t step, int64_t n)
+static TD_FOR_SETS(void, bfloat_load, (float *to, const uint16_t *from, int64_t step, int64_t n), (to, from, step, n))
 {
     if (step == 1)
         for (int64_t i = 0; i < n; i++) to[i] = td_bfloat_to_float(from[i]);
     else
         for (int64_t i = 0; i < n; i++) to[i] = td_bfloat_to_float(from[i * step]);
 }
-TD_CLONES static void bfloat_store(uint16_t *to, int64_t step, const float *from, int64_t n)
+static TD_FOR_SETS(void, bfloat_store, (uint16_t * to, int64_t step, const float *from, int64_t n), (to, step, from, n))
 {
     if (step == 1)
         for (int64_t i = 0; i < n; i++) to[i] = td_float_to_bfloat(from[i]);

@@ -4,16 +4,33 @@
 #include "daemon/kernels/cpu/isa.h"
 #include "daemon/kernels/kernel.h"
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
+
+static const char *const names[] = {"portable", "avx2", "avx512"};
+
+/* The best set of loops, or the one that TENSORD_LOOPS names: to look at what another processor would do. */
+static void choose_loops(void)
+{
+    const char *said = getenv("TENSORD_LOOPS");
+    int best = td_isa_level();
+    td_isa_use(best);
+    if (!said || !*said) return;
+    for (int level = 0; level < 3; level++)
+        if (!strcmp(said, names[level]) && td_isa_use(level)) return;
+    fprintf(stderr, "TENSORD_LOOPS=%.40s: this processor has portable%s%s; %s it is\n", said, best > 0 ? ", avx2" : "",
+            best > 1 ? ", avx512" : "", names[best]);
+}
 
 void td_cpu_init(void)
 {
     static bool done;
     if (done) return;
     done = true;
-    td_isa_use(td_isa_level());
+    choose_loops();
     td_cpu_blas_init();
     td_cpu_thread_init();
 }
@@ -29,7 +46,6 @@ void td_cpu_thread_init(void)
 const char *td_cpu_describe(void)
 {
     static _Thread_local char text[224];
-    static const char *const names[] = {"portable", "avx2", "avx512"};
-    snprintf(text, sizeof text, "%s | %s", names[td_isa_level()], td_cpu_blas_describe());
+    snprintf(text, sizeof text, "%s | %s", names[td_isa_used()], td_cpu_blas_describe());
     return text;
 }

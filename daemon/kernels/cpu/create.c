@@ -40,7 +40,7 @@ static void plan_blocks(td_kcall *k, td_chunk_fn fn, int64_t n, int64_t per, dou
         for (int j = 0; j < (int)n; j++) ((T *)(to))[j] = (T)(end + step * (first + by * (double)j));                  \
     }
 
-TD_CLONES static void count(uint64_t v, uint64_t step, int64_t n, uint64_t *to)
+static TD_FOR_SETS(void, count, (uint64_t v, uint64_t step, int64_t n, uint64_t *to), (v, step, n, to))
 {
     for (int64_t i = 0; i < n; i++, v += step) to[i] = v;
 }

@@ -30,7 +30,7 @@ typedef struct dist_scratch_f64 {
 #define DEFINE_STRETCH(T, s)                                                                                           \
     typedef T lanes_##s __attribute__((vector_size(COLS * sizeof(T)), aligned(sizeof(T)), may_alias));                 \
     /* sum[r][c] += the squares of x[r] - y[.][c], of `rows` rows, a multiple of AT_ONCE. */                           \
-    TD_CLONES static void stretch_##s(dist_scratch_##s *w, int64_t rows, int64_t k)                                    \
+    static TD_FOR_SETS(void, stretch_##s, (dist_scratch_##s * w, int64_t rows, int64_t k), (w, rows, k))               \
     {                                                                                                                  \
         for (int64_t r = 0; r < rows; r += AT_ONCE) {                                                                  \
             lanes_##s a = {0}, b = {0}, c = {0}, d = {0};                                                              \

@@ -61,8 +61,9 @@ static bool FFT(passes)(td_kcall *k, const td_fft_length *f, FFT(sides) * b)
 }
 
 /* x (conjugate first: `before`) times w, element by element; `after`: and conjugate then. */
-TD_CLONES static void FFT(times)(const FFT(sides) * b, const REAL *w, int64_t n, int64_t from, int64_t to, bool before,
-                                 bool after)
+static TD_FOR_SETS(void, FFT(times),
+                   (const FFT(sides) * b, const REAL *w, int64_t n, int64_t from, int64_t to, bool before, bool after),
+                   (b, w, n, from, to, before, after))
 {
     V *restrict re = b->re, *restrict im = b->im;
     for (int64_t i = from; i < to; i++) {
@@ -96,7 +97,8 @@ static bool FFT(transform)(td_kcall *k, const td_fft_length *f, FFT(sides) * b)
 #include "daemon/kernels/cpu/fft_move.h"
 
 /* Halves of real lines: y[j] = x[2 j] + i x[2 j + 1] was transformed; now all of x up to the middle. */
-TD_CLONES static void FFT(unmix)(const td_fft_length *f, const FFT(sides) * b, int64_t from, int64_t to)
+static TD_FOR_SETS(void, FFT(unmix), (const td_fft_length *f, const FFT(sides) * b, int64_t from, int64_t to),
+                   (f, b, from, to))
 {
     const REAL *w = f->turns, half = (REAL)0.5;
     int64_t n = f->n, turns = n / 2 + 1;
@@ -111,7 +113,8 @@ TD_CLONES static void FFT(unmix)(const td_fft_length *f, const FFT(sides) * b, i
 }
 
 /* The other way: of the half of a transform that mirrors itself, in re2 and im2, to that of pairs of reals. */
-TD_CLONES static void FFT(mix)(const td_fft_length *f, const FFT(sides) * b, int64_t from, int64_t to)
+static TD_FOR_SETS(void, FFT(mix), (const td_fft_length *f, const FFT(sides) * b, int64_t from, int64_t to),
+                   (f, b, from, to))
 {
     const REAL *w = f->turns;
     int64_t n = f->n, turns = n / 2 + 1;

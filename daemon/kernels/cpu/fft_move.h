@@ -34,7 +34,8 @@ TD_INLINE void FFT(transpose)(V *x)
     }
 }
 
-TD_CLONES static int64_t FFT(load_lines)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to)
+static TD_FOR_SETS(int64_t, FFT(load_lines), (const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to),
+                   (g, b, from, to))
 {
     for (; from + FFT(across) <= to; from += FFT(across)) {
         V x[LANES];
@@ -45,7 +46,8 @@ TD_CLONES static int64_t FFT(load_lines)(const td_fft_group *g, const FFT(sides)
     return from;
 }
 
-TD_CLONES static int64_t FFT(store_lines)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to)
+static TD_FOR_SETS(int64_t, FFT(store_lines), (const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to),
+                   (g, b, from, to))
 {
     const REAL scale = (REAL)g->scale;
     for (; from + FFT(across) <= to; from += FFT(across)) {
@@ -58,8 +60,9 @@ TD_CLONES static int64_t FFT(store_lines)(const td_fft_group *g, const FFT(sides
     return from;
 }
 
-TD_CLONES static int64_t FFT(load_side)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to,
-                                        int64_t step)
+static TD_FOR_SETS(int64_t, FFT(load_side),
+                   (const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to, int64_t step),
+                   (g, b, from, to, step))
 {
     typedef MASK mask __attribute__((vector_size(LANES * sizeof(REAL))));
     mask even = {0}, odd = {0};
@@ -73,8 +76,9 @@ TD_CLONES static int64_t FFT(load_side)(const td_fft_group *g, const FFT(sides) 
     return from;
 }
 
-TD_CLONES static int64_t FFT(store_side)(const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to,
-                                         int64_t step)
+static TD_FOR_SETS(int64_t, FFT(store_side),
+                   (const td_fft_group *g, const FFT(sides) * b, int64_t from, int64_t to, int64_t step),
+                   (g, b, from, to, step))
 {
     typedef MASK mask __attribute__((vector_size(LANES * sizeof(REAL))));
     const REAL scale = (REAL)g->scale;

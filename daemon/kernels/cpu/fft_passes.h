@@ -135,7 +135,7 @@ TD_INLINE void FFT(any)(const FFT(pass) * a, int r, bool last)
     }
 }
 
-TD_CLONES static void FFT(part)(const FFT(pass) * a, int radix)
+static TD_FOR_SETS(void, FFT(part), (const FFT(pass) * a, int radix), (a, radix))
 {
     bool last = a->m == 1;
     if (radix == 4 && last) FFT(four)(a, true);

@@ -6,7 +6,7 @@
 
 /* The inner loop runs over columns, so that it vectorises when b's columns lie together. */
 #define DEFINE_REF(name, T, ACC, LOAD_SCALAR)                                                                          \
-    TD_CLONES static void name(const td_gemm_ref *g)                                                                   \
+    static TD_FOR_SETS(void, name, (const td_gemm_ref *g), (g))                                                        \
     {                                                                                                                  \
         const T *a = g->a, *b = g->b;                                                                                  \
         const ACC alpha = LOAD_SCALAR(g->alpha), beta = LOAD_SCALAR(g->beta);                                          \

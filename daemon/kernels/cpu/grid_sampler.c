@@ -84,8 +84,9 @@ static void coordinates(const td_kcall *k, const grid_state *s, int64_t n, int64
 }
 
 /* What look() does for one place, for a block of them. */
-TD_CLONES static void look_lines(const grid_state *s, const int64_t *stride, const td_grid_lines *line, int64_t n,
-                                 seen *to)
+static TD_FOR_SETS(void, look_lines,
+                   (const grid_state *s, const int64_t *stride, const td_grid_lines *line, int64_t n, seen *to),
+                   (s, stride, line, n, to))
 {
     const td_grid *g = &s->grid;
     for (int t = 0; t < g->taps; t++) {
@@ -156,8 +157,9 @@ static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
 #define SEEN(t, value) (v->beyond[t][i] ? 0 : (value))
 #define TAP(t, s, OF) OF(t, v->weight_##s[t][i] * x[v->at[t][i]])
 #define DEFINE_SUMS(T, s, name, OF)                                                                                    \
-    TD_CLONES static void sum_##name(T *restrict out, const T *restrict x, const seen *restrict v, int taps,           \
-                                     int64_t n)                                                                        \
+    static TD_FOR_SETS(void, sum_##name,                                                                               \
+                       (T *restrict out, const T *restrict x, const seen *restrict v, int taps, int64_t n),            \
+                       (out, x, v, taps, n))                                                                           \
     {                                                                                                                  \
         if (taps == 1)                                                                                                 \
             for (int64_t i = 0; i < n; i++) out[i] = TAP(0, s, OF);                                                    \
@@ -174,8 +176,10 @@ static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
         for (int64_t i = 0; i < n; i++)                                                                                \
             for (int t = 0; t < taps; t++) to[v->at[t][i]] += OF(t, v->weight_##s[t][i] * g[i]);                       \
     }                                                                                                                  \
-    TD_CLONES static void change_##name(T *restrict to, const T *restrict x, const T *restrict g,                      \
-                                        const seen *restrict v, int dims, int taps, int64_t n)                         \
+    static TD_FOR_SETS(void, change_##name,                                                                            \
+                       (T *restrict to, const T *restrict x, const T *restrict g, const seen *restrict v, int dims,    \
+                        int taps, int64_t n),                                                                          \
+                       (to, x, g, v, dims, taps, n))                                                                   \
     {                                                                                                                  \
         for (int t = 0; t < taps; t++) {                                                                               \
             T value[BLOCK];                                                                                            \
@@ -187,7 +191,7 @@ static void copy_chunk(td_kcall *k, int64_t chunk, void *scratch)
 #define DEFINE_FOR(T, s, most)                                                                                         \
     DEFINE_SUMS(T, s, s, ANY)                                                                                          \
     DEFINE_SUMS(T, s, s##_seen, SEEN)                                                                                  \
-    TD_CLONES static bool finite_##s(const T *x, int64_t n)                                                            \
+    static TD_FOR_SETS(bool, finite_##s, (const T *x, int64_t n), (x, n))                                              \
     {                                                                                                                  \
         int beyond = 0;                                                                                                \
         for (int64_t i = 0; i < n; i++) beyond |= !(x[i] >= -(most) && x[i] <= (most));                                \

@@ -112,7 +112,8 @@ TD_INLINE void places(const td_grid *g, int d, int64_t n, const double *c, doubl
     for (int64_t i = 0; i < n; i++) v[i] = v[i] > -FAR && v[i] < FAR * 2 ? v[i] : -100.0;
 }
 
-TD_CLONES void td_grid_look_lines(const td_grid *g, int d, int64_t n, const double *coordinate, td_grid_lines *to)
+TD_FOR_SETS(void, td_grid_look_lines, (const td_grid *g, int d, int64_t n, const double *coordinate, td_grid_lines *to),
+            (g, d, n, coordinate, to))
 {
     double v[TD_GRID_BLOCK];
     const int32_t size = (int32_t)td_min64(g->size[d], INT32_MAX);

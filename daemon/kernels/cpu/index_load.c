@@ -34,16 +34,14 @@ TD_INLINE int64_t beyond(int64_t v, int64_t limit)
     return v | (int64_t)((uint64_t)limit - 1 - (uint64_t)v); /* a v far below 0 may wrap: it is below 0 itself */
 }
 
-TD_CLONES
-static bool all_within(const int64_t *v, int64_t n, int64_t limit, int64_t wrap)
+static TD_FOR_SETS(bool, all_within, (const int64_t *v, int64_t n, int64_t limit, int64_t wrap), (v, n, limit, wrap))
 {
     int64_t any = 0;
     for (int64_t i = 0; i < n; i++) any |= beyond(place(v[i], wrap), limit);
     return any >= 0;
 }
 
-TD_CLONES
-static void scale(int64_t *v, int64_t n, int64_t unit, int64_t wrap)
+static TD_FOR_SETS(void, scale, (int64_t * v, int64_t n, int64_t unit, int64_t wrap), (v, n, unit, wrap))
 {
     for (int64_t i = 0; i < n; i++) v[i] = place(v[i], wrap) * unit;
 }

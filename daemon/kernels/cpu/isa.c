@@ -11,7 +11,7 @@
 #include <cpuid.h>
 #endif
 
-#define DECLARE(ISA)                                                                                                   \
+#define DECLARE(ISA, LEVEL)                                                                                            \
     extern const td_pw_fn td_pw_table_##ISA[][TD_BODY_COUNT];                                                          \
     extern const td_pw_fn td_casts_##ISA[TD_DTYPE_COUNT][TD_DTYPE_COUNT];                                              \
     void td_transpose_##ISA(void *, int64_t, const void *, int64_t, int, int64_t, int);                                \
@@ -22,16 +22,25 @@
     extern const td_products td_product_##ISA;                                                                         \
     extern const td_recurrents td_recurrent_##ISA;                                                                     \
     extern const td_attentions td_attention_##ISA;                                                                     \
-    static const td_isa isa_##ISA = {                                                                                  \
-        #ISA,           td_pw_table_##ISA, td_casts_##ISA, td_transpose_##ISA, &td_reduce_##ISA, &td_philox_##ISA,     \
-        &td_gemm_##ISA, &td_softmax_##ISA, &td_product_##ISA, &td_recurrent_##ISA, &td_attention_##ISA};
+    static const td_isa isa_##ISA = {#ISA,                                                                             \
+                                     LEVEL,                                                                            \
+                                     td_pw_table_##ISA,                                                                \
+                                     td_casts_##ISA,                                                                   \
+                                     td_transpose_##ISA,                                                               \
+                                     &td_reduce_##ISA,                                                                 \
+                                     &td_philox_##ISA,                                                                 \
+                                     &td_gemm_##ISA,                                                                   \
+                                     &td_softmax_##ISA,                                                                \
+                                     &td_product_##ISA,                                                                \
+                                     &td_recurrent_##ISA,                                                              \
+                                     &td_attention_##ISA};
 
-DECLARE(base)
+DECLARE(base, 0)
 const td_isa *td_isa_now = &isa_base;
 
 #if defined(__x86_64__) && defined(TD_HAVE_WIDE)
-DECLARE(v3)
-DECLARE(v4)
+DECLARE(v3, 1)
+DECLARE(v4, 2)
 static const td_isa *const sets[] = {&isa_base, &isa_v3, &isa_v4};
 
 /* By features, never by the name of a model. */
@@ -67,7 +76,5 @@ bool td_isa_use(int level)
 
 int td_isa_used(void)
 {
-    for (size_t k = 0; k < sizeof sets / sizeof *sets; k++)
-        if (sets[k] == td_isa_now) return (int)k;
-    return 0;
+    return td_isa_now->level;
 }

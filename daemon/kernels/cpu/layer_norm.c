@@ -21,8 +21,10 @@ _Static_assert(sizeof(norm_state) <= TD_KSTATE_BYTES, "norm_state lives in a cal
 
 /* x -> y with weight and bias (NULL: 1 and 0); returns mean and rstd. */
 #define DEFINE_ROW(T, s)                                                                                               \
-    TD_CLONES static void row_##s(const T *x, const T *w, const T *b, T *y, int64_t n, double eps, double *mean_out,   \
-                                  double *rstd_out)                                                                    \
+    static TD_FOR_SETS(                                                                                                \
+        void, row_##s,                                                                                                 \
+        (const T *x, const T *w, const T *b, T *y, int64_t n, double eps, double *mean_out, double *rstd_out),         \
+        (x, w, b, y, n, eps, mean_out, rstd_out))                                                                      \
     {                                                                                                                  \
         td_moments m = {0, 0, 0};                                                                                      \
         td_moments_add_##s(&m, x, n);                                                                                  \
@@ -118,8 +120,10 @@ int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
 
 /* dx (may be NULL), and dw += g xhat, db += g (may be NULL). */
 #define DEFINE_BACK(T, s)                                                                                              \
-    TD_CLONES static void back_##s(const T *g, const T *x, const T *w, double mean_in, double rstd_in, T *dx, T *dw,   \
-                                   T *db, int64_t n)                                                                   \
+    static TD_FOR_SETS(                                                                                                \
+        void, back_##s,                                                                                                \
+        (const T *g, const T *x, const T *w, double mean_in, double rstd_in, T *dx, T *dw, T *db, int64_t n),          \
+        (g, x, w, mean_in, rstd_in, dx, dw, db, n))                                                                    \
     {                                                                                                                  \
         const T mean = (T)mean_in, rstd = (T)rstd_in;                                                                  \
         if (dx) {                                                                                                      \

@@ -69,6 +69,7 @@ struct td_recurrents;
 /* A set of loops for one instruction set. */
 typedef struct td_isa {
     const char *name;
+    int level;                                  /* 0 base, 1 v3 (AVX2), 2 v4 (AVX-512) */
     const td_pw_fn (*pointwise)[TD_BODY_COUNT]; /* [row - 1][body] */
     const td_pw_fn (*cast)[TD_DTYPE_COUNT];     /* [from][to] */
     void (*transpose)(void *to, int64_t to_stride, const void *from, int64_t from_stride, int rows, int64_t cols,

@@ -29,8 +29,9 @@ typedef struct mask_state {
             flags[i] = (TEST);                                                                                         \
         }
 
-TD_CLONES
-static void flag_run(unsigned dtype, uint8_t *restrict flags, const char *restrict from, int64_t step, int64_t n)
+static TD_FOR_SETS(void, flag_run,
+                   (unsigned dtype, uint8_t *restrict flags, const char *restrict from, int64_t step, int64_t n),
+                   (dtype, flags, from, step, n))
 {
     switch (dtype) {
     case TD_BOOL:
@@ -54,8 +55,7 @@ static void flag_run(unsigned dtype, uint8_t *restrict flags, const char *restri
     }
 }
 
-TD_CLONES
-static int64_t flags_set(const uint8_t *flags, int64_t n)
+static TD_FOR_SETS(int64_t, flags_set, (const uint8_t *flags, int64_t n), (flags, n))
 {
     uint32_t count = 0; /* of a block */
     for (int64_t i = 0; i < n; i++) count += flags[i];

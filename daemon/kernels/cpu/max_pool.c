@@ -38,7 +38,8 @@ static bool rests(resting *r, int64_t elements)
 /* One plane, contiguous. `T` is compared as it is loaded. A plane may be as large as one likes, and so may a window:
  * they rest within. */
 #define DEFINE_MAX(name, T, LOWEST)                                                                                    \
-    TD_CLONES static void name##_look(int64_t n, const T *x, int64_t step, int32_t at, T *value, int32_t *best)        \
+    static TD_FOR_SETS(void, name##_look, (int64_t n, const T *x, int64_t step, int32_t at, T *value, int32_t *best),  \
+                       (n, x, step, at, value, best))                                                                  \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             const T v = x[i * step], now = value[i];                                                                   \

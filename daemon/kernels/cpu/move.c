@@ -17,7 +17,7 @@ typedef struct wide {
     default: CALL(wide); break;                                                                                        \
     }
 
-TD_CLONES void td_fill(void *to, const void *value, int64_t n, int size)
+TD_FOR_SETS(void, td_fill, (void *to, const void *value, int64_t n, int size), (to, value, n, size))
 {
 #define FILL(T)                                                                                                        \
     do {                                                                                                               \
@@ -58,7 +58,9 @@ static void gather_repeated(char *to, const char *from, int64_t rows, int64_t co
 }
 
 /* Rows that are read from their ends. */
-TD_CLONES static void gather_backwards(void *to, const char *from, int64_t rows, int64_t cols, int64_t rs, int size)
+static TD_FOR_SETS(void, gather_backwards,
+                   (void *to, const char *from, int64_t rows, int64_t cols, int64_t rs, int size),
+                   (to, from, rows, cols, rs, size))
 {
 #define BACKWARDS(T)                                                                                                   \
     do {                                                                                                               \

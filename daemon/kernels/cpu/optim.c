@@ -30,7 +30,9 @@ typedef struct step_state {
 
 /* v[0] = p, v[1] = g, v[2] = buf or m (may be NULL), v[3] = second moment. */
 #define DEFINE_STEPS(T, s, SQRT)                                                                                       \
-    TD_CLONES static void sgd_##s(T *restrict p, const T *restrict g, T *restrict buf, const step_coef *c, int64_t n)  \
+    static TD_FOR_SETS(void, sgd_##s,                                                                                  \
+                       (T *restrict p, const T *restrict g, T *restrict buf, const step_coef *c, int64_t n),           \
+                       (p, g, buf, c, n))                                                                              \
     {                                                                                                                  \
         const T lr = (T)c->lr, wd = (T)c->decay, mo = (T)c->momentum, damp = (T)c->damp;                               \
         if (!buf)                                                                                                      \
@@ -48,8 +50,10 @@ typedef struct step_state {
                 p[i] -= lr * b;                                                                                        \
             }                                                                                                          \
     }                                                                                                                  \
-    TD_CLONES static void adam_##s(T *restrict p, const T *restrict g, T *restrict m, T *restrict v,                   \
-                                   const step_coef *c, int64_t n)                                                      \
+    static TD_FOR_SETS(                                                                                                \
+        void, adam_##s,                                                                                                \
+        (T *restrict p, const T *restrict g, T *restrict m, T *restrict v, const step_coef *c, int64_t n),             \
+        (p, g, m, v, c, n))                                                                                            \
     {                                                                                                                  \
         const T b1 = (T)c->beta1, b2 = (T)c->beta2, eps = (T)c->eps, size = (T)c->step_size, bias2 = (T)c->bias2;      \
         const T a1 = (T)(1 - c->beta1), a2 = (T)(1 - c->beta2);                                                        \

@@ -5,6 +5,7 @@
 #ifndef TENSORD_KERNELS_CPU_PLAN_H
 #define TENSORD_KERNELS_CPU_PLAN_H
 
+#include "daemon/kernels/cpu/sets.h"
 #include "daemon/kernels/cpu/thresholds.h"
 #include "daemon/kernels/kernel.h"
 #include <assert.h>
@@ -120,16 +121,5 @@ static inline int td_refuse_dtype(const td_kcall *k, int i, const char *kernel, 
 {
     return td_fail(e, TD_E_UNSUPPORTED, "%s has no CPU kernel for %s", kernel, td_dtype_name(k->in[i].desc->dtype));
 }
-
-/* A function built for several instruction sets, the best chosen when the program is loaded (sanitizers cannot have
- * that; a build that counts what is reached defines it as nothing). */
-#ifdef TD_CLONES
-#elif defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_THREAD__) &&                \
-    !defined(__SANITIZE_ADDRESS__)
-#define TD_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
-#else
-#define TD_CLONES
-#endif
-#define TD_INLINE static inline __attribute__((always_inline))
 
 #endif

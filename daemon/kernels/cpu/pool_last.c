@@ -36,7 +36,8 @@ static box avg_box(const td_pool *p, int64_t oy, int64_t ox)
 }
 
 #define DEFINE_LAST(T, s)                                                                                              \
-    TD_CLONES static void look_##s(int64_t n, const T *x, int32_t at, T *value, int32_t *best)                         \
+    static TD_FOR_SETS(void, look_##s, (int64_t n, const T *x, int32_t at, T *value, int32_t *best),                   \
+                       (n, x, at, value, best))                                                                        \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++) {                                                                              \
             const T v = x[i], now = value[i];                                                                          \
@@ -45,11 +46,11 @@ static box avg_box(const td_pool *p, int64_t oy, int64_t ox)
             best[i] = wins ? at : best[i];                                                                             \
         }                                                                                                              \
     }                                                                                                                  \
-    TD_CLONES static void add_##s(int64_t n, const T *x, T *sum)                                                       \
+    static TD_FOR_SETS(void, add_##s, (int64_t n, const T *x, T *sum), (n, x, sum))                                    \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++) sum[i] += x[i];                                                                \
     }                                                                                                                  \
-    TD_CLONES static void divide_##s(int64_t n, const T *x, T by, T *out)                                              \
+    static TD_FOR_SETS(void, divide_##s, (int64_t n, const T *x, T by, T *out), (n, x, by, out))                       \
     {                                                                                                                  \
         for (int64_t i = 0; i < n; i++) out[i] = x[i] / by;                                                            \
     }                                                                                                                  \

@@ -96,7 +96,7 @@ static int64_t offset(const td_recurrent *s, int64_t t, int64_t r, int64_t width
 }
 
 #define DEFINE_ADD(T, S)                                                                                               \
-    TD_CLONES static void add_##S(int64_t n, T *restrict to, const T *from, int64_t step)                              \
+    static TD_FOR_SETS(void, add_##S, (int64_t n, T *restrict to, const T *from, int64_t step), (n, to, from, step))   \
     {                                                                                                                  \
         if (step == 1)                                                                                                 \
             for (int64_t j = 0; j < n; j++) to[j] += from[j];                                                          \

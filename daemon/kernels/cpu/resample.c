@@ -51,20 +51,21 @@ static void taps_chunk(td_kcall *k, int64_t chunk, void *scratch)
 }
 
 #define DEFINE_LINES(T, s)                                                                                             \
-    TD_CLONES static void add_##s(T *to, const T *from, T weight, bool first, int64_t n)                               \
+    static TD_FOR_SETS(void, add_##s, (T * to, const T *from, T weight, bool first, int64_t n),                        \
+                       (to, from, weight, first, n))                                                                   \
     {                                                                                                                  \
         if (first)                                                                                                     \
             for (int64_t i = 0; i < n; i++) to[i] = weight * from[i];                                                  \
         else                                                                                                           \
             for (int64_t i = 0; i < n; i++) to[i] += weight * from[i];                                                 \
     }                                                                                                                  \
-    TD_CLONES static void one_##s(T *to, const T *from, const td_taps *t, int64_t n)                                   \
+    static TD_FOR_SETS(void, one_##s, (T * to, const T *from, const td_taps *t, int64_t n), (to, from, t, n))          \
     {                                                                                                                  \
         const int32_t *at = t->at;                                                                                     \
         const double *w = t->weight;                                                                                   \
         for (int64_t i = 0; i < n; i++) to[i] = (T)w[i] * from[at[i]];                                                 \
     }                                                                                                                  \
-    TD_CLONES static void two_##s(T *to, const T *from, const td_taps *t, int64_t n)                                   \
+    static TD_FOR_SETS(void, two_##s, (T * to, const T *from, const td_taps *t, int64_t n), (to, from, t, n))          \
     {                                                                                                                  \
         const int32_t *at = t->at;                                                                                     \
         const double *w = t->weight;                                                                                   \

@@ -64,11 +64,11 @@ static void step_whole(const scan *s, int64_t *c, const int64_t *x, const int64_
         for (int64_t i = 0; i < n; i++) c[i] = (int64_t)(WHOLE(factor[i]) * WHOLE(c[i]) + WHOLE(x[i]));
 }
 
-TD_CLONES static void add_each(double *c, const double *x, int64_t n)
+static TD_FOR_SETS(void, add_each, (double *c, const double *x, int64_t n), (c, x, n))
 {
     for (int64_t i = 0; i < n; i++) c[i] += x[i];
 }
-TD_CLONES static void multiply_each(double *c, const double *x, int64_t n)
+static TD_FOR_SETS(void, multiply_each, (double *c, const double *x, int64_t n), (c, x, n))
 {
     for (int64_t i = 0; i < n; i++) c[i] *= x[i];
 }
