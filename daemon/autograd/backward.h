@@ -46,6 +46,7 @@ typedef struct td_bnode {
     bool watches;
     bool rows;     /* it may be in a row */
     bool released; /* its row has told those that it leads to already (rows.c) */
+    uint32_t pins, npins;  /* where its pins begin, and how many there are until it has run */
     uint32_t row, mention; /* the row that spoke of it last, as which of its nodes */
     td_tensor **grad; /* node->nout, one reference each; NULL until the first arrives */
     td_tensor *only;  /* where grad points to when there is one: from then on the array of nodes stays where it is */
@@ -148,7 +149,7 @@ struct td_backward {
     uint32_t nfirst; /* of them are the roots' */
     uint32_t serial; /* marks its nodes; those that another backward marked stand in the map */
     td_map map;
-    td_storage **pins; /* one reference each */
+    td_storage **pins; /* one reference each; NULL: its node has run */
     uint32_t npins, pins_room;
     td_remade *remades; /* regions whose values are made again, by their number in the map */
     uint32_t nremades, remades_room;
@@ -227,6 +228,8 @@ void td_backward_wants(const td_backward *b, const td_node *outer, const td_node
 int td_backward_pin(td_backward *b, td_storage *s, td_error *e);
 /* The failed write to it that the issuer has still to be told of. */
 int td_backward_told(const td_backward *b, const td_storage *s, td_error *e);
+/* Of a node that has run: what it read is let go of, and with what it saved may go at once. */
+void td_backward_unpin_node(td_backward *b, td_bnode *n);
 /* True when nothing is pinned, and nothing made again is left. */
 bool td_backward_unpin(td_backward *b, int64_t *steps);
 

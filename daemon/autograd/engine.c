@@ -378,6 +378,7 @@ static int step_route(td_backward *b, td_running *r, td_bnode *n, td_error *e)
         if (child != UINT32_MAX && !n->released && !--b->nodes[child].deps) td_ready_push(b, child);
     }
     td_remade_used(b, n->node);
+    td_backward_unpin_node(b, n);
     if (!(b->flags & TD_BW_RETAIN)) td_node_free_saved(n->node);
     r->step = NODE_OVER;
     return 0;

@@ -513,6 +513,7 @@ static void go_behind(td_backward *b, td_row *r, const known *k, td_tensor **out
         td_bnode *bn = &b->nodes[r->at[i]];
         if (bn->node->kind == TD_N_LEAF) continue;
         td_bnode_let_go(bn);
+        td_backward_unpin_node(b, bn);
         if (!(b->flags & TD_BW_RETAIN)) td_node_free_saved(bn->node);
     }
     for (uint32_t o = 0; o < k->nouts; o++) {

@@ -266,10 +266,22 @@ static bool unpin(td_backward *b, int64_t *steps)
 {
     for (; b->npins && *steps > 0; --*steps) {
         td_storage *s = b->pins[--b->npins];
+        if (!s) continue;
         s->pinned--;
         td_storage_unref(s);
     }
     return !b->npins;
+}
+
+void td_backward_unpin_node(td_backward *b, td_bnode *n)
+{
+    if (b->calls) n->npins = 0; /* they all went before anything was run */
+    for (; n->npins; n->npins--) {
+        td_storage **pin = &b->pins[n->pins + n->npins - 1];
+        (*pin)->pinned--;
+        td_storage_unref(*pin);
+        *pin = NULL;
+    }
 }
 
 static int check(td_backward *b, int64_t *steps, td_error *e)
@@ -281,7 +293,10 @@ static int check(td_backward *b, int64_t *steps, td_error *e)
         if (!b->nodes[b->at - 1].needed) continue;
         err = td_ask_check(b, n, e);
         if (n->kind == TD_N_LEAF) continue;
+        td_bnode *bn = &b->nodes[b->at - 1];
+        bn->pins = b->npins;
         if (!err) err = check_node(b, n, n->kind == TD_N_SLICE ? n->slice->inner : n, e);
+        bn->npins = b->npins - bn->pins;
         if (b->behind) { /* once more when that is known */
             b->at--;
             *steps = 0;

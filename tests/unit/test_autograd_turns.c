@@ -104,8 +104,10 @@ static void given_up(void)
     bool done;
     CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
     while (b->stage < TD_BS_RUN || b->nready == 0) CU_ASSERT_EQUAL(td_backward_step(b, MOST, &done, NULL, NULL, &e), 0);
-    CU_ASSERT_EQUAL(w->storage->pinned, N);
+    CU_ASSERT(w->storage->pinned <= N && w->storage->pinned >= N - MOST);
     CU_ASSERT_EQUAL(b->npins, 2 * N);
+    while (!done && w->storage->pinned > N - 100) CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, NULL, &e), 0);
+    CU_ASSERT(!done); /* a node that has run holds nothing */
     long drops = 1;
     for (uint32_t left = b->nnodes + b->npins; !td_backward_drop(b, MOST); left = b->nnodes + b->npins, drops++)
         CU_ASSERT(left - b->nnodes - b->npins <= STEPS);
