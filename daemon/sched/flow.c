@@ -50,6 +50,10 @@ uint64_t td_flow_pending_bytes(const td_flow *f)
 {
     return f->pending_bytes;
 }
+uint64_t td_flow_waiting_ns(const td_flow *f)
+{
+    return f->oldest ? f->pending_ns - f->oldest->asked_ns : 0;
+}
 
 /* Bytes of the storages that a task fills whole: most were made for it. */
 static uint64_t filled_by(const td_task *t)
@@ -78,6 +82,8 @@ void td_flow_add(td_flow *f, td_task *t)
     td_flow_ref(f);
     f->pending++;
     f->pending_bytes += filled_by(t);
+    t->asked_ns = t->call ? (uint64_t)t->call->k.cost_ns : 0;
+    f->pending_ns += t->asked_ns;
     t->flow_prev = f->newest;
     t->flow_next = NULL;
     if (f->newest) f->newest->flow_next = t;
@@ -89,6 +95,7 @@ void td_flow_remove(td_flow *f, td_task *t)
 {
     f->pending--;
     f->pending_bytes -= filled_by(t);
+    f->pending_ns -= t->asked_ns;
     if (f->withering == t) f->withering = t->flow_prev;
     if (t->flow_prev) t->flow_prev->flow_next = t->flow_next;
     else f->oldest = t->flow_next;

@@ -112,6 +112,7 @@ struct td_task {
     td_waiter *waiter;
     td_task *prev, *next;           /* all pending tasks, in the order of issue */
     td_task *flow_prev, *flow_next; /* the same of its flow */
+    uint64_t asked_ns;              /* its estimate, as its flow counts it */
     uint64_t mark;                  /* seq of the task that is being connected, and the edge they share */
     int mark_edge;
     int nreaches, nedges, room_edges;
@@ -380,7 +381,7 @@ struct td_flow {
     td_share own;
     td_sched *s;
     uint32_t refs; /* (loop) the owner, and pending tasks */
-    uint64_t pending, pending_bytes;
+    uint64_t pending, pending_bytes, pending_ns;
     td_task *oldest, *newest; /* (loop) pending, in the order of issue */
     uint64_t number;          /* no two flows have had the same */
     td_task *withering;       /* (loop) the next that is looked at, towards the oldest; NULL: none */

@@ -52,9 +52,11 @@ void td_flow_free(td_flow *f);
 /* Its session has ended: drop its tasks whose results nobody can have any more, and stop those that run; the newest
  * first, at most *most at once, which counts down. True: go on soon, there is more of it. Once in a while look again, as others let go. */
 bool td_flow_wither(td_flow *f, int *most);
-/* What a flow has in flight, for back-pressure: tasks, and bytes of the storages that they are going to fill. */
+/* What a flow has in flight, for back-pressure: tasks, bytes of the storages that they are going to fill, and what those behind the oldest are thought
+ * to take one thread. */
 uint64_t td_flow_pending(const td_flow *f);
 uint64_t td_flow_pending_bytes(const td_flow *f);
+uint64_t td_flow_waiting_ns(const td_flow *f);
 
 /* Take over a prepared call. Runs it before returning when it is small (or TD_CF_INLINE_ONLY) and nothing it needs is pending; otherwise holds its tensors
  * and queues it. c->finished runs on the loop thread in either case, then the call is freed. A call with c->cause set, or whose read inputs are

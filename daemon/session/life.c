@@ -21,21 +21,24 @@ enum {
     SESSION_IMPORTS = 64 /* mapped descriptors: two of the daemon's each */
 };
 
-/* Enough for the workers while the loop has fallen asleep and wakes up again. */
-static uint32_t pace_of(const td_service *service)
+/* Enough for the workers while the loop has fallen asleep and wakes up again: tasks, and estimated work. */
+enum { PACE = 64, PACE_EACH = 32, AHEAD_EACH_NS = 500000 };
+
+static uint32_t workers_of(const td_service *service)
 {
-    enum { PACE = 64, PACE_EACH = 32 };
     td_sched_stats stats;
     td_sched_get_stats(service->sched, &stats);
-    return PACE + PACE_EACH * (uint32_t)stats.workers;
+    return (uint32_t)stats.workers;
 }
 
 void td_sessions_init(td_sessions *all, td_service *service)
 {
+    uint32_t workers = workers_of(service);
     *all = (td_sessions){.service = service,
                          .inline_limit = 65536,
                          .max_pending = 8192,
-                         .pace = pace_of(service),
+                         .pace = PACE + PACE_EACH * workers,
+                         .ahead_ns = (uint64_t)AHEAD_EACH_NS * (workers + 1), /* the loop helps */
                          .max_pending_bytes = UINT64_C(64) << 20,
                          .max_unread = 1 << 20};
     service->budget.leaving = td_segment_leaving;

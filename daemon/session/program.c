@@ -154,7 +154,7 @@ static bool go_on(td_session *s, running *x)
         failed(s, &x->record, x->at, &x->stopped, &e);
         return true;
     }
-    int rc = td_exec_step(x->at, STEP, &done, &lack, &heap, &why);
+    int rc = td_exec_step(x->at, td_session_step(s, STEP), &done, &lack, &heap, &why);
     rc = td_activity_memory(s, rc, td_exec_lacks(x->at), lack, heap, &why);
     td_activity_behind(s, &for_value, td_exec_behind(x->at));
     if (!rc && td_exec_waits(x->at)) td_session_wait(s, &for_shape);

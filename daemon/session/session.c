@@ -74,14 +74,24 @@ static void unthrottle(td_session *s)
     s->throttled = s->paced = false;
 }
 
-/* More than so many tasks in flight, or than a part of the bytes? A few tasks always may, or the workers would wait for
- * the loop after each large one. */
+enum { LITTLE = 4 << 20 }; /* bytes that may always be asked for ahead */
+
+/* More than so many tasks in flight, or than a part of the bytes? What is asked for ahead of the kernels has memory for
+ * all of its results, while that of what they are done with is not free yet; so where that is much, beside what the
+ * session has anyway, no more is asked for than keeps the workers at work until the loop looks again. */
 static bool too_much_under_way(const td_session *s, uint64_t tasks, uint32_t part)
 {
-    enum { FEW = 4 };
-    uint64_t pending = td_flow_pending(s->flow);
+    enum { FEW = 4, SHARE = 16 };
+    uint64_t pending = td_flow_pending(s->flow), bytes = td_flow_pending_bytes(s->flow);
     if (pending > tasks) return true;
-    return pending > FEW / part && td_flow_pending_bytes(s->flow) > s->all->max_pending_bytes / part;
+    if (pending > FEW / part && bytes > s->all->max_pending_bytes / part) return true;
+    uint64_t share = s->account->bytes / SHARE, much = share > LITTLE ? share : LITTLE;
+    return bytes > much / part && td_flow_waiting_ns(s->flow) > s->all->ahead_ns / part;
+}
+
+int td_session_step(const td_session *s, int most)
+{
+    return td_flow_pending_bytes(s->flow) > LITTLE / 4 ? 1 : most;
 }
 
 void td_session_look_again(void *session)

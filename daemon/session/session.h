@@ -65,6 +65,7 @@ typedef struct td_sessions {
     size_t max_unread;     /* bytes of replies that the peer has not read: more, and its records wait */
     uint32_t max_pending;  /* tasks of one session in flight, ... */
     uint32_t pace;         /* ... and so many while they end quickly: what is known of them all then stays in the loop's cache */
+    uint64_t ahead_ns;     /* estimated work that is enough for the workers until the loop looks again */
     uint64_t max_pending_bytes; /* that these will fill: who asks for much ahead of the kernels would have memory for all of it */
 } td_sessions;
 

@@ -435,6 +435,8 @@ void td_session_wait(td_session *s, const td_wait_kind *kind);
 void td_session_wait_for_tasks(td_session *s, const td_wait_kind *kind, const td_access *of);
 /* Of a throttled session, when a deadline of its wait has passed. */
 void td_session_look_again(void *session);
+/* How far an activity goes at once that could go `most` far: one by one where much memory is asked for ahead already. */
+int td_session_step(const td_session *s, int most);
 void td_session_ready(td_session *s);
 /* What ends waits of that sort has come to pass: one that is on is over. */
 void td_session_woken(td_session *s, unsigned by);
