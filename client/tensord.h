@@ -727,7 +727,8 @@ typedef struct td_table {
     char **names;   /* of the columns */
     td_cell *cells; /* row after row */
 } td_table;
-/* What: status sessions tensors names queues segments devices turns. */
+/* What: status sessions tensors names queues segments devices turns; memory: this session's own bytes now and at their
+ * most, memory_anew: and the most is counted from here. */
 TD_API td_table *td_status(td_client *client, const char *what);
 TD_API void td_table_free(td_table *table);
 

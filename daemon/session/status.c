@@ -315,18 +315,19 @@ static const char *site_of(const td_session *s, const td_object *o)
 
 static bool fill_sessions(table *b, td_session *s)
 {
-    static const char *const columns[] = {"session", "pid",     "uid",     "program",    "objects",
-                                          "bytes",   "ops_run", "pending", "on_devices", "waits_for"};
+    static const char *const columns[] = {"session",    "pid",     "uid",     "program",    "objects",  "bytes",
+                                          "peak_bytes", "ops_run", "pending", "on_devices", "waits_for"};
     b->columns = columns;
-    b->n_columns = 10;
+    b->n_columns = 11;
     if (!b->begun) b->at = s->all->first;
     for (uint32_t n = 0; b->at && n < SOME; n++, b->at = b->at->next) {
         const td_session *x = b->at;
         char waits[TD_NAME_MAX + 80], away[AWAY_SIZE];
-        add_row(b, 10,
+        add_row(b, 11,
                 (Td__Wire__Cell[]){integer(x->id), integer(x->pid), integer(x->uid), text(x->account->name),
-                                   integer(x->objects.live), integer(x->account->bytes), integer(x->ops_run),
-                                   integer(td_flow_pending(x->flow)), text(held_away(x->account, away, sizeof away)),
+                                   integer(x->objects.live), integer(x->account->bytes), integer(x->account->peak),
+                                   integer(x->ops_run), integer(td_flow_pending(x->flow)),
+                                   text(held_away(x->account, away, sizeof away)),
                                    text(waits_for(x, waits, sizeof waits))});
     }
     return !b->at;
@@ -467,12 +468,32 @@ static bool fill_turns(table *b, td_session *s)
     return true;
 }
 
+/* Of who asks. */
+static bool fill_memory(table *b, td_session *s)
+{
+    static const char *const columns[] = {"bytes", "peak_bytes", "work_bytes", "objects"};
+    b->columns = columns;
+    b->n_columns = 4;
+    const td_account *a = s->account;
+    add_row(b, 4, (Td__Wire__Cell[]){integer(a->bytes), integer(a->peak), integer(a->work), integer(a->objects)});
+    return true;
+}
+
+/* And its peak begins anew. */
+static bool fill_memory_anew(table *b, td_session *s)
+{
+    fill_memory(b, s);
+    s->account->peak = s->account->bytes;
+    return true;
+}
+
 static const struct {
     const char *what;
     filler fill;
-} tables[] = {{"status", fill_status}, {"sessions", fill_sessions}, {"tensors", fill_tensors},
-              {"names", fill_names},   {"queues", fill_queues},     {"segments", fill_segments},
-              {"turns", fill_turns},   {"devices", fill_devices}};
+} tables[] = {
+    {"status", fill_status}, {"sessions", fill_sessions},      {"tensors", fill_tensors}, {"names", fill_names},
+    {"queues", fill_queues}, {"segments", fill_segments},      {"turns", fill_turns},     {"devices", fill_devices},
+    {"memory", fill_memory}, {"memory_anew", fill_memory_anew}};
 
 /* One at a time, and those that take milliseconds follow each other at a distance, whoever asks for them. */
 static bool wait_for_table(td_session *s)
@@ -548,9 +569,11 @@ int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e)
     size_t k = 0, n = sizeof tables / sizeof tables[0];
     while (k < n && strcmp(tables[k].what, what) != 0) k++;
     if (k == n)
-        return td_fail(e, TD_E_NOT_FOUND,
-                       "there is no table '%s'; there are status, sessions, tensors, names, queues, segments and turns",
-                       what);
+        return td_fail(
+            e, TD_E_NOT_FOUND,
+            "there is no table '%s'; there are status, sessions, tensors, names, queues, segments, turns, devices "
+            "and memory",
+            what);
     if (wait_for_table(s)) return TD_AGAIN;
     table *b = malloc(sizeof *b);
     if (!b) return td_no_memory(e, "for a table");

@@ -14,6 +14,7 @@
 typedef struct td_account {
     struct td_account *parent;
     uint64_t bytes, objects;             /* bytes of the CPU's memory */
+    uint64_t peak;                       /* the most bytes at once, since it began or was asked to count anew */
     uint64_t work;                       /* of the bytes, here and away: what pending calls work with */
     uint64_t limit_bytes, limit_objects; /* 0: no limit */
     uint64_t limit_away;                 /* of bytes on any one other device; 0: no limit */
@@ -43,6 +44,7 @@ static inline void td_account_add(td_account *a, uint64_t bytes, uint64_t object
     for (; a; a = a->parent) {
         a->bytes += bytes;
         a->objects += objects;
+        if (a->bytes > a->peak) a->peak = a->bytes;
     }
 }
 static inline void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects)

@@ -4,22 +4,26 @@
 train.mlp   784-128-10, batch 64, SGD             train.cnn   1-32-64 channels of 28x28, batch 64, Adam
 train.lstm  16 sequences of 64, 64 -> 128, Adam   train.gpt   4 layers of 128, 16 sequences of 128, AdamW
 
+train.*.peak is the most memory that a step holds at once, beside torch's as its profiler counts it: parameters, optimizer's state, batch, and what comes and goes.
+
 train.mlp_program and train.cnn_program are the first two again, with the step as one program (td.jit.script); eager ones of ours are timed beside them.
 
 A step is forward, loss, backward and the optimizer's; a round is some steps and ends when the last loss is known. The rounds of both take turns, so that what
 else the machine does falls on both; the value of each is the median round. Both begin with the same numbers, and their losses must agree at the end.
 Extra arguments name the lines to run."""
+import itertools
 import statistics
 import sys
 import time
 
 from bench_python import beside_torch
 
+PEAK = 1.1
 GOALS = {"mlp": 0.35, "cnn": 0.7, "lstm": 0.7, "gpt": 0.45, "mlp_program": 0.35, "cnn_program": 0.7}
 ROUNDS, SECONDS = 9, 0.15  # rounds of each; about how long one takes
 
 
-torch, td = beside_torch([f"py.train.{name}" for name in GOALS])
+torch, td = beside_torch([f"py.train.{name}{what}" for name in GOALS for what in ("", ".peak")])
 
 
 def mlp(t):
@@ -121,7 +125,27 @@ def trainer(make, t, weights, x, y, program=False):
             loss = one(x, y)
         return loss.item()
 
-    return run
+    def held():
+        """Bytes of what outlives a step."""
+        kept = [x, y, *(v for p in net.parameters() for v in (p, p.grad, *opt.state[p].values()) if isinstance(v, t.Tensor))]
+        return sum(v.numel() * v.element_size() for v in kept)
+
+    return run, held
+
+
+def peak_of_ours(run):
+    td.accelerator.reset_peak_memory_stats()
+    run(3)
+    return td.accelerator.max_memory_allocated()
+
+
+def peak_of_torch(run, held):
+    """What is held before, and the highest sum of what its allocator was asked for and given back since."""
+    before = held()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
+        run(3)
+    asked = sorted((e.start_ns(), e.nbytes()) for e in profile.profiler.kineto_results.events() if e.name() == "[memory]")
+    return before + max(itertools.accumulate(n for _, n in asked))
 
 
 def measure(name, make):
@@ -134,11 +158,11 @@ def measure(name, make):
     if program:
         sides["eager"] = trainer(make, td, weights, *given)
     began = time.perf_counter()
-    losses = [run(3) for run in sides.values()]
+    losses = [run(3) for run, _ in sides.values()]
     n = max(5, int(SECONDS / ((time.perf_counter() - began) / (3 * len(sides)))))
     took = {side: [] for side in sides}
     for _ in range(ROUNDS):
-        for side, run in sides.items():
+        for side, (run, _) in sides.items():
             began = time.perf_counter()
             run(n)
             took[side].append((time.perf_counter() - began) / n)
@@ -148,6 +172,8 @@ def measure(name, make):
         print(f"# train.{name} {side}: {min(values) * 1e3:.3f} to {max(values) * 1e3:.3f} ms a step, {n} steps a round")
     print(f"ours py.train.{name} {statistics.median(took['ours']) * 1e3:.4f} ms {GOALS[name]}")
     print(f"reference py.train.{name} {statistics.median(took['reference']) * 1e3:.4f} torch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
+    print(f"ours py.train.{name}.peak {peak_of_ours(sides['ours'][0]) / 1e6:.4f} MB {PEAK}")
+    print(f"reference py.train.{name}.peak {peak_of_torch(*sides['reference']) / 1e6:.4f} torch {torch.__version__}, held at once", flush=True)
 
 
 if __name__ == "__main__":

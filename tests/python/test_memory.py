@@ -372,6 +372,40 @@ def test_torch_sends_such_memory():
     assert a[3, 8] == 6 and x.data_ptr() == a.ctypes.data
 
 
+def peak(body):
+    """The most that it has at once, in arrays of a million floats."""
+    td.accelerator.reset_peak_memory_stats()
+    before = td.accelerator.memory_allocated()
+    assert td.accelerator.max_memory_allocated() == before
+    body()
+    td.sync()
+    most = td.accelerator.max_memory_allocated()
+    assert td.accelerator.memory_stats()["allocated_bytes.all.peak"] == most and most >= td.accelerator.memory_allocated()
+    return (most - before) / (4 << 20)
+
+
+def test_what_is_held_at_once():
+    x = td.ones(1 << 20)
+    td.sync()
+
+    def chain():
+        y = x
+        for _ in range(100):
+            y = y.sin()
+
+    assert 2 <= peak(chain) <= 6  # the result, its operand, and what is asked for ahead
+
+    w = td.ones(1 << 20, requires_grad=True)
+
+    def forward_and_back():
+        y = w
+        for _ in range(20):
+            y = y.sin()
+        y.sum().backward()
+
+    assert 21 <= peak(forward_and_back) <= 30  # what a node saved goes when it has run
+
+
 def test_who_runs_ahead_has_memory_for_little_of_it():
     """What is asked for faster than it is computed waits in the stream, not in memory: 1.2 GB pass through a fraction of that."""
     before = {row["key"]: row["value"] for row in td.status()}["bytes_committed"]
