@@ -82,12 +82,11 @@ TD_RULE(reduce_nonempty)
         if (all)
             return td_fail(
                 e, TD_E_INVALID,
-                "%s(): Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim "
-                "with the 'dim' argument",
-                f->op->name);
+                "Expected reduction dim to be specified for input.numel() == 0. Specify the reduction dim with the "
+                "'dim' argument");
         for (int i = 0; i < x->ndim; i++)
             if ((bits >> i & 1) && x->shape[i] == 0)
-                return td_fail(e, TD_E_INDEX, "%s(): Expected reduction dim %d to have non-zero size", f->op->name, i);
+                return td_fail(e, TD_E_INDEX, "Expected reduction dim %d to have non-zero size", i);
     }
     return td_infer_reduce(f, e);
 }
