@@ -97,8 +97,10 @@ int td_check_written(const td_op *op, const char *where, const td_desc *want, co
         td_fail(&e, TD_E_TYPE, "result type %s can't be cast to %s", td_dtype_name((td_dtype)want->dtype),
                 td_dtype_name((td_dtype)have->dtype));
     else if (td_desc_self_overlaps(have))
-        td_fail(&e, TD_E_INVALID,
-                "more than one element of the written-to tensor refers to a single memory location; clone() it first");
+        td_fail(
+            &e, TD_E_INVALID,
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation.");
     return e.code ? td_raise_error(&e, op->name, where) : TD_OK;
 }
 
@@ -181,8 +183,8 @@ static int write_record(const issue *u)
     td_error e;
     td_error_clear(&e);
     unsigned mode = u->op->flags & TD_OF_CREATION ? td_mode_making() : td_mode();
-    rc = td_words_op(&c->words, u->op, mode, flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers,
-                     u->attrs, &e);
+    rc = td_words_op(&c->words, u->op, mode, flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers, u->attrs,
+                     &e);
     return rc ? fail(u, &e) : TD_OK;
 }
 

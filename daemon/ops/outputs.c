@@ -128,7 +128,8 @@ static int check_fit(const td_prep *p, int o, td_error *e)
     if (td_desc_self_overlaps(given))
         return td_fail(
             e, TD_E_INVALID,
-            "more than one element of the written-to tensor refers to a single memory location; clone() it first");
+            "unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+            "Please clone() the tensor before performing the operation.");
     return 0;
 }
 
@@ -145,7 +146,8 @@ static int check_input(const td_prep *p, int o, int i, bool *direct, td_error *e
     case TD_UNDECIDED: *direct = false; return 0;
     default:
         return td_fail(e, TD_E_INVALID,
-                       "some elements of the input tensor and the written-to tensor refer to a single memory location; "
+                       "unsupported operation: some elements of the input tensor and the written-to tensor refer to a "
+                       "single memory location; "
                        "clone() the tensor before the operation");
     }
 }
