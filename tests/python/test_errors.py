@@ -472,3 +472,55 @@ def test_a_type_is_named_with_its_article(call):
     with pytest.raises(TypeError) as e:
         eval(call, {"td": td, "object": type("object", (), {})})
     assert re.search(r"not (an (int|object)|a list)\b", str(e.value)), e.value
+
+
+# ---- under the name that was called
+
+F = td.nn.functional
+NAMED = {
+    "max_pool1d(): 'kernel' must be at least 1": lambda: F.max_pool1d(td.ones(1, 1, 4), 0),
+    "max_pool3d(): 'padding' must be at least 0": lambda: F.max_pool3d(td.ones(1, 1, 4, 4, 4), 2, padding=-1, return_indices=True),
+    "avg_pool1d(): 'padding' must be at least 0": lambda: F.avg_pool1d(td.ones(1, 1, 4), 2, padding=-1),
+    "adaptive_max_pool1d() argument 'output_size' should contain one int (got 0)": lambda: F.adaptive_max_pool1d(td.ones(1, 1, 4), ()),
+    "adaptive_avg_pool1d() argument 'output_size' should contain one int (got 2)": lambda: F.adaptive_avg_pool1d(td.ones(1, 1, 4), (1, 2)),
+    "adaptive_max_pool2d(): elements of output_size must be greater than or equal to 0": lambda: F.adaptive_max_pool2d(td.ones(1, 1, 4, 4), (-1, 2)),
+    "logspace(): number of 'steps' must be non-negative": lambda: td.logspace(0, 1, -1),
+    "logspace only supports 0-dimensional start and end tensors, but got start with 1 dimension(s) and end with 0": lambda: td.logspace(td.ones(2), 1, 3),
+    "linspace only supports 0-dimensional start and end tensors, but got start with 0 dimension(s) and end with 1": lambda: td.linspace(0, td.ones(2), 3),
+    "bucketize(): boundaries tensor must be 1 dimension, but got dim(2)": lambda: td.bucketize(td.ones(3), td.ones(2, 2)),
+    "gradient(): dim 1 appears multiple times": lambda: td.gradient(td.ones(3, 3), dim=(1, -1)),
+    "gradient() only supports edge_order=1 and edge_order=2, not 3": lambda: td.gradient(td.ones(3), edge_order=3),
+    "gradient(): expected spacing to be unspecified, a scalar, or one for each dimension": lambda: td.gradient(td.ones(3, 3), spacing=(1.0,)),
+    "greater(): The size of tensor a (2)": lambda: td.greater(td.ones(2), td.ones(3)),
+    "take(): unsupported operation: more than one element of the written-to tensor": lambda: td.take(td.ones(6), td.tensor([1, 2]), out=td.ones(1).expand(2)),
+    "masked_select(): unsupported operation: more than one element of the written-to tensor":
+        lambda: td.masked_select(td.ones(2), td.tensor([True, True]), out=td.ones(1).expand(2)),
+    "index_select(): unsupported operation: more than one element of the written-to tensor":
+        lambda: td.index_select(td.ones(3, 6), 1, td.tensor([0, 1]), out=td.ones(1, 6).expand(2, 6)),
+    "aminmax(): Expected reduction dim to be specified": lambda: td.aminmax(td.ones(0)),
+    "multi_margin_loss(): weight must be one-dimensional": lambda: F.multi_margin_loss(td.ones(2, 3), td.tensor([0, 1]), weight=td.ones(2, 3)),
+    "multi_margin_loss(): Expected non-empty vector or matrix with optional 0-dim batch size, but got: [2, 0]": lambda: F.multi_margin_loss(td.ones(2, 0), td.tensor([0, 1])),
+    "multi_margin_loss(): target tensor should be 1-D with size equal to the number of input samples": lambda: F.multi_margin_loss(td.ones(2, 3), td.tensor([0])),
+    "multilabel_margin_loss(): Expected non-empty vector or matrix": lambda: F.multilabel_margin_loss(td.ones(0), td.ones(0, dtype=td.int64)),
+    "triplet_margin_with_distance_loss(): The anchor, positive, and negative tensors": lambda: F.triplet_margin_with_distance_loss(td.ones(3), td.ones(3, 4), td.ones(3, 4)),
+    "narrow() cannot be applied to a 0-dim tensor": lambda: td.tensor(1.0).narrow(0, 0, 1),
+    "narrow(): start out of range (expected to be in range of [-3, 3], but got -4)": lambda: td.ones(3).narrow(0, -4, 1),
+    "narrow(): length must be non-negative": lambda: td.ones(3).narrow(0, 0, -1),
+    "narrow(): start (1) + length (3) exceeds dimension size (3)": lambda: td.ones(3).narrow(0, 1, 3),
+    "layer_norm(): Given normalized_shape=[2], expected input with shape [*, 2], but got input of size[2, 3]": lambda: F.layer_norm(td.ones(2, 3), (2,)),
+    "general_cosine(): Coefficients must be a list/tuple": lambda: td.signal.windows.general_cosine(3, a=None),
+}
+
+
+@pytest.mark.parametrize("text", NAMED)
+def test_under_the_name_that_was_called(text):
+    with pytest.raises(td.Error, match=re.escape(text)):
+        NAMED[text]()
+
+
+def test_written_to_what_is_read():
+    x, y = td.ones(0), td.ones(4, 6)
+    for out in (x, y):
+        with pytest.raises(td.InvalidError, match="some elements of the input tensor and the written-to tensor refer to a single memory location"):
+            td.cat((x, y), 0, out=out)
+    assert td.cat((x, y), 0, out=td.ones(0)).shape == (4, 6)

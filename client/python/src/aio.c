@@ -176,7 +176,7 @@ static PyObject *aio_read(PyObject *module, PyObject *args)
         return tdpy_raise(TD_E_TYPE, "this wants a tensor, not a %.100s", tdpy_type_name(tensor));
     td_array *a = tdpy_array(tensor);
     if (kinds[what] == ITEM && td_is_known(a) && td_desc_numel(&a->desc) != 1)
-        return tdpy_raise(TD_E_SHAPE, "a Tensor with %lld elements cannot be converted to a number",
+        return tdpy_raise(TD_E_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar",
                           (long long)td_desc_numel(&a->desc));
     request *self = request_new(done, kinds[what]);
     if (!self) return NULL;

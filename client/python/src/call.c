@@ -560,7 +560,10 @@ static PyObject *put_into(PyObject *made, PyObject *out, const char *name, unsig
 {
     bool exact = flags & (TDPY_CREATION | TDPY_OUT_EXACT | TDPY_OUT_MADE);
     PyObject *into = made ? in_python("_into") : NULL;
+    const char *before = asked;
+    if (!asked) asked = name;
     PyObject *result = into ? PyObject_CallFunction(into, "OOsi", made, out, name, (int)exact) : NULL;
+    asked = before;
     Py_XDECREF(into);
     Py_XDECREF(made);
     return result;
@@ -609,7 +612,7 @@ static PyObject *item(PyObject *list, Py_ssize_t i)
 /* Is a tensor among `what`, or in its list, that has elements in common with one of `out`? */
 static bool touches(PyObject *what, PyObject *out)
 {
-    if (tdpy_is_tensor(what) && tdpy_is_tensor(out)) return meet(tdpy_array(what), tdpy_array(out));
+    if (tdpy_is_tensor(what) && tdpy_is_tensor(out)) return what == out || meet(tdpy_array(what), tdpy_array(out));
     for (Py_ssize_t i = 0; i < length(what); i++)
         if (tdpy_is_tensor(item(what, i)) && touches(item(what, i), out)) return true;
     for (Py_ssize_t i = 0; tdpy_is_tensor(what) && i < length(out); i++)
@@ -694,11 +697,14 @@ static PyObject *run_bound(const binding *b, bool in_place)
     if (good && device >= 0) before = td_set_device(device);
     const char *where = good ? tdpy_site() : NULL;
     if (good && f->flags & TDPY_CASTS && !b->out) good = tdpy_cast(&casts, f, where, c.v, c.narrays, c.arrays);
+    const char *outer = asked;
+    if (!asked && f->flags & TDPY_RENAMED) asked = f->name;
     if (good && b->out && !is_straight(&c, b->out))
         result = put_into(run_op(&c, NULL, where), b->out, name_of(f), f->flags);
     else if (good) result = f->op ? run_op(&c, target, where) : run_composite(&c, b->slot[0], where);
     if (!result && good && b->out && PyErr_ExceptionMatches(tdpy.errors[TD_E_SHAPE]))
         result = run_again(&c, b->out, where);
+    asked = outer;
     if (before >= 0) td_set_device(before);
     tdpy_casts_clear(&casts);
     release(&c);
@@ -867,8 +873,8 @@ static int set_keyword(PyObject *keywords, PyObject *key, PyObject *value)
 /* A function that Python says best. */
 static PyObject *in_python(const char *name)
 {
-    static const char *const names[] = {"tensord._more", "tensord._compose", "tensord._math", "tensord._matrix",
-                                        "tensord._formats", "tensord._averages"};
+    static const char *const names[] = {"tensord._more",   "tensord._compose", "tensord._math",
+                                        "tensord._matrix", "tensord._formats", "tensord._averages"};
     static PyObject *modules[sizeof names / sizeof *names];
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!modules[i] && !(modules[i] = PyImport_ImportModule(names[i]))) return NULL;
@@ -918,6 +924,21 @@ static PyObject *forward(const char *name, bool creates, PyObject *self, PyObjec
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     return forward(name, false, self, args, n, kw);
+}
+
+PyObject *tdpy_as(PyObject *module, PyObject *all, PyObject *kw)
+{
+    (void)module;
+    PyObject *name, *function;
+    PyObject *head = PyTuple_GetSlice(all, 0, 2), *args = PyTuple_GetSlice(all, 2, PyTuple_Size(all)), *result = NULL;
+    const char *before = asked, *text = NULL;
+    if (head && args && PyArg_ParseTuple(head, "UO:_as", &name, &function)) text = PyUnicode_AsUTF8AndSize(name, NULL);
+    if (text && !asked) asked = text;
+    if (text) result = PyObject_Call(function, args, kw);
+    asked = before;
+    Py_XDECREF(head);
+    Py_XDECREF(args);
+    return result;
 }
 
 PyObject *tdpy_create(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)

@@ -473,6 +473,7 @@ static PyMethodDef functions[] = {
      "a round trip then. Also by TENSORD_EAGER_ERRORS=1 in the environment."},
     {"flush", flush_function, METH_NOARGS, "flush()\n--\n\nSend what is batched, without waiting."},
     {"_a_type", a_type, METH_O, NULL},
+    {"_as", (PyCFunction)(void (*)(void))tdpy_as, METH_VARARGS | METH_KEYWORDS, NULL},
     {"_devices", devices, METH_NOARGS, NULL},
     {"_make_on", make_on, METH_O, NULL},
     {"_manual_seed", manual_seed, METH_O, NULL},

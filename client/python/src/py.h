@@ -319,11 +319,12 @@ enum {
     TDPY_OUT = 2,
     TDPY_WRITES = 4,
     TDPY_LIST_RESULT = 8,
-    TDPY_PLACED = 16, /* inplace=True is taken */
-    TDPY_SAVES = 32,  /* the gradient wants the first tensor itself */
-    TDPY_FIRST = 64,  /* of several results the first is the function's */
-    TDPY_LAID = 1024, /* memory_format= is taken */
+    TDPY_PLACED = 16,      /* inplace=True is taken */
+    TDPY_SAVES = 32,       /* the gradient wants the first tensor itself */
+    TDPY_FIRST = 64,       /* of several results the first is the function's */
+    TDPY_LAID = 1024,      /* memory_format= is taken */
     TDPY_AVERAGES = 32768, /* size_average= and reduce= are taken, where PyTorch has them */
+    TDPY_RENAMED = 65536,  /* the op has another name, which errors do not say */
     /* what out= has to be: of the very dtype of the result (which is not always that of the first tensor), and
      * apart from all inputs, or from all but the first */
     TDPY_OUT_EXACT = 2048,
@@ -343,7 +344,7 @@ typedef struct tdpy_function {
     bool (*run)(const char *where, const tdpy_value *v, td_array **out); /* when it is no op */
     uint8_t nparams, positional, nouts;                                  /* positional: so many may be given by place */
     int8_t varargs; /* index of the integers that may be separate arguments, or -1 */
-    uint16_t flags;
+    uint32_t flags;
     const tdpy_param *params;
     PyObject **keys;         /* interned names and aliases, two for each parameter */
     const char *const *outs; /* names of several results */
@@ -369,11 +370,14 @@ const char *tdpy_asked(void);
 bool tdpy_has_out(PyObject *kw);
 /* f(..., out=y) of a function that makes its results first: without out it is called, then they are written to y. What
  * creates takes the dtype from y. */
-PyObject *tdpy_into(tdpy_caller *f, const char *name, unsigned flags, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+PyObject *tdpy_into(tdpy_caller *f, const char *name, unsigned flags, PyObject *const *args, Py_ssize_t n,
+                    PyObject *kw);
 /* The same by tensord/_more.py. */
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* The same of what makes a tensor, which may be asked for in a layout and a memory format. */
 PyObject *tdpy_create(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+/* _as(name, function, *args, **kw): the call; errors name what is called so, not what that is made of. */
+PyObject *tdpy_as(PyObject *module, PyObject *all, PyObject *kw);
 
 /* ---- default.c: the default dtype */
 enum { TDPY_DEFAULT_ROOM = 4 };

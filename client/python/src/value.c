@@ -11,7 +11,7 @@ PyObject *tdpy_item(PyObject *self, PyObject *ignored)
     int64_t n = td_numel(a);
     if (n < 0) return tdpy_fail();
     if (n != 1)
-        return tdpy_raise(TD_E_SHAPE, "a Tensor with %lld elements cannot be converted to a number", (long long)n);
+        return tdpy_raise(TD_E_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar", (long long)n);
     return td_item(a, &s) || PyErr_Occurred() ? tdpy_fail() : tdpy_number(s, td_dtype_of(a));
 }
 

@@ -309,7 +309,7 @@ def native_layer_norm(input: Tensor, normalized_shape: Any, weight: Any, bias: A
     """layer_norm() of tensord.nn.functional, with the means and 1 / sqrt(variance + eps)."""
     n = len(normalized_shape)
     if tuple(input.shape[input.ndim - n :]) != tuple(normalized_shape):
-        raise _C.ShapeError(f"layer_norm over {tuple(normalized_shape)} of an input of shape {tuple(input.shape)}: the last dimensions must be these")
+        raise _C.ShapeError(f"native_layer_norm(): Given normalized_shape={list(normalized_shape)}, expected input with shape [*, {', '.join(map(str, normalized_shape))}], but got input of size{list(input.shape)}")
     made, *statistics = ops.layer_norm(input, weight, bias, n, eps)
     return made, *(s.reshape((*input.shape[: input.ndim - n], *(1,) * n)).to(input.dtype) for s in statistics)
 

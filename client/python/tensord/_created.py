@@ -13,9 +13,9 @@ def _pair(function, a, b, names):
             raise _C.DTypeError(f"{function}(): argument '{name}' must be Tensor, not {_C._a_type(x)}")
     if a.dtype not in (_C.float32, _C.float64) or b.dtype not in (_C.float32, _C.float64):
         halves = ": there is no complex32" if _C.float16 in (a.dtype, b.dtype) else ""
-        raise _C.DTypeError(f"Expected both inputs to be Float or Double tensors but got {a.dtype} and {b.dtype}{halves}")
+        raise _C.DTypeError(f"{function}(): Expected both inputs to be float32 or float64 tensors but got {a.dtype} and {b.dtype}{halves}")
     if a.dtype is not b.dtype:
-        raise _C.DTypeError(f"Expected object of dtype {a.dtype} but got {b.dtype} for second argument")
+        raise _C.DTypeError(f"{function}(): Expected object of dtype {a.dtype} but got {b.dtype} for second argument, '{names[1]}'")
 
 
 def _join(real, imag):
@@ -64,7 +64,7 @@ def view_as_complex(input: Tensor) -> Tensor:
 @_more._exactly
 def logspace(start: Any, end: Any, steps: int, base: float = 10.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Any:
     """steps powers of base, their exponents evenly spaced from start to end, both included."""
-    start, end = (v.item() if _C.is_tensor(v) else v for v in (start, end))
+    start, end = _more._ends("logspace", start, end)
 
     def make():
         kind = dtype or _more._number_dtype(1.0, start, end)
@@ -106,6 +106,6 @@ def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device
     """A tensor of this shape whose dimensions lie in memory in the order of physical_layout, with whatever its memory holds."""
     size, order = tuple(size), [int(d) for d in physical_layout]
     if sorted(order) != list(range(len(size))):
-        raise _C.InvalidError(f"physical_layout must name each of {len(size)} dimensions once, not {tuple(order)}")
+        raise _C.InvalidError(f"empty_permuted(): physical_layout must name each of {len(size)} dimensions once, not {tuple(order)}")
     strides = [math.prod(size[d] for d in order[order.index(i) + 1:]) for i in range(len(size))]
     return _more._made(device, requires_grad, ops.empty_strided, size, tuple(strides), dtype or _C.get_default_dtype())

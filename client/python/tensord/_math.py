@@ -148,6 +148,8 @@ def searchsorted(sorted_sequence: Tensor, input: Any, *, out_int32: bool = False
 @_more._exactly
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     """Between which two boundaries each element lies."""
+    if boundaries.ndim != 1:
+        raise _C.ShapeError(f"bucketize(): boundaries tensor must be 1 dimension, but got dim({boundaries.ndim})")
     return searchsorted(boundaries, input, out_int32=out_int32, right=right)
 
 
@@ -192,12 +194,17 @@ def cumulative_trapezoid(y: Tensor, x: Any = None, *, dx: Any = None, dim: int =
 def gradient(input: Tensor, *, spacing: Any = 1, dim: Any = None, edge_order: int = 1) -> tuple:
     """The slopes along each dimension; spacing is a number for all, or a number or the places of each."""
     dims = range(input.ndim) if dim is None else [dim] if isinstance(dim, int) else list(dim)
-    if len({_wrap(d, input.ndim) for d in dims}) < len(dims):
-        raise _C.InvalidError(f"gradient(): a dimension appears multiple times in {list(dims)}")
+    places = [_wrap(d, input.ndim) for d in dims]
+    for k, d in enumerate(places):
+        if d in places[:k]:
+            raise _C.InvalidError(f"gradient(): dim {d} appears multiple times in the list of dims")
     spacing = 1 if spacing is None else spacing
     given: Any = [spacing] * len(dims) if not isinstance(spacing, (tuple, list)) else list(spacing)
     if len(given) != len(dims):
-        raise _C.InvalidError(f"torch.gradient expected spacing to be unspecified, a scalar, or a list of length equal to 'self.dim() - 1', but got {len(given)} for {len(dims)}")
+        raise _C.InvalidError("gradient(): expected spacing to be unspecified, a scalar, or one for each dimension, but got a spacing argument "
+                              f"of length {len(given)} and a dim argument of length {len(dims)}")
+    if edge_order not in (1, 2):
+        raise _C.InvalidError(f"gradient() only supports edge_order=1 and edge_order=2, not {edge_order}")
     if not input.is_floating_point() and not input.is_complex():
         input = input.to(_C.get_default_dtype())
     return tuple(ops.gradient_along(input, s if _is(s) else None, d, 1.0 if _is(s) else float(s), edge_order) for s, d in zip(given, dims))

@@ -128,8 +128,16 @@ def arange(start=None, end=None, step=1, dtype=None, *, device=None, requires_gr
     return _made(device, requires_grad, ops.arange, start, end, step, dtype)
 
 
+def _ends(function, start, end):
+    """The numbers from one of which to the other a row goes, as numbers of Python."""
+    given = () if _REALS.issuperset((type(start), type(end))) else [v.ndim if _tensor(v) else 0 for v in (start, end)]
+    if builtins.any(given):
+        raise _C.ShapeError(f"{function} only supports 0-dimensional start and end tensors, but got start with {given[0]} dimension(s) and end with {given[1]} dimension(s)")
+    return _numbers(start, end)
+
+
 def linspace(start, end, steps, dtype=None, *, device=None, requires_grad=False):
-    start, end = _numbers(start, end)
+    start, end = _ends("linspace", start, end)
     dtype = dtype or _number_dtype(1.0, start, end)
     if not (dtype.is_floating_point or dtype.is_complex):
         start, end = builtins.int(start), builtins.int(end)  # as PyTorch: whole numbers from one to the other
@@ -271,6 +279,9 @@ def _put_out(made, out, function, own_dtype):
     if _C.is_grad_enabled() and (made.requires_grad or out.requires_grad):
         raise _C.AutogradError(f"{function}(): functions with out=... arguments don't support automatic differentiation, but one of the arguments requires grad. "
                                "Write into a detach()ed tensor, or leave out= away")
+    if builtins.any(not step and n > 1 for step, n in zip(out.stride(), out.shape)):
+        raise _C.InvalidError(f"{function}(): unsupported operation: more than one element of the written-to tensor refers to a single memory location. "
+                              "Please clone() the tensor before performing the operation.")
     if own_dtype and made.dtype is not out.dtype:
         raise _C.DTypeError(f"{function}(): dtype {made.dtype} does not match dtype of out parameter ({out.dtype}): expected out to have dtype {made.dtype}")
     if made.shape != out.shape:
@@ -287,7 +298,7 @@ def _written(function: Any, exact: bool = False) -> Any:
 
     @functools.wraps(function)
     def writes(*args, out: Any = None, **kw):
-        made = function(*args, **kw)
+        made = _C._as(function.__name__, function, *args, **kw)
         return made if out is None else _into(made, out, function.__name__, exact)
 
     return writes

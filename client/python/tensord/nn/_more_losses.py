@@ -37,7 +37,10 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive, negative, *, dis
     distance = ops.pairwise_distance if distance_function is None else distance_function
     how = _reduction(reduction)
     if margin <= 0:
-        raise _C.InvalidError("margin must be greater than 0")
+        raise _C.InvalidError(f"triplet_margin_with_distance_loss(): margin must be greater than 0, got {margin}")
+    if not anchor.ndim == positive.ndim == negative.ndim:
+        raise _C.ShapeError("triplet_margin_with_distance_loss(): The anchor, positive, and negative tensors are expected to have the same number of dimensions, but got: "
+                            f"anchor {anchor.ndim}D, positive {positive.ndim}D, and negative {negative.ndim}D inputs")
     far = distance(anchor, negative)
     if swap:
         far = td.minimum(far, distance(positive, negative))

@@ -104,7 +104,7 @@ def max_pool1d_with_indices(input: Tensor, kernel_size, stride: Any = None, padd
     tensor([[[1, 2]]])
     """
     kernel = _spread(kernel_size, 1)
-    return ops.max_pool1d_with_indices(input, kernel, _stride(stride, kernel, 1), _spread(padding, 1), _spread(dilation, 1), ceil_mode)
+    return _C._as("max_pool1d", ops.max_pool1d_with_indices, input, kernel, _stride(stride, kernel, 1), _spread(padding, 1), _spread(dilation, 1), ceil_mode)
 
 
 def max_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
@@ -148,7 +148,7 @@ def max_pool3d_with_indices(input: Tensor, kernel_size, stride: Any = None, padd
     tensor([[[[[7]]]]])
     """
     kernel = _spread(kernel_size, 3)
-    return ops.max_pool3d_with_indices(input, kernel, _stride(stride, kernel, 3), _spread(padding, 3), _spread(dilation, 3), ceil_mode)
+    return _C._as("max_pool3d", ops.max_pool3d_with_indices, input, kernel, _stride(stride, kernel, 3), _spread(padding, 3), _spread(dilation, 3), ceil_mode)
 
 
 def max_pool3d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode=False, return_indices=False) -> Any:
@@ -170,7 +170,8 @@ def avg_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
     tensor([[[2., 1.]]])
     """
     kernel = _spread(kernel_size, 1)
-    return avg_pool2d(input.unsqueeze(-2), (1, *kernel), (1, *_stride(stride, kernel, 1)), (0, *_spread(padding, 1)), ceil_mode, count_include_pad).squeeze(-2)
+    return _C._as("avg_pool1d", avg_pool2d, input.unsqueeze(-2), (1, *kernel), (1, *_stride(stride, kernel, 1)), (0, *_spread(padding, 1)), ceil_mode,
+                  count_include_pad).squeeze(-2)
 
 
 @_more._exactly
@@ -238,13 +239,20 @@ def _places(output_size, input, n):
     return [k if o is None else o for o, k in zip((output_size,) * n if output_size is None else _spread(output_size, n), input.shape[-n:])]
 
 
+def _one(output_size, function):
+    sizes = _spread(output_size, 1)
+    if len(sizes) != 1:
+        raise _C.InvalidError(f"{function}() argument 'output_size' should contain one int (got {len(sizes)})")
+    return sizes[0]
+
+
 def adaptive_avg_pool1d(input: Tensor, output_size) -> Tensor:
     """Means over as many windows as the output has places.
 
     >>> F.adaptive_avg_pool1d(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)
     tensor([[[2., 1.]]])
     """
-    return ops.adaptive_avg_pool1d(input, _spread(output_size, 1)[0])
+    return ops.adaptive_avg_pool1d(input, _one(output_size, "adaptive_avg_pool1d"))
 
 
 def adaptive_avg_pool2d(input: Tensor, output_size) -> Tensor:
@@ -271,7 +279,7 @@ def adaptive_max_pool1d_with_indices(input: Tensor, output_size, return_indices=
     >>> F.adaptive_max_pool1d_with_indices(td.tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2)[1]
     tensor([[[1, 2]]])
     """
-    return ops.adaptive_max_pool1d(input, _spread(output_size, 1)[0])
+    return ops.adaptive_max_pool1d(input, _one(output_size, "adaptive_max_pool1d"))
 
 
 def adaptive_max_pool1d(input: Tensor, output_size, return_indices=False) -> Any:

@@ -49,7 +49,7 @@ def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bi
     """
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(map(operator.index, normalized_shape))
     if input.shape[input.ndim - len(shape) :] != shape:
-        raise _C.ShapeError(f"layer_norm over {shape} of an input of shape {input.shape}: the last dimensions must be these")
+        raise _C.ShapeError(f"layer_norm(): Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}")
     if _is_mixed(input, weight, bias):
         return ops.layer_norm(input.to(td.float32), weight, bias, len(shape), eps)[0].to(input.dtype)
     return ops.layer_norm(input, weight, bias, len(shape), eps)[0]

@@ -34,7 +34,7 @@ def _made(name, M, sym, kw, make):
 
 def _parameter(name, what, value):
     if value <= 0:
-        raise _C.InvalidError(f"{what} must be positive, got: {value} instead")
+        raise _C.InvalidError(f"{what} must be positive, got: {value} instead.")
 
 
 def exponential(M: int, *, center: Any = None, tau: float = 1.0, sym: bool = True, **kw: Any) -> Tensor:
@@ -81,6 +81,8 @@ def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **kw: Any) -> Tensor
 
 def general_cosine(M: int, *, a: Any, sym: bool = True, **kw: Any) -> Tensor:
     """A sum of cosines, of 0, 1, 2, ... waves, with signs in turn."""
+    if not isinstance(a, (list, tuple)):
+        raise _C.DTypeError(f"general_cosine(): Coefficients must be a list/tuple, not {_C._a_type(a)}")
     a = [float(v) for v in a]
     if not a:
         raise _C.InvalidError("Coefficients cannot be empty")
