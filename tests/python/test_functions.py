@@ -114,3 +114,31 @@ def test_methods_alone():
 def test_scripts_and_traces_know_them():
     x, w = td.randn(1, 2, 5, 5), td.randn(3, 2, 3, 3)
     td.testing.assert_close(td.jit.trace(lambda x, w: td.max_pool2d(td.conv2d(x, w), 2), (x, w))(x, w), F.max_pool2d(F.conv2d(x, w), 2))
+
+
+def test_cross_entropy_of_a_linear_layer():
+    """The numbers are PyTorch 2.13's."""
+    x, w, b = td.arange(6.0).reshape(2, 3) / 4, td.arange(12.0).reshape(4, 3).sin(), td.tensor([0.5, -0.5, 0.25, 0.0])
+    at = td.tensor([3, 1])
+
+    def loss(*a, **k):
+        return F.linear_cross_entropy(*a, **k).tolist()
+
+    assert loss(x, w, at) == pytest.approx(3.3218586, rel=1e-5)
+    assert loss(x, w, at, linear_bias=b, reduction="none") == pytest.approx([2.5120733, 5.3023596], rel=1e-5)
+    assert loss(x, w, at, weight=td.tensor([1.0, 2.0, 3.0, 4.0]), label_smoothing=0.25, options="anything") == pytest.approx(2.6914260, rel=1e-5)
+    assert loss(x, w, at, ignore_index=1, reduction="sum") == pytest.approx(2.2291131, rel=1e-5)
+    assert loss(x[1], w, at[1]) == pytest.approx(4.4146042, rel=1e-5)
+    assert loss(x, w.reshape(2, 2, 3), at.new_tensor([[0, 1], [1, 0]]), linear_bias=b.reshape(2, 2)) == pytest.approx(0.8132514, rel=1e-5)
+    assert loss(x, w, td.full((2, 4), 0.25)) == pytest.approx(2.0356798, rel=1e-5)
+    for bad, text in (((x[0, 0], w, at), "dimensionality 1 or 2"), ((x, w[:, :2], at), "equal input and linear_weight"), ((x[0], w.reshape(2, 2, 3), at), "batched input")):
+        with pytest.raises(td.ShapeError, match=rf"linear_cross_entropy\(\): .*{text}"):
+            F.linear_cross_entropy(*bad)
+    with pytest.raises(td.ShapeError, match="linear_bias shape"):
+        F.linear_cross_entropy(x, w, at, linear_bias=b[:3])
+    with pytest.raises(td.InvalidError, match="ignore_index"):
+        F.linear_cross_entropy(x, w, td.full((2, 4), 0.25), ignore_index=1)
+    w.requires_grad_()
+    F.linear_cross_entropy(x, w, at).backward()
+    F.cross_entropy(x @ (v := w.detach().requires_grad_()).t(), at).backward()
+    assert td.allclose(w.grad, v.grad)

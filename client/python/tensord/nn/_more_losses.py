@@ -6,7 +6,7 @@ import tensord as td
 from tensord import _C, _more
 from tensord._C import Tensor, ops
 
-__all__ = ["ctc_loss", "triplet_margin_with_distance_loss", "gumbel_softmax", "rrelu", "rrelu_", "alpha_dropout", "feature_alpha_dropout"]
+__all__ = ["ctc_loss", "triplet_margin_with_distance_loss", "linear_cross_entropy", "gumbel_softmax", "rrelu", "rrelu_", "alpha_dropout", "feature_alpha_dropout"]
 
 
 def _reduction(reduction):
@@ -46,6 +46,32 @@ def triplet_margin_with_distance_loss(anchor: Tensor, positive, negative, *, dis
         far = td.minimum(far, distance(positive, negative))
     loss = td.clamp(distance(anchor, positive) - far + margin, min=0)
     return loss if how == 0 else loss.mean() if how == 1 else loss.sum()
+
+
+def linear_cross_entropy(input: Tensor, linear_weight: Tensor, target: Tensor, *, linear_bias: Tensor | None = None, weight: Tensor | None = None,
+                         reduction="mean", ignore_index: int | None = None, label_smoothing=0.0, options: Any = None) -> Tensor:
+    """The cross entropy of linear(input, linear_weight, linear_bias), where weight (C, d1, ..., in) makes scores for each of C classes at d1 ... places. PyTorch's `options` say
+    how much memory it may take, and change nothing here.
+
+    >>> F.linear_cross_entropy(td.zeros(2, 3), td.ones(4, 3), td.tensor([0, 3]))
+    tensor(1.3863)
+    """
+    name = "linear_cross_entropy"
+    if input.ndim not in (1, 2) or linear_weight.ndim < 2:
+        raise _C.ShapeError(f"{name}(): expected input with dimensionality 1 or 2, and linear_weight with at least 2, got {input.ndim} and {linear_weight.ndim}")
+    if input.shape[-1] != linear_weight.shape[-1]:
+        raise _C.ShapeError(f"{name}(): expected equal input and linear_weight last dimensions (in_features), got {input.shape[-1]} and {linear_weight.shape[-1]}, respectively")
+    scores = tuple(linear_weight.shape[:-1])
+    if linear_bias is not None and tuple(linear_bias.shape) != scores:
+        raise _C.ShapeError(f"{name}(): expected linear_bias shape {scores}, got {tuple(linear_bias.shape)}")
+    if len(scores) > 1 and input.ndim == 1:
+        raise _C.ShapeError(f"{name}(): a linear_weight of shape {tuple(linear_weight.shape)} requires batched input, (N, {input.shape[-1]}), got {tuple(input.shape)}")
+    shape = (*input.shape[:-1], *scores)
+    if ignore_index is not None and tuple(target.shape) == shape:
+        raise _C.InvalidError(f"{name}(): ignore_index cannot be specified when target contains probabilities")
+    logits = ops.linear(input, linear_weight.reshape(-1, input.shape[-1]), None if linear_bias is None else linear_bias.reshape(-1)).reshape(shape)
+    return td.nn.functional.cross_entropy(logits, target, weight=weight, ignore_index=-100 if ignore_index is None else ignore_index, reduction=reduction,
+                                          label_smoothing=label_smoothing)
 
 
 def gumbel_softmax(logits: Tensor, tau=1.0, hard=False, eps=1e-10, dim=-1) -> Tensor:
