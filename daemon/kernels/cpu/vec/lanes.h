@@ -222,7 +222,8 @@ TD_FN void exp_minus_f32(int64_t n, const float *x, float m, float *y)
 }
 TD_FN void exp_minus_f64(int64_t n, const double *x, double m, double *y)
 {
-    for (int64_t i = 0; i < n; i++) y[i] = exp(x[i] - m);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; i++) y[i] = td_exp_f64(x[i] - m);
 }
 
 #endif

@@ -1,14 +1,15 @@
 /* The functions that expressions of the op table may call, for each body type: td_NAME_f32, _f64, _i64, _i32, _u8,
  * _c64, _c128.
  *
- * float functions vectorise (math_f32.h), and many of double where arithmetic is fused (math_f64.h); the others, and
+ * float functions vectorise (math_f32.h), and those of double where arithmetic is fused (math_f64.h); the others, and
  * those of complex, are the C library's. Integers wrap around; a
  * division by zero sets `err` of the loop that it stands in and gives 0, and the smallest integer over -1 wraps. */
 #ifndef TENSORD_KERNELS_MATH_H
 #define TENSORD_KERNELS_MATH_H
 
 #include "daemon/kernels/cpu/vec/math_f32.h"
-#include "daemon/kernels/cpu/vec/math_f64.h"
+#include "daemon/kernels/cpu/vec/math_f64_more.h"
+#include "daemon/kernels/cpu/vec/special.h"
 #include <complex.h>
 
 typedef float _Complex td_c64;
@@ -111,16 +112,36 @@ typedef double _Complex td_c128;
         return trunc##F(x / y);                                                                                        \
     }
 
+/* Where the quotient is below 2^52, which is true of none without fused arithmetic: what its rounding may make of it is
+ * one too many, and x less whole times y is exact. */
+TD_FN int td_near_f64(double x, double y)
+{
+#ifdef TD_WIDE_F64
+    return (fabs(x) < fabs(y) * 0x1p52) & (fabs(y) < (double)INFINITY);
+#else
+    (void)x, (void)y;
+    return 0;
+#endif
+}
+TD_FN double td_fmodnear_f64(double x, double y)
+{
+#ifdef TD_WIDE_F64
+    double a = fabs(x), b = fabs(y), r = __builtin_fma(-trunc(a / b), b, a);
+    return copysign(r < 0 ? r + b : r, x);
+#else
+    return td_fmodfar_f64(x, y);
+#endif
+}
 TD_FN double td_fmod_f64(double x, double y)
 {
-    return fmod(x, y);
+    return td_near_f64(x, y) ? td_fmodnear_f64(x, y) : td_fmodfar_f64(x, y);
 }
 /* The quotient of two floats below 2^28 is truncated in double, where its product with y is exact; what it lacks of a
  * whole number is more than its rounding. */
 TD_FN float td_fmod_f32(float x, float y)
 {
     double a = fabs((double)x), b = fabs((double)y), q = a / b;
-    if (!(q < 0x1p28)) return fmodf(x, y);
+    if (!(q < 0x1p28)) return (float)td_fmodfar_f64(x, y);
     double r = b == (double)INFINITY ? a : a - trunc(q) * b;
     return copysignf((float)r, x);
 }
@@ -137,18 +158,21 @@ TD_FN float td_fmodnear_f32(float x, float y)
     double a = fabs((double)x), b = fabs((double)y);
     return copysignf((float)(a - trunc(a / b) * b), x);
 }
-TD_FN float td_remaindernear_f32(float x, float y)
-{
-    float m = td_fmodnear_f32(x, y);
-    return ((m != 0) & ((y < 0) != (m < 0))) ? m + y : m;
-}
-TD_FN float td_floordivnear_f32(float x, float y)
-{
-    float m = td_fmodnear_f32(x, y), q = (x - m) / y;
-    q -= ((m != 0) & ((y < 0) != (m < 0))) ? 1.0f : 0.0f;
-    float f = floorf(q), up = q - f > 0.5f ? f + 1 : f;
-    return q == 0 ? copysignf(0, x / y) : up;
-}
+#define TD_NEAR(T, S, F)                                                                                               \
+    TD_FN T td_remaindernear_##S(T x, T y)                                                                             \
+    {                                                                                                                  \
+        T m = td_fmodnear_##S(x, y);                                                                                   \
+        return ((m != 0) & ((y < 0) != (m < 0))) ? m + y : m;                                                          \
+    }                                                                                                                  \
+    TD_FN T td_floordivnear_##S(T x, T y)                                                                              \
+    {                                                                                                                  \
+        T m = td_fmodnear_##S(x, y), q = (x - m) / y;                                                                  \
+        q -= ((m != 0) & ((y < 0) != (m < 0))) ? 1 : 0;                                                                \
+        T f = floor##F(q), up = q - f > (T)0.5 ? f + 1 : f;                                                            \
+        return q == 0 ? copysign##F(0, x / y) : up;                                                                    \
+    }
+TD_NEAR(float, f32, f)
+TD_NEAR(double, f64, )
 
 #define TD_LIBM1(NAME)                                                                                                 \
     TD_FN double td_##NAME##_f64(double x)                                                                             \
@@ -168,15 +192,6 @@ TD_LIBM1(cos)
 TD_LIBM1(sinh)
 TD_LIBM1(cosh)
 TD_LIBM1(tanh)
-TD_FN double td_pow_f64(double x, double y)
-{
-    return pow(x, y);
-}
-TD_FN double td_sigmoid_f64(double x)
-{
-    return 1.0 / (1.0 + exp(-x));
-}
-#endif
 TD_LIBM1(tan)
 TD_LIBM1(asin)
 TD_LIBM1(acos)
@@ -186,6 +201,32 @@ TD_LIBM1(acosh)
 TD_LIBM1(atanh)
 TD_LIBM1(erf)
 TD_LIBM1(erfc)
+TD_FN double td_pow_f64(double x, double y)
+{
+    return pow(x, y);
+}
+TD_FN double td_atan2_f64(double y, double x)
+{
+    return atan2(y, x);
+}
+TD_FN double td_hypot_f64(double x, double y)
+{
+    return hypot(x, y);
+}
+TD_FN double td_sigmoid_f64(double x)
+{
+    return 1.0 / (1.0 + exp(-x));
+}
+TD_FN double td_ncdf_f64(double x)
+{
+    return 0.5 * erfc(-x * 0.70710678118654752);
+}
+TD_FN double td_sinc_f64(double x)
+{
+    double turns = rint(x), s = sin(M_PI * (x - turns));
+    return x == 0 ? 1 : (fmod(turns, 2) != 0 ? -s : s) / (M_PI * x);
+}
+#endif
 TD_FN double td_slowsin_f64(double x)
 {
     return sin(x);
@@ -193,6 +234,10 @@ TD_FN double td_slowsin_f64(double x)
 TD_FN double td_slowcos_f64(double x)
 {
     return cos(x);
+}
+TD_FN double td_slowtan_f64(double x)
+{
+    return tan(x);
 }
 TD_FN double td_log1pexp_f64(double x)
 {
@@ -220,10 +265,6 @@ TD_FN float td_hypot_f32(float x, float y)
     double h = sqrt((double)x * x + (double)y * y);
     return td_isinf_f32(x) || td_isinf_f32(y) ? INFINITY : (float)h;
 }
-TD_FN double td_hypot_f64(double x, double y)
-{
-    return hypot(x, y);
-}
 /* Two equal infinities differ by nothing. Of floats in double, as the two terms may cancel. */
 TD_FN float td_logaddexp_f32(float x, float y)
 {
@@ -234,14 +275,6 @@ TD_FN double td_logaddexp_f64(double x, double y)
 {
     double d = x == y ? 0.0 : x - y;
     return td_maximum_f64(x, y) + td_log1p_f64(td_exp_f64(-fabs(d)));
-}
-TD_FN double td_atan2_f64(double y, double x)
-{
-    return atan2(y, x);
-}
-TD_FN double td_ncdf_f64(double x)
-{
-    return 0.5 * erfc(-x * 0.70710678118654752);
 }
 TD_FN double td_npdf_f64(double x)
 {

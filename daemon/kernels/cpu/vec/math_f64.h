@@ -45,8 +45,23 @@ TD_FN double td_expq_f64(double r)
     return p * r + 0.5;
 }
 
-/* e^(x + less), where `less` is small, as what is left of n ln2 is. */
-TD_FN double td_exptwo_f64(double x, double less)
+/* A number and what it lacks. */
+typedef struct td_two {
+    double most, less;
+} td_two;
+TD_FN td_two td_quick_sum(double a, double b) /* |a| >= |b|, or a is 0 */
+{
+    double s = a + b;
+    td_two t = {s, (a - s) + b};
+    return t;
+}
+
+/* e^(x + less), where `less` is small, as what is left of n ln2 is: 2^k times two parts. */
+typedef struct td_exp_parts {
+    td_two p;
+    uint64_t k;
+} td_exp_parts;
+TD_FN td_exp_parts td_exp_parts_f64(double x, double less)
 {
     const double shift = 0x1.8p52;
     double c = x > 710.0 ? 710.0 : x;
@@ -54,8 +69,13 @@ TD_FN double td_exptwo_f64(double x, double less)
     less = c == x ? less : 0.0;
     double t = c * 1.4426950408889634 + shift, n = t - shift;
     double most = __builtin_fma(-n, TD_LN2_MOST, c), rest = less - n * TD_LN2_LESS, r = most + rest;
-    double p = 1.0 + (most + (r * r * td_expq_f64(r) + rest));
-    return td_scale2_f64(p, td_bits_d(t) - td_bits_d(shift));
+    td_exp_parts e = {td_quick_sum(1.0, most + (r * r * td_expq_f64(r) + rest)), td_bits_d(t) - td_bits_d(shift)};
+    return e;
+}
+TD_FN double td_exptwo_f64(double x, double less)
+{
+    td_exp_parts e = td_exp_parts_f64(x, less);
+    return td_scale2_f64(e.p.most, e.k);
 }
 TD_FN double td_exp_f64(double x)
 {
@@ -219,7 +239,8 @@ TD_FN td_turned td_turn_f64(double x)
     td_turned out = {y, (r - y) + less, td_bits_d(t)};
     return out;
 }
-TD_FN double td_sin_of_f64(td_turned t)
+/* What the sine takes off r; the cosine as 1 - r^2 / 2, rounded, and the rest. */
+TD_FN double td_sin_rest_f64(td_turned t)
 {
     double z = t.r * t.r, v = z * t.r;
     double p = 1.58969099521155010221e-10;
@@ -227,9 +248,9 @@ TD_FN double td_sin_of_f64(td_turned t)
     p = p * z + 2.75573137070700676789e-06;
     p = p * z - 1.98412698298579493134e-04;
     p = p * z + 8.33333333332248946124e-03;
-    return t.r - ((z * (0.5 * t.less - v * p) - t.less) + v * 1.66666666666666324348e-01);
+    return (z * (0.5 * t.less - v * p) - t.less) + v * 1.66666666666666324348e-01;
 }
-TD_FN double td_cos_of_f64(td_turned t)
+TD_FN td_two td_cos_parts_f64(td_turned t)
 {
     double z = t.r * t.r, half = 0.5 * z, w = 1.0 - half;
     double p = -1.13596475577881948265e-11;
@@ -238,7 +259,17 @@ TD_FN double td_cos_of_f64(td_turned t)
     p = p * z + 2.48015872894767294178e-05;
     p = p * z - 1.38888888888741095749e-03;
     p = p * z + 4.16666666666666019037e-02;
-    return w + (((1.0 - w) - half) + (z * z * p - t.r * t.less));
+    td_two c = {w, ((1.0 - w) - half) + (z * z * p - t.r * t.less)};
+    return c;
+}
+TD_FN double td_sin_of_f64(td_turned t)
+{
+    return t.r - td_sin_rest_f64(t);
+}
+TD_FN double td_cos_of_f64(td_turned t)
+{
+    td_two c = td_cos_parts_f64(t);
+    return c.most + c.less;
 }
 TD_FN double td_sin_f64(double x)
 {

@@ -59,14 +59,17 @@ TD_FN float td_exponent_f32(float x)
 }
 TD_FN double td_mantissa_f64(double x)
 {
-    int e;
-    return frexp(x, &e);
+    double y = fabs(x) < 0x1p-1022 ? x * 0x1p54 : x;
+    double m = td_from_bits_d((td_bits_d(y) & 0x800fffffffffffffull) | 0x3fe0000000000000ull);
+    return ((x == 0.0) | !(fabs(x) < (double)INFINITY)) ? x : m;
 }
 TD_FN double td_exponent_f64(double x)
 {
-    int e = 0;
-    double ignored __attribute__((unused)) = frexp(x, &e);
-    return td_isfinite_f64(x) ? e : 0;
+    int tiny = fabs(x) < 0x1p-1022;
+    double y = tiny ? x * 0x1p54 : x;
+    double e = td_from_bits_d((td_bits_d(y) >> 52 & 2047) | 0x4330000000000000ull) -
+               (tiny ? 0x1p52 + 1076.0 : 0x1p52 + 1022.0);
+    return ((x == 0.0) | !(fabs(x) < (double)INFINITY)) ? 0.0 : e;
 }
 
 /* x times 2 to the power of a whole number: a float's is that of a double; a double's own is cut into three. */
@@ -112,12 +115,6 @@ TD_FN float td_sinc_f32(float x)
     s = odd != 0 ? -s : s;
     return x == 0.0f ? 1.0f : (float)(s / (3.141592653589793 * d));
 }
-TD_FN double td_sinc_f64(double x)
-{
-    double turns = rint(x), s = sin(M_PI * (x - turns));
-    return x == 0 ? 1 : (fmod(turns, 2) != 0 ? -s : s) / (M_PI * x);
-}
-
 TD_FN float td_logaddexp2_f32(float x, float y)
 {
     double d = x == y ? 0.0 : (double)x - y;

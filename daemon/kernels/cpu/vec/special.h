@@ -32,7 +32,8 @@ TD_SPECIAL_CALLED(TD_SPECIAL_1, TD_SPECIAL_2)
 TD_SPECIAL_DOUBLE(TD_SPECIAL_1)
 #undef TD_SPECIAL_1
 #undef TD_SPECIAL_2
-double td_igamma_f64(double a, double x); /* incomplete_gamma.c */
+double td_fmodfar_f64(double x, double y); /* remainder.c */
+double td_igamma_f64(double a, double x);  /* incomplete_gamma.c */
 double td_igammac_f64(double a, double x);
 float td_igamma_f32(float a, float x);
 float td_igammac_f32(float a, float x);
