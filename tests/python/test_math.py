@@ -115,6 +115,16 @@ def twice(f, at, dtype=td.float64):
     return g.tolist(), td.autograd.grad(g.sum(), x)[0].tolist()
 
 
+def test_deviations_beyond_squares():
+    for dtype, values, want in ((td.float32, [1e30, 2e30], 7.0710677e29), (td.float32, [1e-30, 2e-30], 7.0710677e-31), (td.float16, [300.0, -300.0], 424.25)):
+        for dim, x in ((0, td.tensor(values, dtype=dtype)), (1, td.tensor([values], dtype=dtype)), (0, td.tensor(values, dtype=dtype).reshape(2, 1))):
+            assert td.std(x, dim).item() == pytest.approx(want, rel=1e-6)
+    x = td.tensor([1e300, 2e300, -1e300], dtype=td.float64, requires_grad=True)
+    assert td.var(x).item() == td.std(x).item() == math.inf
+    td.std(x).backward()
+    assert x.grad.tolist() == [0, 0, 0]
+
+
 def test_gradients_twice_where_forms_change():
     same, inf = td.tensor([-2.0, 0.0, 700.0], dtype=td.float64), math.inf
     for f, scale in ((td.logaddexp, 1.0), (td.logaddexp2, math.log(2))):  # of equal operands, too

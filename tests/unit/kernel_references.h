@@ -66,6 +66,7 @@ HELPER double expected(const char *op, const reference *r, bool whole)
     if (!strcmp(op, "any")) return r->any;
     if (!strcmp(op, "all")) return r->all;
     if (!strcmp(op, "var")) return (double)r->sum2 / (n - 1 > 0 ? n - 1 : 0);
+    if (!strcmp(op, "std")) return sqrt((double)r->sum2 / (n - 1 > 0 ? n - 1 : 0));
     return isinf(r->max) ? r->max : r->max + log((double)r->lse); /* logsumexp */
 }
 

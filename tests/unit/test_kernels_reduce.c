@@ -18,8 +18,8 @@ static int some_shape(int64_t *shape)
 
 static void reductions(void)
 {
-    static const char *const ops[] = {"sum",    "mean",   "prod", "amax", "amin", "max_dim",  "min_dim",
-                                      "argmax", "argmin", "var",  "any",  "all",  "logsumexp"};
+    static const char *const ops[] = {"sum",    "mean",   "prod", "amax", "amin", "max_dim", "min_dim",
+                                      "argmax", "argmin", "var",  "std",  "any",  "all",     "logsumexp"};
     static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16, TD_INT64, TD_INT32,
                                      TD_UINT8,   TD_BOOL,    TD_UINT16,  TD_UINT32,   TD_UINT64};
     for (int level = 0; level < 3; level++) {
@@ -29,7 +29,8 @@ static void reductions(void)
                 td_dtype t = types[(size_t)random_below(sizeof types / sizeof *types)], compute = t, result = t;
                 bool whole = td_dtype_is_integral(t), index = !strncmp(ops[i], "arg", 3),
                      truth = !strcmp(ops[i], "any") || !strcmp(ops[i], "all");
-                if (whole && (!strcmp(ops[i], "mean") || !strcmp(ops[i], "var") || !strcmp(ops[i], "logsumexp")))
+                if (whole && (!strcmp(ops[i], "mean") || !strcmp(ops[i], "var") || !strcmp(ops[i], "std") ||
+                              !strcmp(ops[i], "logsumexp")))
                     continue;
                 if (whole && (!strcmp(ops[i], "sum") || !strcmp(ops[i], "prod"))) compute = result = TD_INT64;
                 if (index) result = TD_INT64;
@@ -53,7 +54,7 @@ static void reductions(void)
  * run that is read where it lies. */
 static void rows_apart(void)
 {
-    static const char *const ops[] = {"sum", "mean", "amax", "amin", "prod", "var", "any"};
+    static const char *const ops[] = {"sum", "mean", "amax", "amin", "prod", "var", "std", "any"};
     static const td_dtype types[] = {TD_FLOAT32, TD_FLOAT64, TD_INT64, TD_FLOAT16, TD_INT32, TD_BOOL};
     static const int64_t widths[] = {2, 7, 40, TD_REDUCE_SHORT - 1, TD_REDUCE_SHORT, TD_REDUCE_SHORT + 1};
     for (size_t w = 0; w < sizeof widths / sizeof *widths; w++)
@@ -63,7 +64,7 @@ static void rows_apart(void)
                 int64_t shape[3] = {1 + i % 2, sizes[i / 3] / widths[w] + i % 3, widths[w]};
                 bool whole = td_dtype_is_integral(types[t]);
                 const char *op = ops[(size_t)random_below(sizeof ops / sizeof *ops)];
-                if (whole && (!strcmp(op, "mean") || !strcmp(op, "var"))) op = "sum";
+                if (whole && (!strcmp(op, "mean") || !strcmp(op, "var") || !strcmp(op, "std"))) op = "sum";
                 td_dtype sum = whole && (!strcmp(op, "sum") || !strcmp(op, "prod")) ? TD_INT64 : types[t];
                 box x = box_new(types[t], 3, shape, random_below(4) ? GAPPED : ROW_MAJOR);
                 box_fill(&x);
@@ -175,6 +176,43 @@ static void steady_variance(void)
     sum_float("var", x, &d, 1, &got[0], &one, TD_FLOAT32);
     sum_float("var", t, &s, 1, &got[1], &one, TD_FLOAT32);
     CU_ASSERT(fabs(got[0] - m2 / (N - 1)) < 1e-5 && fabs(got[1] - m2 / (N - 1)) < 1e-5);
+}
+
+/* What is so large or so small that its square is not a float: along rows, down columns, in pieces. Of doubles the
+ * variance is infinite then, and no number. */
+static void ends_of_variance(void)
+{
+    enum { N = 40000, M = 2 };
+    static float x[M * N];
+    static double y[M * N];
+    static const float sizes[] = {1e30f, 1e-30f};
+    td_desc flat = {.shape = {N}, .stride = {1}, .dtype = TD_FLOAT32, .ndim = 1}, one = {.dtype = TD_FLOAT32};
+    td_desc tall = {.shape = {N, M}, .stride = {M, 1}, .dtype = TD_FLOAT32, .ndim = 2}, two = flat, wide = flat;
+    two.shape[0] = M;
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (int k = 0; k < 2; k++)
+            for (int64_t n = 4; n <= N; n *= 100) {
+                float got, both[M];
+                for (int i = 0; i < M * N; i++) x[i] = sizes[k] * (float)(i % 4);
+                flat.shape[0] = n, tall.shape[0] = n / 2;
+                double all = sqrt(1.25 * (double)n / (double)(n - 1)), half = sqrt((double)n / (double)(n - 2));
+                sum_float("std", x, &flat, 1, &got, &one, TD_FLOAT32);
+                sum_float("std", x, &tall, 1, both, &two, TD_FLOAT32);
+                CU_ASSERT_DOUBLE_EQUAL(got / sizes[k], all, 1e-5);
+                CU_ASSERT_DOUBLE_EQUAL(both[0] / sizes[k], half, 1e-5);
+                CU_ASSERT_DOUBLE_EQUAL(both[1] / sizes[k], half, 1e-5);
+            }
+        for (int64_t n = 4; n <= N; n *= 100) {
+            double got;
+            for (int i = 0; i < N; i++) y[i] = 1e300 * (i % 4);
+            wide.dtype = TD_FLOAT64, wide.shape[0] = n, one.dtype = TD_FLOAT64;
+            sum_float("var", y, &wide, 1, &got, &one, TD_FLOAT64);
+            CU_ASSERT(isinf(got));
+            one.dtype = TD_FLOAT32;
+        }
+    }
+    td_isa_use(td_isa_level());
 }
 
 static void complex_reductions(void)
@@ -653,7 +691,8 @@ static int init(void)
 
 TD_CUNIT_MAIN_WITH("kernels_reduce", init, NULL, {"reductions", reductions}, {"rows apart", rows_apart},
                    {"special extremes", special_extremes}, {"long sums", long_sums},
-                   {"steady variance", steady_variance}, {"complex", complex_reductions}, {"empty and infinite", empty},
+                   {"steady variance", steady_variance}, {"ends of variance", ends_of_variance},
+                   {"complex", complex_reductions}, {"empty and infinite", empty},
                    {"logsumexp of complex numbers", complex_logsumexp}, {"sum to a shape", sums_to},
                    {"softmax", softmaxes}, {"softmax of columns", softmax_columns},
                    {"softmax beyond range", softmax_range}, {"cumsum", cumsums}, {"scans of lines", scans_of_lines},

@@ -39,6 +39,12 @@ int td_cpu_plan_var(td_kcall *k, td_error *e)
     return td_reduce_plan(k, reduced_bits(k, 0), TD_FOLD_VAR, TD_FINISH_VAR, td_attr_float(k->attrs, 1), e);
 }
 
+/* The root is taken of a double: the square of what a float holds may be beyond its range. */
+int td_cpu_plan_std(td_kcall *k, td_error *e)
+{
+    return td_reduce_plan(k, reduced_bits(k, 0), TD_FOLD_VAR, TD_FINISH_STD, td_attr_float(k->attrs, 1), e);
+}
+
 /* The dimensions that `shape` lacks or has as 1. */
 int td_cpu_plan_sum_to(td_kcall *k, td_error *e)
 {

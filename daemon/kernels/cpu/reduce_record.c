@@ -99,6 +99,7 @@ static void conclude(const td_reduction *r, td_word *a, td_word *b)
         b->f /= n;
         break;
     case TD_FINISH_VAR: a->f = b->f / (left > 0 ? left : 0); break;
+    case TD_FINISH_STD: a->f = sqrt(b->f / (left > 0 ? left : 0)); break;
     case TD_FINISH_LSE: /* of complex numbers it is there already */
         if (!is_complex(r)) a->f += log(b->f);
         break;

@@ -13,10 +13,10 @@
 
 #define TD_WALKS_                                                                                                      \
     "pointwise copy full cat stack repeat flip roll constant_pad sum mean sum_squares prod amax amin max_dim min_dim argmax "      \
-    "argmin var any all logsumexp sum_to softmax log_softmax softmax_backward log_softmax_backward cumsum "      \
+    "argmin var std any all logsumexp sum_to softmax log_softmax softmax_backward log_softmax_backward cumsum "      \
     "cumprod linear_scan"
 #define TD_MOVES_ "pointwise copy full cat stack repeat flip roll constant_pad"
-#define TD_FOLDS_ "sum mean sum_squares prod amax amin max_dim min_dim argmax argmin var any all logsumexp sum_to"
+#define TD_FOLDS_ "sum mean sum_squares prod amax amin max_dim min_dim argmax argmin var std any all logsumexp sum_to"
 #define TD_ORDERLESS_ "sum mean sum_squares prod amax amin any all sum_to"
 #define TD_SOFTMAXES_ "softmax log_softmax softmax_backward log_softmax_backward"
 #define TD_NORMS_ "layer_norm layer_norm_backward"
@@ -63,7 +63,7 @@
     T(CREATE_CHUNK, 65536, "elements", "arange linspace eye", "of a chunk")                                            \
     T(TRIANGLE_CHUNK, 65536, "elements", "tril triu", "of a chunk of whole rows")                                      \
     /* reductions: reduce.c, reduce_walk.c, vec/reduce.c */                                                            \
-    T(FOLD_BLOCK, 1024, "elements", "var logsumexp", "most of one row fold that keeps a copy")                         \
+    T(FOLD_BLOCK, 1024, "elements", "var std logsumexp", "most of one row fold that keeps a copy")                         \
     T(REDUCE_BATCH, 1024, "rows", TD_FOLDS_, "most records at once")                                                   \
     T(REDUCE_RUN, 16384, "elements", TD_ORDERLESS_, "most that one call of a fold reads where they lie")               \
     T(REDUCE_SHORT, 64, "elements", TD_FOLDS_, "rows shorter than this are taken several at once")                     \

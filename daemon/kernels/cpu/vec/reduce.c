@@ -48,9 +48,14 @@
         T near = (T)mean;                                                                                              \
         for (int64_t i = 0; i < n; i++) d[i] = (x[i] - near) * (x[i] - near);                                          \
         double off = mean - (double)near, m2 = sum_##S(n, d) - (double)n * off * off;                                  \
+        if (!(m2 > 0x1p-90 && m2 < (double)INFINITY)) { /* squares of floats may be beyond their range */              \
+            m2 = 0;                                                                                                    \
+            for (int64_t i = 0; i < n; i++) m2 += ((double)x[i] - mean) * ((double)x[i] - mean);                       \
+        }                                                                                                              \
         double delta = mean - a->f, share = (double)n / (double)(seen + n);                                            \
+        double apart = seen ? delta * delta * (double)seen * share : 0; /* of doubles beyond range that is infinite */ \
         a->f += delta * share;                                                                                         \
-        b->f += (m2 > 0 || m2 != m2 ? m2 : 0) + delta * delta * (double)seen * share;                                  \
+        b->f += (m2 > 0 || m2 != m2 ? m2 : 0) + apart;                                                                 \
     }                                                                                                                  \
     static void col_var_##S(int64_t n, const void *px, td_word *a, td_word *b, int64_t seen)                           \
     {                                                                                                                  \
