@@ -115,6 +115,29 @@ def twice(f, at, dtype=td.float64):
     return g.tolist(), td.autograd.grad(g.sum(), x)[0].tolist()
 
 
+def test_products_of_complex_numbers_at_places():
+    x, src = td.tensor([1 + 1j, 2, 3j], dtype=td.complex128, requires_grad=True), td.tensor([1j, 2 + 1j, 3], dtype=td.complex128, requires_grad=True)
+    at = td.tensor([0, 0, 2])
+    for out in (td.scatter_reduce(x, 0, at, src, "prod"), td.scatter(x, 0, at, src, reduce="multiply")):
+        assert out.tolist() == [-3 + 1j, 2, 9j]
+    assert td.scatter_reduce(x, 0, at, src, "prod", include_self=False).tolist() == [-1 + 2j, 2, 3]
+    assert x.detach().clone().scatter_(0, at, 2j, reduce="multiply").tolist() == [-4 - 4j, 2, -6]
+    td.scatter_reduce(x, 0, at, src, "prod").real.sum().backward()
+    assert x.grad.tolist() == [-1 - 2j, 1, 3]  # the conjugate of what it is multiplied with
+    assert src.grad.tolist() == pytest.approx([1 - 3j, -1 - 1j, -3j])
+    for reduce in ("amax", "amin"):
+        with pytest.raises(td.Error, match="no order"):
+            td.scatter_reduce(x.detach(), 0, at, src.detach(), reduce).tolist()
+
+
+def test_gradients_of_segments_with_nan():
+    for values, reduce, want in (([1, math.nan, 3, 4, math.nan, 6], "max", [0, 1, 0, 1, 1, 0]), ([1, math.nan, 3, 4, math.nan, 6], "min", [0, 1, 1, 0, 1, 0]),
+                                 ([1, math.nan, 3, 4, math.nan, math.nan], "max", [0, 1, 0, 1, 0.5, 0.5]), ([1, math.nan, 3, 4, math.nan, 6], "prod", [math.nan, 1, 4, 3, 6, math.nan])):
+        x = td.tensor([float(v) for v in values], dtype=td.float64, requires_grad=True)
+        td.segment_reduce(x, reduce, lengths=td.tensor([2, 0, 2, 2])).sum().backward()
+        assert x.grad.tolist() == pytest.approx(want, nan_ok=True)
+
+
 def test_deviations_beyond_squares():
     for dtype, values, want in ((td.float32, [1e30, 2e30], 7.0710677e29), (td.float32, [1e-30, 2e-30], 7.0710677e-31), (td.float16, [300.0, -300.0], 424.25)):
         for dim, x in ((0, td.tensor(values, dtype=dtype)), (1, td.tensor([values], dtype=dtype)), (0, td.tensor(values, dtype=dtype).reshape(2, 1))):

@@ -312,6 +312,7 @@ static const row rows[] = {
     {"logcumsumexp f64[2,3] | 1", 0, 0},
     {"logcumsumexp c128[2,3] | 1", 0, 0},
     {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 0", 0, 3},
+    {"scatter_fold c128[3,4] i64[2,4] c128[2,4] | 0 0", 0, 3},
     {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 1", 0, 3},
     {"scatter_fold f64[3,4] i64[2,4] f64[2,4] | 0 2", 0, 3},
     {"index f64[4,3] i64[5]", 0, 4},

@@ -65,6 +65,13 @@ TD_FOR_SETS(void, td_add_run,
         double best = a != a || (b == b && !(how == TD_FOLD_MOST ? b > a : b < a)) ? a : b;                            \
         STORE(how == TD_FOLD_MULTIPLY ? a * b : best);                                                                 \
     } while (0)
+#define FOLD_COMPLEX(T) /* of which there are products alone */                                                        \
+    do {                                                                                                               \
+        T *a = (T *)to, re = a[0], im = a[1];                                                                          \
+        const T *b = (const T *)from;                                                                                  \
+        a[0] = re * b[0] - im * b[1];                                                                                  \
+        a[1] = re * b[1] + im * b[0];                                                                                  \
+    } while (0)
 #define STORE_FLOAT(v) *(float *)to = (float)(v)
 #define STORE_DOUBLE(v) *(double *)to = (v)
 #define STORE_HALF(v) *(uint16_t *)to = td_float_to_half((float)(v))
@@ -90,6 +97,8 @@ void td_fold_one(unsigned dtype, td_fold how, char *to, const char *from)
                    STORE_BFLOAT);
         break;
     case TD_FLOAT32: FOLD_FLOAT(*(const float *)to, *(const float *)from, STORE_FLOAT); break;
+    case TD_COMPLEX64: FOLD_COMPLEX(float); break;
+    case TD_COMPLEX128: FOLD_COMPLEX(double); break;
     default: FOLD_FLOAT(*(const double *)to, *(const double *)from, STORE_DOUBLE);
     }
 }

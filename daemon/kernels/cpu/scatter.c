@@ -309,5 +309,7 @@ int td_cpu_plan_scatter_fold(td_kcall *k, td_error *e)
     int64_t how = td_attr_int(k->attrs, 1);
     if (how < 0 || how > 2)
         return td_fail(e, TD_E_INVALID, "how is 0 (product), 1 (largest) or 2 (smallest), not %lld", (long long)how);
+    if (how > 0 && td_dtype_is_complex(k->out[0].desc->dtype))
+        return td_fail(e, TD_E_TYPE, "scatter_fold: complex numbers have no order");
     return plan_scatter(k, how == 0 ? TD_FOLD_MULTIPLY : how == 1 ? TD_FOLD_MOST : TD_FOLD_LEAST, "scatter_fold", e);
 }
