@@ -115,6 +115,29 @@ def twice(f, at, dtype=td.float64):
     return g.tolist(), td.autograd.grad(g.sum(), x)[0].tolist()
 
 
+def test_gradients_twice_at_points():
+    f64 = td.float64
+    near = [0.0, 1e-9, -0.01, 0.06, 0.065, 0.5]  # with 17 digits from the definition
+    first, second = twice(td.sinc, near)
+    assert first == pytest.approx([0, -3.289868133696453e-09, 0.0328954344817124, -0.19669163195271142, -0.21295105657643915, -1.2732395447351628], rel=3e-14, abs=0)
+    assert second == pytest.approx([-3.289868133696453, -3.289868133696453, -3.2888941000101957, -3.2548749569514603, -3.248814833545922, -1.1902271282389358], rel=1e-12)
+    for f in (td.nn.functional.elu, td.nn.functional.selu, td.nn.functional.celu, lambda x: td.nn.functional.celu(x, 0.5)):
+        assert twice(f, [0.0, -0.0, 1.0])[1] == [0, 0, 0]  # as PyTorch has it
+        assert f(td.tensor(math.nan)).isnan()
+    x, y = (td.tensor(v, dtype=f64, requires_grad=True) for v in ([-2.0, 2.0, 0.0, 4.0], [0.0, 0.0, 0.0, 0.5]))
+    gx, gy = td.autograd.grad((x**y).sum(), (x, y), create_graph=True)
+    assert gx.tolist() == [0, 0, 0, 0.25] and gy.tolist()[1:] == pytest.approx([math.log(2), 0, 2 * math.log(4)])
+    mixed = 0.5 * math.log(4) * 0.5 + 0.5
+    assert td.autograd.grad(gx.sum(), y, retain_graph=True)[0].tolist()[1:] == pytest.approx([0.5, 0, mixed])
+    assert td.autograd.grad(gy.sum(), x)[0].tolist() == pytest.approx([-0.5, 0.5, 0, mixed])
+
+
+def test_gradient_beside_infinity():
+    x = td.tensor([1.0, 2.0, math.inf, 3.0, 4.0, 7.0])
+    assert td.gradient(x)[0].tolist() == [1, math.inf, 0.5, -math.inf, 2, 3]
+    assert td.gradient(x, spacing=2.0, edge_order=2)[0].tolist() == [-math.inf, math.inf, 0.25, -math.inf, 1, 2]
+
+
 def test_products_of_complex_numbers_at_places():
     x, src = td.tensor([1 + 1j, 2, 3j], dtype=td.complex128, requires_grad=True), td.tensor([1j, 2 + 1j, 3], dtype=td.complex128, requires_grad=True)
     at = td.tensor([0, 0, 2])
