@@ -181,10 +181,27 @@ static void run_real(const scan *s, double *carried, double *x, const double *fa
     *carried = c;
 }
 
+/* The same of whole numbers, which wrap. */
+static void run_whole(const scan *s, int64_t *carried, int64_t *x, const int64_t *factor, int64_t n)
+{
+    uint64_t c = WHOLE(*carried);
+    if (s->what == TD_SCAN_SUM)
+        for (int64_t i = 0; i < n; i++) x[i] = (int64_t)(c += WHOLE(x[i]));
+    else if (s->what == TD_SCAN_PRODUCT)
+        for (int64_t i = 0; i < n; i++) x[i] = (int64_t)(c *= WHOLE(x[i]));
+    else
+        for (int64_t i = 0; i < n; i++) x[i] = (int64_t)(c = WHOLE(factor[i]) * c + WHOLE(x[i]));
+    *carried = (int64_t)c;
+}
+
 static void run(const scan *s, char *carried, char *x, const char *factor, int64_t n)
 {
     size_t size = (size_t)s->words * 8;
-    if (!s->whole && s->words == 1) {
+    if (s->whole) {
+        run_whole(s, (int64_t *)carried, (int64_t *)x, (const int64_t *)factor, n);
+        return;
+    }
+    if (s->words == 1) {
         run_real(s, (double *)carried, (double *)x, (const double *)factor, n);
         return;
     }
@@ -330,6 +347,6 @@ static int plan(td_kcall *k, td_scan_kind what, double cost)
 SCAN(cumsum, TD_SCAN_SUM, 1.5)
 SCAN(cumprod, TD_SCAN_PRODUCT, 1.5)
 SCAN(linear_scan, TD_SCAN_LINEAR, 3)
-SCAN(cummax, TD_SCAN_MOST, 3)
-SCAN(cummin, TD_SCAN_LEAST, 3)
+SCAN(cummax, TD_SCAN_MOST, 1.2)
+SCAN(cummin, TD_SCAN_LEAST, 1.2)
 SCAN(logcumsumexp, TD_SCAN_LOG, 30)

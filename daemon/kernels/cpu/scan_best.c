@@ -1,23 +1,63 @@
 /* See scan.h. NaN is taken for the largest and for the smallest; of equal ones the last is said. */
+#include "daemon/kernels/cpu/plan.h"
+#include "daemon/kernels/cpu/sets.h"
 #include "daemon/kernels/cpu/scan.h"
 #include <complex.h>
 #include <math.h>
+#include <string.h>
 
-/* Element k of x belongs to line k * step; with step 0 all belong to one line, at places from i on. */
+enum { TOGETHER = TD_SCAN_TOGETHER };
+
+/* across: element k of x belongs to line k, all at place i. along: all belong to one line, from place i on; some at a
+ * time are looked at together, since mostly none of them is taken, and the next ones need not wait for each of them. */
 #define BEST(T, NAME, TAKES)                                                                                           \
-    static inline __attribute__((always_inline)) void NAME(T *value, int64_t *place, int64_t step, T *x, int64_t *to,  \
-                                                           int64_t n, int64_t i)                                       \
+    static TD_FOR_SETS(void, NAME##_across,                                                                            \
+                       (T *restrict value, int64_t *restrict place, T *restrict x, int64_t *restrict to, int64_t n,    \
+                        int64_t i),                                                                                    \
+                       (value, place, x, to, n, i))                                                                    \
     {                                                                                                                  \
         for (int64_t k = 0; k < n; k++) {                                                                              \
-            T best = value[k * step], v = x[k];                                                                        \
-            int64_t here = i + (step ? 0 : k), at = place[k * step];                                                   \
-            bool take = here == 0 || (TAKES);                                                                          \
-            x[k] = value[k * step] = take ? v : best;                                                                  \
-            to[k] = place[k * step] = take ? here : at;                                                                \
+            const T best = value[k], v = x[k];                                                                         \
+            const bool take = TAKES;                                                                                   \
+            x[k] = value[k] = take ? v : best;                                                                         \
+            to[k] = place[k] = take ? i : place[k];                                                                    \
         }                                                                                                              \
+    }                                                                                                                  \
+    TD_INLINE bool NAME##_any(T best, const T *x)                                                                      \
+    {                                                                                                                  \
+        bool any = false;                                                                                              \
+        for (int k = 0; k < TOGETHER; k++) {                                                                           \
+            const T v = x[k];                                                                                          \
+            any |= TAKES;                                                                                              \
+        }                                                                                                              \
+        return any;                                                                                                    \
+    }                                                                                                                  \
+    static TD_FOR_SETS(void, NAME##_along,                                                                             \
+                       (T *restrict value, int64_t *restrict place, T *restrict x, int64_t *restrict to, int64_t n,    \
+                        int64_t i),                                                                                    \
+                       (value, place, x, to, n, i))                                                                    \
+    {                                                                                                                  \
+        T best = *value;                                                                                               \
+        int64_t at = *place;                                                                                           \
+        for (int64_t k = 0, end; k < n; k = end) {                                                                     \
+            end = td_min64(k + TOGETHER, n);                                                                           \
+            if (end - k == TOGETHER && !NAME##_any(best, x + k)) {                                                     \
+                for (int j = 0; j < TOGETHER; j++) x[k + j] = best;                                                    \
+                for (int j = 0; j < TOGETHER; j++) to[k + j] = at;                                                     \
+                continue;                                                                                              \
+            }                                                                                                          \
+            for (int64_t j = k; j < end; j++) {                                                                        \
+                const T v = x[j];                                                                                      \
+                if (TAKES) best = v, at = i + j;                                                                       \
+                x[j] = best;                                                                                           \
+                to[j] = at;                                                                                            \
+            }                                                                                                          \
+        }                                                                                                              \
+        *value = best;                                                                                                 \
+        *place = at;                                                                                                   \
     }
-BEST(double, most_double, v != v || (best == best && v >= best))
-BEST(double, least_double, v != v || (best == best && v <= best))
+BEST(double, most_double, (v != v) | ((best == best) & (v >= best)))
+BEST(double, least_double, (v != v) | ((best == best) & (v <= best)))
 BEST(int64_t, most_whole, v >= best)
 BEST(int64_t, least_whole, v <= best)
 
@@ -66,24 +106,45 @@ static void logarithm_complex(double complex *sum, int64_t step, double complex 
     }
 }
 
-static inline __attribute__((always_inline)) void fold(td_scan_kind kind, bool whole, int64_t lines, int64_t step,
-                                                       void *state, void *x, int64_t *to, int64_t n, int64_t i)
+/* Before its first element the best of a line is that. */
+static void begin(void *state, void *second, const void *x, int64_t lines)
 {
-    void *second = (char *)state + 8 * lines;
-    if (kind == TD_SCAN_LOG) logarithm(state, second, step, x, n, i);
-    else if (kind == TD_SCAN_LOG_COMPLEX) logarithm_complex(state, step, x, n, i);
-    else if (whole && kind == TD_SCAN_MOST) most_whole(state, second, step, x, to, n, i);
-    else if (whole) least_whole(state, second, step, x, to, n, i);
-    else if (kind == TD_SCAN_MOST) most_double(state, second, step, x, to, n, i);
-    else least_double(state, second, step, x, to, n, i);
+    memcpy(state, x, 8 * (size_t)lines);
+    memset(second, 0, 8 * (size_t)lines);
 }
 
 void td_scan_across(td_scan_kind kind, bool whole, void *state, void *x, int64_t *places, int64_t n, int64_t i)
 {
-    fold(kind, whole, n, 1, state, x, places, n, i);
+    void *second = (char *)state + 8 * n;
+    if (kind == TD_SCAN_LOG) {
+        logarithm(state, second, 1, x, n, i);
+        return;
+    }
+    if (kind == TD_SCAN_LOG_COMPLEX) {
+        logarithm_complex(state, 1, x, n, i);
+        return;
+    }
+    if (i == 0) begin(state, second, x, n);
+    if (whole && kind == TD_SCAN_MOST) most_whole_across(state, second, x, places, n, i);
+    else if (whole) least_whole_across(state, second, x, places, n, i);
+    else if (kind == TD_SCAN_MOST) most_double_across(state, second, x, places, n, i);
+    else least_double_across(state, second, x, places, n, i);
 }
 
 void td_scan_along(td_scan_kind kind, bool whole, void *state, void *x, int64_t *places, int64_t n, int64_t i)
 {
-    fold(kind, whole, 1, 0, state, x, places, n, i);
+    void *second = (char *)state + 8;
+    if (kind == TD_SCAN_LOG) {
+        logarithm(state, second, 0, x, n, i);
+        return;
+    }
+    if (kind == TD_SCAN_LOG_COMPLEX) {
+        logarithm_complex(state, 0, x, n, i);
+        return;
+    }
+    if (i == 0) begin(state, second, x, 1);
+    if (whole && kind == TD_SCAN_MOST) most_whole_along(state, second, x, places, n, i);
+    else if (whole) least_whole_along(state, second, x, places, n, i);
+    else if (kind == TD_SCAN_MOST) most_double_along(state, second, x, places, n, i);
+    else least_double_along(state, second, x, places, n, i);
 }

@@ -87,6 +87,7 @@
     T(COLS_IN_FLOAT, 16, "rows", TD_SOFTMAXES_, "whose sum is taken in float")                                         \
     T(SCAN_WIDTH, 256, "elements", TD_SCANS_ " logcumsumexp", "along the line, or lines side by side, at once")         \
     T(SCAN_LANES, 4, "rows", "cumsum cumprod", "lines that go along together")                                         \
+    T(SCAN_TOGETHER, 16, "elements", "cummax cummin", "of a line looked at together")                                  \
     T(SCAN_CHUNK, 32768, "elements", TD_SCANS_, "of a chunk")                                                          \
     T(SCAN_CHUNK_LOG, 4096, "elements", "logcumsumexp", "of a chunk")                                                  \
     /* random numbers: random.c, dropout.c; TD_PHILOX_GROUPS groups of four words are a block */                       \
