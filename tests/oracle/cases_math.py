@@ -8,7 +8,7 @@ from cases import COMPLEX, HALF, INTS, MORE, Skip, along, op, points, tensors, t
 
 BF = [torch.bfloat16]
 cases.DIFFERENTIABLE["quantile_by"] = 1
-cases.UNREPEATED |= {"kthvalue", "cummax", "cummin", "nanmedian_dim", "nanmedian", "nanquantile"}  # of equal elements any may be the one
+cases.UNREPEATED |= {"kth", "kthvalue", "cummax", "cummin", "nanmedian_dim", "nanmedian", "nanquantile"}  # of equal elements any may be the one
 NEW = torch.__version__ >= "2"
 
 # ---- special functions, where torch is accurate itself: in float64, and what its kernels take
@@ -185,6 +185,16 @@ def _(r):
         raise Skip
     i = r.idx([r.int(0, 5)], n) if add else torch.randperm(n, generator=r.g)[:r.int(0, n)]
     return [r.t(s), i, r.t([len(i)])], [add], lambda x, i, v: x.put(i, v, add)
+
+
+@op("kth", HALF)
+def _(r):
+    s = r.shape(1, 3)
+    d = r.dim(s)
+    if not s[d]:
+        raise Skip
+    k = r.int(1, s[d])
+    return [r.distinct(s)], [d, k], lambda x: tuple(x.kthvalue(k, d))
 
 
 @op("kthvalue", HALF)

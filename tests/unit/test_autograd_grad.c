@@ -308,6 +308,7 @@ static const row rows[] = {
     {"deg2rad f64[2,3]", 0, 0},
     {"rad2deg f64[2,3]", 0, 0},
     {"cummax f64[2,3] | 1", DISTINCT, 0},
+    {"kth f64[2,3] | 0 2", DISTINCT, 0},
     {"cummin f64[3,2] | 0", DISTINCT, 0},
     {"logcumsumexp f64[2,3] | 1", 0, 0},
     {"logcumsumexp c128[2,3] | 1", 0, 0},

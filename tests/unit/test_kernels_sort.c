@@ -1,4 +1,4 @@
-/* sort and topk: a permutation of the row, in order, stable, NaN above
+/* sort, topk and kth: a permutation of the row, in order, stable, NaN above
  * everything; long rows; layouts; dtypes. */
 #include "kernel_harness.h"
 
@@ -111,6 +111,81 @@ static void sort_long(void)
     }
 }
 
+/* One of the sorted, with the same place: NaN, infinities and equal ones too. */
+static void kth_case(td_dtype t, int layout, int dim, int64_t n, int range, int64_t want)
+{
+    int64_t shape[3] = {3, 4, 5}, left[2];
+    shape[dim] = n;
+    for (int d = 0, to = 0; d < 3; d++)
+        if (d != dim) left[to++] = shape[d];
+    tt x = tt_layout(t, 3, shape, layout), values = tt_new(t, 3, shape), indices = tt_new(TD_INT64, 3, shape),
+       value = tt_new(t, 2, left), index = tt_new(TD_INT64, 2, left);
+    fill(&x, range);
+    CALL(sorted, 2, &x);
+    sorted.out[0] = &values, sorted.out[1] = &indices;
+    attr_int(&sorted, dim);
+    attr_bool(&sorted, false);
+    CU_ASSERT_EQUAL(tcall_run(&sorted, td_cpu_plan_sort), 0);
+    CALL(c, 2, &x);
+    c.out[0] = &value, c.out[1] = &index;
+    attr_int(&c, dim);
+    attr_int(&c, want);
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_kth), 0);
+    int64_t inner = dim == 0 ? shape[1] * shape[2] : dim == 1 ? shape[2] : 1;
+    int bad = 0;
+    for (int64_t r = 0; r < tt_numel(&value); r++) {
+        int64_t at = (r / inner * n + want - 1) * inner + r % inner;
+        bad += tt_get(&indices, at) != tt_get(&index, r) ||
+               memcmp(tt_at(&values, at), tt_at(&value, r), td_dtype_size(t)) != 0;
+    }
+    CU_ASSERT_EQUAL(bad, 0);
+    if (bad) printf("kth %s layout %d dim %d n %d k %d: %d\n", td_dtype_name(t), layout, dim, (int)n, (int)want, bad);
+    tt_free(&x), tt_free(&values), tt_free(&indices), tt_free(&value), tt_free(&index);
+}
+
+static void kth_all(void)
+{
+    for (int t = TD_BOOL; t < TD_DTYPE_COUNT; t++)
+        for (int l = 0; l < LAYOUTS && !td_dtype_is_complex(t); l++)
+            for (int dim = 0; dim < 3; dim++) {
+                kth_case(t, l, dim, 1, 9, 1);
+                kth_case(t, l, dim, 40, 60, 1 + rnd_below(40));
+                kth_case(t, l, dim, 300, dim ? 1 << 20 : 5, 1 + rnd_below(300));
+            }
+    for (int which = -1; which <= 1; which++)
+        for (int64_t k = 1, n = 2 * TD_SORT_BLOCK + which; k <= n; k += n / 3)
+            kth_case(which ? TD_FLOAT32 : TD_INT64, which + 1, 1 + which, n, k % 2 ? 1 << 20 : 3, k);
+    tt x = TT(TD_FLOAT32, 4), v = tt_scalar(TD_FLOAT32), i = tt_scalar(TD_INT64);
+    for (int64_t k = 0; k <= 5; k += 5) { /* none, or beyond */
+        CALL(c, 2, &x);
+        c.out[0] = &v, c.out[1] = &i;
+        attr_int(&c, 0), attr_int(&c, k);
+        tcall_refused(&c, td_cpu_plan_kth, TD_E_INVALID);
+    }
+    tt_free(&x), tt_free(&v), tt_free(&i);
+}
+
+/* Keys that agree in the 32 bits that are looked at first: by what is left of them, in runs short and long. */
+static void nearly_equal(void)
+{
+    for (int way = 0; way < 4; way++) {
+        const int64_t n = way < 2 ? 700 : 2 * TD_SORT_BLOCK + 500;
+        tt x = TT(TD_FLOAT64, n), v = TT(TD_FLOAT64, n), i = TT(TD_INT64, n);
+        for (int64_t j = 0; j < n; j++) {
+            double near = 1 + (double)rnd_below(way % 2 ? 3 : 1000) * 0x1p-52;
+            tt_set(&x, j, rnd_below(3) ? near : rnd_below(2) ? -near : 1e300);
+        }
+        for (int down = 0; down < 2; down++) {
+            CALL(c, 2, &x);
+            c.out[0] = &v, c.out[1] = &i;
+            attr_int(&c, 0), attr_bool(&c, down);
+            CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_sort), 0);
+            CU_ASSERT_EQUAL(wrong(&x, &v, &i, 0, down), 0);
+        }
+        tt_free(&x), tt_free(&v), tt_free(&i);
+    }
+}
+
 static void topk_case(td_dtype t, int layout, int dim, bool largest, int64_t n, int64_t k)
 {
     int64_t shape[3] = {3, 4, 5};
@@ -156,8 +231,8 @@ static void topk_all(void)
     tt_free(&x), tt_free(&v), tt_free(&i);
 }
 
-/* One below, at and above: runs, the radix sort of each width of key, chunks of rows, blocks that are merged; of topk
- * the heap's size, its part of a row, what it looks at at once. */
+/* One below, at and above: what is ranked, merged, sorted by bytes; chunks and groups of rows, blocks that are merged;
+ * of topk, how many are chosen among the best of each block. */
 static void straddles(void)
 {
     static const td_dtype types[] = {TD_UINT8, TD_INT16,  TD_FLOAT32, TD_FLOAT64, TD_BFLOAT16,
@@ -165,18 +240,20 @@ static void straddles(void)
     for (int which = -1; which <= 1; which++)
         for (int i = 0; i < 6; i++) {
             td_dtype t = types[i];
-            int64_t size = (int64_t)td_dtype_size(t), key = t == TD_BFLOAT16 ? 4 : size;
             int layout = (int)rnd_below(LAYOUTS);
-            sort_case(t, layout, 2, which == 0, TD_SORT_RUN + which, 50);
-            sort_case(t, layout, 1, which != 0, TD_SORT_RADIX * key / 4 + which, 50);
+            sort_case(t, layout, 2, which == 0, TD_SORT_RANKED + which, 50);
+            sort_case(t, layout, 2, which == 0, 2 * TD_SORT_RANKED + which, 50);
+            sort_case(t, layout, 1, which != 0, TD_SORT_RADIX + which, 50);
             sort_case(t, layout, 0, which > 0, TD_SORT_CHUNK / 20 + which, 1 << 20);
-            topk_case(t, layout, 2, which < 0, 4 * TD_SORT_RUN, TD_SORT_RUN + which);
-            topk_case(t, layout, 1, which < 0, TD_TOPK_PART + 40 + which, 40);
-            topk_case(t, layout, 0, which < 0, TD_TOPK_CHUNK / 20 + which, 3);
+            topk_case(t, layout, 2, which < 0, 4 * TD_SORT_RANKED, TD_SORT_RANKED + which);
+            topk_case(t, layout, 1, which < 0, TD_SORT_RADIX + 40 + which, TD_SORT_RADIX + which);
             if (i % 3 == 2) {
+                int64_t wide = TD_SORT_GROUP_BYTES / TD_SORT_GROUP / (int64_t)(2 * td_dtype_size(t) + 8);
+                sort_case(t, layout, 0, which < 0, wide + which, 1 << 20);
                 sort_case(t, layout, 1, which < 0, 2 * TD_SORT_BLOCK + which, 1 << 20);
-                topk_case(t, layout, 1, true, TD_TOPK_SHARE * TD_TOPK_HEAP + 40, TD_TOPK_HEAP + which);
+                topk_case(t, layout, 1, true, 2 * TD_SORT_BLOCK + 40, TD_TOPK_KEPT + which);
                 topk_case(t, layout, 2, false, 2 * TD_SORT_BLOCK + which, TD_SORT_BLOCK + which);
+                topk_case(t, layout, 2, false, 2 * TD_SORT_BLOCK + which, 3);
             }
         }
     int64_t n = 2 * TD_SORT_BLOCK + 1;
@@ -187,6 +264,28 @@ static void straddles(void)
     CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_sort), 0);
     CU_ASSERT_EQUAL(wrong(&x, &v, &i, 0, false), 0);
     tt_free(&x), tt_free(&v), tt_free(&i);
+}
+
+/* Chunks of several parts: the best so far stand before what is looked at next. */
+static void longest(void)
+{
+    for (int which = -1; which <= 1; which++) {
+        const int64_t n = (int64_t)TD_SORT_BLOCK * TD_TOPK_CHUNKS + which, k = 5;
+        tt x = TT(TD_UINT8, n), v = TT(TD_UINT8, k), i = TT(TD_INT64, k);
+        memset(tt_at(&x, 0), 7, (size_t)n);
+        static const int64_t places[] = {9, 40000, 70000, 5000000};
+        for (int j = 0; j < 4; j++) tt_set(&x, places[j], j % 2 ? 9 : 8);
+        CALL(c, 2, &x);
+        c.out[0] = &v, c.out[1] = &i;
+        attr_int(&c, k), attr_int(&c, 0), attr_bool(&c, true), attr_bool(&c, true);
+        CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_topk), 0);
+        static const int64_t want[] = {40000, 5000000, 9, 70000, 0};
+        for (int64_t j = 0; j < k; j++) {
+            CU_ASSERT_EQUAL(tt_get(&i, j), (double)want[j]);
+            CU_ASSERT_EQUAL(tt_get(&v, j), j < 2 ? 9 : j < 4 ? 8 : 7);
+        }
+        tt_free(&x), tt_free(&v), tt_free(&i);
+    }
 }
 
 static void edges(void)
@@ -206,5 +305,5 @@ static void edges(void)
     tt_free(&x), tt_free(&v), tt_free(&i), tt_free(&z), tt_free(&zv), tt_free(&zi);
 }
 
-TD_CUNIT_MAIN("kernels_sort", {"sort", sort_all}, {"sort: long rows", sort_long}, {"topk", topk_all},
-              {"straddles", straddles}, {"edges", edges})
+TD_CUNIT_MAIN("kernels_sort", {"sort", sort_all}, {"sort: long rows", sort_long}, {"topk", topk_all}, {"kth", kth_all},
+              {"nearly equal", nearly_equal}, {"straddles", straddles}, {"longest", longest}, {"edges", edges})

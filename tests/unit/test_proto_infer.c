@@ -345,6 +345,8 @@ static void test_assembly(void)
         {"sort i8[]", "int8[]; int64[]"},
         {"sort f32[2] | 1", "!Dimension out of range"},
         {"sort c64[2]", "!\"sort\" is not implemented for complex64"},
+        {"kth f32[2,5] | 1 3", "float32[2]; int64[2]"},
+        {"kth f32[2,0] | 1 1", "!non-zero size"},
         {"topk f32[2,5] | 3", "float32[2, 3]; int64[2, 3]"},
         {"topk f32[2,5] | 0 0", "float32[0, 5]; int64[0, 5]"},
         {"topk f32[2,5] | 6", "!selected index 'k' out of range: 6 of 5"},

@@ -117,7 +117,10 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     if dim is None:
-        return _some(*ops.unique_runs(input), return_inverse, return_counts)
+        if return_inverse or return_counts:
+            return _some(*ops.unique_runs(input), return_inverse, return_counts)
+        flat = input.reshape(-1)
+        return ops.masked_select(flat, _C.cat([_C.ones(builtins.min(1, flat.shape[0]), dtype=_C.bool), flat[1:] != flat[:-1]]))
     dim = _wrap(dim, input.ndim)
     rows = input.movedim(dim, 0).reshape(input.shape[dim], input.numel() // builtins.max(input.shape[dim], 1))
     new = _C.cat([_C.ones(builtins.min(1, rows.shape[0]), dtype=_C.bool), (rows[1:] != rows[:-1]).any(1)])

@@ -216,15 +216,16 @@
     /* factorizations: lapack.c and what stands on it, matrix_exp.c */                                                 \
     T(MATRIX_CHUNK, 400000, "products", TD_MATRICES_, "of the matrices of a chunk")                                    \
     T(MATRIX_TILE, 16, "rows", TD_MATRICES_, "and columns that are turned at once")                                    \
-    /* sorting: sort.c, sort_pairs.c */                                                                                \
-    T(SORT_BLOCK, 32768, "elements", "sort topk", "twice as many are sorted in blocks and merged, in two phases")      \
-    T(SORT_CHUNK, 8192, "elements", "sort topk", "of a chunk of whole rows")                                           \
-    T(SORT_RUN, 16, "elements", "sort topk", "sorted by insertion")                                                    \
-    T(SORT_RADIX, 400, "elements", "sort topk", "for 4 bytes of key, from which they are sorted by bytes")             \
-    T(TOPK_HEAP, 1024, "elements", "topk", "most that are kept in a heap")                                             \
-    T(TOPK_SHARE, 4, "elements", "topk", "a heap keeps at most this part of a row")                                    \
-    T(TOPK_CHUNK, 32768, "elements", "topk", "of a chunk of whole rows")                                               \
-    T(TOPK_PART, 512, "elements", "topk", "looked at at once")
+    /* sorting: sort.c, sort_keys.c, topk.c */                                                                         \
+    T(SORT_BLOCK, 32768, "elements", "sort topk kth", "twice as many are sorted in blocks and merged, in two phases")  \
+    T(SORT_CHUNK, 8192, "elements", "sort topk kth", "of a chunk of whole rows")                                       \
+    T(SORT_GROUP, 16, "rows", "sort topk kth", "that lie side by side and are turned together")                        \
+    T(SORT_GROUP_BYTES, 1048576, "bytes", "sort topk kth", "most of such rows and their results")                      \
+    T(SORT_RANKED, 32, "elements", "sort topk", "each put where the number of smaller ones says")                      \
+    T(SORT_RADIX, 256, "elements", "sort topk", "from which they are sorted by bytes")                                 \
+    T(TOPK_FEW, 16, "elements", "topk", "at most this part of a row is gathered without counting")                     \
+    T(TOPK_CHUNKS, 256, "rows", "topk", "chunks of a long row at most, whatever its length")                           \
+    T(TOPK_KEPT, 1024, "elements", "topk", "of a long row, most that are chosen among the best of each block")
 
 enum {
 #define TD_THRESHOLD_(name, value, unit, kernels, meaning) TD_##name = (value),
