@@ -147,6 +147,7 @@ TD_RULE(resample);              /* the sizes of x, the last of them these */
 TD_RULE(resample_backward);     /* of the shape of the input */
 TD_RULE(grid_sampler);          /* (N, C, H', W') or (N, C, D', H', W'): the places of the grid */
 TD_RULE(grid_sampler_backward); /* dx: like x; dgrid: like grid; those not asked for have shape [0] */
+TD_RULE(adaptive_max); /* the last one to three sizes become these; indices: int64, among all elements of them */
 TD_RULE(ctc_losses);            /* (N) */
 TD_RULE(ctc_losses_backward);   /* of the shape of the log probabilities */
 

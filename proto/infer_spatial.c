@@ -148,3 +148,25 @@ TD_RULE(ctc_losses_backward)
     TD_TRY(td_infer_has_shape(f, 0, 1, &x->shape[1], e));
     return td_infer_like(f, f->compute, x, e);
 }
+
+TD_RULE(adaptive_max)
+{
+    td_desc out = *td_in(f, 0);
+    int n;
+    const int64_t *sizes = td_attr_ints(f->attrs, 0, &n);
+    char text[TD_TEXT];
+    f->compute = (td_dtype)out.dtype;
+    if (n < 1 || n > 3 || n > out.ndim)
+        return td_fail(e, TD_E_SHAPE, "'sizes' are one to three of the %d sizes, not %d", out.ndim, n);
+    for (int i = 0; i < n; i++) {
+        int64_t *size = &out.shape[out.ndim - n + i];
+        if (*size < 1 || sizes[i] < 1 || *size > INT32_MAX || sizes[i] > INT32_MAX)
+            return td_fail(e, TD_E_SHAPE,
+                           "Input and output sizes should be greater than 0, but got input %s and output %" PRId64
+                           " at dimension %d",
+                           td_shape_text(out.ndim, td_in(f, 0)->shape, text, sizeof text), sizes[i], out.ndim - n + i);
+        *size = sizes[i];
+    }
+    TD_TRY(td_infer_like(f, f->compute, &out, e));
+    return td_infer_like(f, TD_INT64, &out, e);
+}

@@ -110,6 +110,13 @@ def _(r):
     return [r.distinct(s)], [size], lambda x: F.adaptive_max_pool3d(x, size, True)
 
 
+@op("adaptive_max", HALF)
+def _(r):
+    n = r.int(1, 3)
+    s, size = [r.int(1, 2), r.int(1, 2), *few(r, n, 1, 7)], few(r, n, 1, 5)
+    return [r.distinct(s)], [size], lambda x: getattr(F, f"adaptive_max_pool{n}d")(x, size, True)
+
+
 def norms(name, n, function):
     def case(r):
         k, st, _, ceil = window(r, n)
@@ -319,7 +326,7 @@ def _(r):
     return [x, targets, heard, lengths], [0, how, True], lambda x, t, i, j: F.ctc_loss(x, t, i, j, 0, HOW[how], True)
 
 
-UNREPEATED |= {"max_pool1d_with_indices", "max_pool3d", "max_pool3d_with_indices", "adaptive_max_pool1d", "adaptive_max_pool3d", "fractional_max_pool2d",
+UNREPEATED |= {"max_pool1d_with_indices", "max_pool3d", "max_pool3d_with_indices", "adaptive_max", "adaptive_max_pool1d", "adaptive_max_pool3d", "fractional_max_pool2d",
                "fractional_max_pool3d", "max_unpool", "pdist", "ctc_losses", "ctc_loss"}
 DIFFERENTIABLE |= dict.fromkeys(["hinge_embedding_loss", "soft_margin_loss", "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss"], 0)
 NO_COUNTERPART |= {"resample_backward": "reached through resample", "grid_sampler_backward": "reached through grid_sampler",

@@ -336,6 +336,8 @@ static const row rows[] = {
     {"conv2d_backward f64[1,2,2,3] f64[1,2,4,5] f64[2,2,3,3] | [1,1] [0,0] [1,1] 1 7", 0, 0},
     {"max_pool2d f64[1,2,4,4] | [2,2] [2,2]", DISTINCT, 0},
     {"max_pool2d f64[2,1,5,5] | [3,3] [2,2] [1,1]", DISTINCT, 0},
+    {"adaptive_max f64[2,5,4] | [3,2]", DISTINCT, 0},
+    {"adaptive_max f64[2,3] | [2]", DISTINCT, 0},
     {"max_pool2d_backward f64[1,2,2,2] i64[1,2,2,2] | [1,2,4,4]", 0, 16},
     {"avg_pool2d f64[1,2,4,4] | [2,2] [2,2]", 0, 0},
     {"avg_pool2d f64[1,1,5,5] | [3,3] [2,2] [1,1] false false", 0, 0},

@@ -542,11 +542,11 @@ static void max_wide(void)
         }
 }
 
-static void avg_case(td_dtype t, int layout, int nd, pool q, bool include_pad)
+static void avg_case(td_dtype t, int layout, int nd, pool q, bool include_pad, int64_t w)
 {
-    int64_t xs[4] = {2, 3, 9, 10}, os[4] = {2, 3, 0, 0};
+    int64_t xs[4] = {2, 3, 9, w}, os[4] = {2, 3, 0, 0};
     os[2] = pool_size(9, q.kh, q.sh, q.ph, 1, q.ceil_mode);
-    os[3] = pool_size(10, q.kw, q.sw, q.pw, 1, q.ceil_mode);
+    os[3] = pool_size(w, q.kw, q.sw, q.pw, 1, q.ceil_mode);
     const int64_t *s = xs + (4 - nd), *o = os + (4 - nd);
     tt x = tt_layout(t, nd, s, layout), v = tt_new(t, nd, o), g = tt_layout(t, nd, o, layout), dx = tt_new(t, nd, s);
     tt_random(&x);
@@ -555,16 +555,16 @@ static void avg_case(td_dtype t, int layout, int nd, pool q, bool include_pad)
            *scale = zeros(tt_numel(&v));
     for (int64_t i = 0; i < tt_numel(&v); i++) {
         int64_t plane = i / (os[2] * os[3]), y0 = i / os[3] % os[2] * q.sh - q.ph, x0 = i % os[3] * q.sw - q.pw;
-        int64_t y1 = y0 + q.kh < 9 + q.ph ? y0 + q.kh : 9 + q.ph, x1 = x0 + q.kw < 10 + q.pw ? x0 + q.kw : 10 + q.pw;
+        int64_t y1 = y0 + q.kh < 9 + q.ph ? y0 + q.kh : 9 + q.ph, x1 = x0 + q.kw < w + q.pw ? x0 + q.kw : w + q.pw;
         int64_t padded = (y1 - y0) * (x1 - x0);
-        int64_t a = y0 > 0 ? y0 : 0, b = y1 < 9 ? y1 : 9, c = x0 > 0 ? x0 : 0, d = x1 < 10 ? x1 : 10;
+        int64_t a = y0 > 0 ? y0 : 0, b = y1 < 9 ? y1 : 9, c = x0 > 0 ? x0 : 0, d = x1 < w ? x1 : w;
         double count = (double)(include_pad ? padded : (b - a) * (d - c));
         for (int64_t y = a; y < b; y++)
             for (int64_t xx = c; xx < d; xx++) {
-                want[i] += tt_get(&x, plane * 90 + y * 10 + xx) / count;
-                scale[i] += fabs(tt_get(&x, plane * 90 + y * 10 + xx)) / count;
-                dwant[plane * 90 + y * 10 + xx] += tt_get(&g, i) / count;
-                dscale[plane * 90 + y * 10 + xx] += fabs(tt_get(&g, i)) / count;
+                want[i] += tt_get(&x, (plane * 9 + y) * w + xx) / count;
+                scale[i] += fabs(tt_get(&x, (plane * 9 + y) * w + xx)) / count;
+                dwant[(plane * 9 + y) * w + xx] += tt_get(&g, i) / count;
+                dscale[(plane * 9 + y) * w + xx] += fabs(tt_get(&g, i)) / count;
             }
     }
     geometry none = {0};
@@ -589,7 +589,21 @@ static void avg_all(void)
 {
     for (int l = 0; l < LAYOUTS; l++)
         for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
-            for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) avg_case(t, l, 3 + (int)(i % 2), pools[i], (l + t) & 1);
+            for (int t = TD_FLOAT16; t <= TD_FLOAT64; t++) avg_case(t, l, 3 + (int)(i % 2), pools[i], (l + t) & 1, 10);
+}
+
+/* Rows of as many windows as are taken together, and as few, and windows as wide, one less and one more. */
+static void avg_wide(void)
+{
+    static const int64_t windows[] = {TD_POOL_ROW_LEAST, TD_POOL_ROW, 2 * TD_POOL_ROW + 2};
+    for (int which = -1; which <= 1; which++)
+        for (int t = TD_FLOAT32; t <= TD_FLOAT64; t++) {
+            for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
+                for (size_t i = 0; i < sizeof pools / sizeof *pools; i++)
+                    avg_case(t, PLAIN, 4, pools[i], i & 1, (windows[w] + which - 1) * pools[i].sw + pools[i].kw);
+            pool wide = {2, TD_POOL_ROW_KERNEL + which, 1, 3, 0, 5, 1, 1, false};
+            avg_case(t, STEPPED, 4, wide, true, TD_POOL_ROW_KERNEL + 20);
+        }
 }
 
 /* Every call above ran with a pack as well, and chunks wrote what they say. */
@@ -604,10 +618,67 @@ static void weights_were_packed(void)
 #endif
 }
 
+/* Each window against all of its elements: the first of equals, the last NaN. */
+static void adaptive_case(td_dtype t, int layout, int dims, const int64_t *in, const int64_t *n, bool nan)
+{
+    int64_t shape[5] = {2, 3}, to[5] = {2, 3}, size[3] = {1, 1, 1}, out[3] = {1, 1, 1};
+    for (int d = 0; d < dims; d++) {
+        shape[2 + d] = size[3 - dims + d] = in[d];
+        to[2 + d] = out[3 - dims + d] = n[d];
+    }
+    tt x = tt_layout(t, 2 + dims, shape, layout), v = tt_new(t, 2 + dims, to), ix = tt_new(TD_INT64, 2 + dims, to);
+    for (int64_t i = 0; i < tt_numel(&x); i++) tt_set(&x, i, (double)(rnd_below(60) - 30));
+    for (int64_t i = 0; i < tt_numel(&x) && nan; i += 1 + i % 33) tt_set(&x, i, NAN);
+    CALL(c, 2, &x);
+    c.out[0] = &v, c.out[1] = &ix;
+    attr_ints(&c, dims, n);
+    CU_ASSERT_EQUAL(tcall_run(&c, td_cpu_plan_adaptive_max), 0);
+    int64_t plane = size[0] * size[1] * size[2], places = out[0] * out[1] * out[2];
+    int bad = 0;
+    for (int64_t i = 0; i < tt_numel(&v); i++) {
+        int64_t at = i % places, best = -1, o[3] = {at / out[2] / out[1], at / out[2] % out[1], at % out[2]};
+        for (int64_t j = 0; j < plane; j++) {
+            int64_t place[3] = {j / size[2] / size[1], j / size[2] % size[1], j % size[2]};
+            bool inside = true;
+            for (int d = 0; d < 3; d++)
+                inside = inside && place[d] >= o[d] * size[d] / out[d] &&
+                         place[d] < ((o[d] + 1) * size[d] + out[d] - 1) / out[d];
+            if (!inside) continue;
+            double val = tt_get(&x, i / places * plane + j);
+            if (best < 0 || val > tt_get(&x, i / places * plane + best) || isnan(val)) best = j;
+        }
+        bad += (int64_t)tt_get(&ix, i) != best || !near(tt_get(&v, i), tt_get(&x, i / places * plane + best), 0, 0);
+    }
+    CU_ASSERT_EQUAL(bad, 0);
+    if (bad) printf("adaptive_max %s layout %d of %d: %d wrong\n", td_dtype_name(t), layout, dims, bad);
+    tt_free(&x), tt_free(&v), tt_free(&ix);
+}
+
+static void adaptive_all(void)
+{
+    static const td_dtype types[] = {TD_FLOAT16, TD_BFLOAT16, TD_FLOAT32, TD_FLOAT64};
+    for (int l = 0; l < LAYOUTS; l++)
+        for (int i = 0; i < 4; i++)
+            for (int dims = 1; dims <= 3; dims++) {
+                adaptive_case(types[i], l, dims, (int64_t[]){5, 7, 4}, (int64_t[]){3, 2, 4}, i % 2);
+                adaptive_case(types[i], l, dims, (int64_t[]){1, 3, 6}, (int64_t[]){2, 5, 1},
+                              l % 2); /* more than there are */
+            }
+    for (int which = -1; which <= 1; which++) /* planes of a chunk */
+        adaptive_case(TD_FLOAT32, which + 1, 1, (int64_t[]){TD_POOL_CHUNK / 8 + which}, (int64_t[]){3}, false);
+    tt x = TT(TD_FLOAT32, 2, 3), v = TT(TD_FLOAT32, 2, 3), ix = TT(TD_INT64, 2, 3);
+    CALL(c, 2, &x);
+    c.out[0] = &v, c.out[1] = &ix;
+    attr_ints(&c, 3, (int64_t[]){1, 2, 3}); /* more sizes than there are */
+    tcall_refused(&c, td_cpu_plan_adaptive_max, TD_E_SHAPE);
+    tt_free(&x), tt_free(&v), tt_free(&ix);
+}
+
 TD_CUNIT_MAIN("kernels_conv", {"conv2d: geometries", conv_all}, {"conv2d: masks", conv_masks},
               {"conv2d: large", conv_large}, {"conv2d: each way", conv_ways},
               {"conv2d: depthwise edges", depthwise_edges}, {"conv2d: straddles", conv_straddles},
               {"conv2d: oneDNN edges", dnnl_edges}, {"conv2d: shapes that are kept", dnnl_shapes},
               {"conv2d: channels last", conv_channels_last}, {"conv2d: channels last, all ways", conv_all_last},
               {"conv2d: empty", conv_empty}, {"max_pool2d", max_all}, {"max_pool2d: wide", max_wide},
-              {"avg_pool2d", avg_all}, {"weights were packed once, too", weights_were_packed})
+              {"adaptive_max", adaptive_all}, {"avg_pool2d", avg_all}, {"avg_pool2d: wide", avg_wide},
+              {"weights were packed once, too", weights_were_packed})

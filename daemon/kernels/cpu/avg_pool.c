@@ -4,11 +4,51 @@
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/pool.h"
+#include "daemon/kernels/cpu/sets.h"
 #include "daemon/kernels/plans.h"
+
+enum { ROW = TD_POOL_ROW };
+
+/* Output columns [*first, *last) whose windows lie whole inside the plane, if they are worth taking together: each adds
+ * its elements in the same order as alone, so the bits are the same. */
+static void inside_of(const td_pool *p, int64_t *first, int64_t *last)
+{
+    const int64_t room = p->w - p->kw + p->pw;
+    *first = td_min64((p->pw + p->sw - 1) / p->sw, p->ow);
+    *last = room < 0 ? 0 : td_min64(room / p->sw + 1, p->ow);
+    if (*last < *first + TD_POOL_ROW_LEAST || p->kw > TD_POOL_ROW_KERNEL) *first = *last = p->ow;
+}
 
 /* Both ways over one plane: windows in order, so that the gradient adds in order. A window may be as large as one
  * likes. */
 #define DEFINE_AVG(T, s)                                                                                               \
+    TD_INLINE void add_##s(int64_t n, int64_t cols, const T *x, int64_t step, T *sum)                                  \
+    {                                                                                                                  \
+        for (int64_t c = 0; c < cols; c++)                                                                             \
+            for (int64_t i = 0; i < n; i++) sum[i] += x[c + i * step];                                                 \
+    }                                                                                                                  \
+    static TD_FOR_SETS(void, add_row_##s, (int64_t n, int64_t cols, const T *x, int64_t step, T *sum),                 \
+                       (n, cols, x, step, sum))                                                                        \
+    {                                                                                                                  \
+        if (step == 1) add_##s(n, cols, x, 1, sum);                                                                    \
+        else if (step == 2) add_##s(n, cols, x, 2, sum);                                                               \
+        else add_##s(n, cols, x, step, sum);                                                                           \
+    }                                                                                                                  \
+    static TD_FOR_SETS(void, over_##s, (int64_t n, const T *sum, T count, T *to), (n, sum, count, to))                 \
+    {                                                                                                                  \
+        for (int64_t i = 0; i < n; i++) to[i] = sum[i] / count;                                                        \
+    }                                                                                                                  \
+    static bool row_##s(td_kcall *k, int64_t *done, const td_pool *p, const T *x, int64_t rows, int64_t n, T count,    \
+                        T *to)                                                                                         \
+    {                                                                                                                  \
+        T sum[ROW] = {0};                                                                                              \
+        for (int64_t y = 0; y < rows; y++) {                                                                           \
+            add_row_##s(n, p->kw, x + y * p->w, p->sw, sum);                                                           \
+            if (td_kernel_rest_after(k, done, n * p->kw)) return false;                                                \
+        }                                                                                                              \
+        over_##s(n, sum, count, to);                                                                                   \
+        return true;                                                                                                   \
+    }                                                                                                                  \
     TD_INLINE T sum_##s(T sum, const T *x, int64_t width, int64_t rows, int64_t cols)                                  \
     {                                                                                                                  \
         for (int64_t y = 0; y < rows; y++)                                                                             \
@@ -32,9 +72,18 @@
     }                                                                                                                  \
     static void plane_##s(td_kcall *k, int64_t *done, const td_pool *p, bool backward, const T *from, T *to)           \
     {                                                                                                                  \
+        int64_t inner, outer;                                                                                          \
+        inside_of(p, &inner, &outer);                                                                                  \
         for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
             int64_t y0, y1, ny = td_pool_part(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                \
             for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
+                if (!backward && ox >= inner && ox < outer) {                                                          \
+                    const int64_t n = td_min64(ROW, outer - ox), all = (p->include_pad ? ny : y1 - y0) * p->kw,        \
+                                  x = y0 * p->w + ox * p->sw - p->pw;                                                  \
+                    if (!row_##s(k, done, p, from + x, y1 - y0, n, (T)td_max64(1, all), to + oy * p->ow + ox)) return; \
+                    ox += n - 1;                                                                                       \
+                    continue;                                                                                          \
+                }                                                                                                      \
                 int64_t x0, x1, nx = td_pool_part(ox, p->w, p->kw, p->sw, p->pw, &x0, &x1);                            \
                 const int64_t rows = y1 - y0, cols = x1 - x0, at = oy * p->ow + ox, first = y0 * p->w + x0;            \
                 const T count = (T)td_max64(1, p->include_pad ? ny * nx : rows * cols),                                \

@@ -11,7 +11,8 @@
 enum { ROW = TD_POOL_ROW };
 
 /* Output columns [first, last) whose windows lie whole inside the plane. Those of a row look at their element of one
- * place before they go to the next place, so that the loop has no branches. */
+ * place before they go to the next place, so that the loop has no branches. Few
+ * are looked at one by one. */
 typedef struct inside {
     int64_t first, last;
 } inside;
@@ -20,7 +21,7 @@ static inside inside_of(const td_pool *p)
 {
     int64_t first = (p->pw + p->sw - 1) / p->sw, room = p->w - 1 - p->dw * (p->kw - 1) + p->pw;
     inside in = {td_min64(first, p->ow), room < 0 ? 0 : td_min64(room / p->sw + 1, p->ow)};
-    if (p->h * p->w > INT32_MAX || in.last < in.first) in.last = in.first;
+    if (p->h * p->w > INT32_MAX || in.last < in.first + TD_POOL_ROW_LEAST) in.last = in.first;
     return in;
 }
 

@@ -150,9 +150,11 @@
     T(DEPTHWISE_LAST_TAPS, 1024, "taps", "conv2d", "most of a depthwise kernel over channels that lie last")           \
     T(DEPTHWISE_CHUNK, 1400000, "products", TD_CONVS_, "of a chunk of planes")                                         \
     T(DEPTHWISE_WEIGHTS_CHUNK, 700000, "products", "conv2d_backward", "of a chunk of channels")                        \
-    /* pooling: pool.c, max_pool.c, avg_pool.c */                                                                      \
-    T(POOL_CHUNK, 100000, "elements", TD_POOLS_, "looked at by a chunk of whole planes")                               \
-    T(POOL_ROW, 64, "columns", "max_pool2d", "windows side by side, inside the plane, that are looked at together")    \
+    /* pooling: pool.c, max_pool.c, avg_pool.c, adaptive_max.c */                                                                      \
+    T(POOL_CHUNK, 100000, "elements", TD_POOLS_ " adaptive_max", "looked at by a chunk of whole planes")                               \
+    T(POOL_ROW, 64, "columns", "max_pool2d avg_pool2d", "windows side by side, inside the plane, taken together")        \
+    T(POOL_ROW_LEAST, 4, "columns", "max_pool2d avg_pool2d", "fewer are not")                                                     \
+    T(POOL_ROW_KERNEL, 256, "columns", "avg_pool2d", "most of a window of those")                                      \
     T(POOL_BACK_CHUNK, 65536, "elements", TD_POOLS_BACK_, "of a chunk of whole planes, or of channels")                \
     T(POOL_LAST_CHANNELS, 16, "channels", TD_POOLS_BACK_, "of a chunk at least, where they lie last")                  \
     /* other sizes, places of a grid: resample.c, grid_sampler.c */                                                    \
