@@ -1,13 +1,18 @@
 /* ctc_losses and its gradient, after Graves et al., Connectionist Temporal Classification (2006): sums over all paths
- * through a target with blanks around its labels, forward (alpha) and backward (beta), as logarithms in double.
+ * through a target with blanks around its labels, forward (alpha) and backward (beta), as logarithms in double. All
+ * places of a step are worked out side by side, with the loops of exp and log that the processor has.
  *
  * The first phase loads all lengths once, checks them, and keeps them with where each target begins; behind it a row of
  * the batch is one chunk, which loads its labels once and checks them. So no length or label that others write
  * meanwhile is used twice. */
 #include "daemon/kernels/cpu/convert.h"
+#include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/rows.h"
+#include "daemon/kernels/cpu/sets.h"
+#include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
+#include "proto/opid.h"
 #include <math.h>
 
 #define NEVER (-INFINITY)
@@ -27,19 +32,21 @@ typedef struct ctc_row {
     int64_t steps, labels, first;
 } ctc_row;
 
+enum { PART = 512, EDGE = 2 }; /* places worked out at once; places of no path beside those of a step */
+
+/* A chunk's scratch. */
+typedef struct ctc_room {
+    int64_t *labels;
+    double *said, *skip;  /* of each place: the log probability of its class; 0 where a path may come from two before */
+    double *near, *parts; /* two steps; PART of four */
+    double *share;        /* of the gradient, of each class */
+} ctc_room;
+
 static double log_add(double a, double b)
 {
     double high = a > b ? a : b, low = a > b ? b : a;
     if (high == NEVER) return NEVER;
     return high + log1p(exp(low - high));
-}
-
-/* Of three, with one logarithm. */
-static double log_add3(double a, double b, double c)
-{
-    double high = fmax(fmax(a, b), c);
-    if (high == NEVER) return NEVER;
-    return high + log(exp(a - high) + exp(b - high) + exp(c - high));
 }
 
 static int64_t length_of(const td_karg *lengths, int64_t i)
@@ -91,12 +98,10 @@ static bool load_labels(td_kcall *k, const ctc_state *s, const ctc_row *r, int64
     return true;
 }
 
-/* Log probability of class c in step t of row i. */
-static double said(const td_kcall *k, const ctc_state *s, int64_t t, int64_t i, int64_t c)
+static void apply(unsigned op, int64_t n, double *x)
 {
-    const td_desc *d = k->in[s->ix].desc;
-    int64_t at = t * d->stride[0] + i * d->stride[1] + c * d->stride[2];
-    return td_element_to_double((const char *)k->in[s->ix].data + at * (int64_t)td_dtype_size(d->dtype), d->dtype);
+    const void *from = x;
+    td_isa_now->pointwise[td_pw_row_of[op] - 1][TD_BODY_F64](n, x, &from, NULL);
 }
 
 /* Place p of the target with blanks: even ones are blanks. */
@@ -105,32 +110,104 @@ static int64_t class_at(const ctc_state *s, const int64_t *labels, int64_t p)
     return p % 2 ? labels[p / 2] : s->blank;
 }
 
-/* May a path go from place p - 2 to p? Not over the blank between two equal labels. */
-static bool skips(const int64_t *labels, int64_t p)
+/* A path may go from place p - 2 to p, but not over the blank between two equal labels. */
+static void mark_skips(const ctc_row *r, const ctc_room *room)
 {
-    return p % 2 && p >= 2 && labels[p / 2] != labels[p / 2 - 1];
+    const int64_t places = 2 * r->labels + 1;
+    for (int64_t p = 0; p < places + EDGE; p++)
+        room->skip[p] = p % 2 && p >= 2 && p < places && room->labels[p / 2] != room->labels[p / 2 - 1] ? 0 : NEVER;
 }
 
-/* Each row of `alpha` from the one before; of two rows when `keep` is not set. Returns minus the log likelihood. */
-static double forward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const int64_t *labels,
-                      double *alpha, bool keep)
+/* Log probabilities of the classes of n places from p on, in step t of row i. */
+static void load_said(const td_kcall *k, const ctc_state *s, const ctc_room *room, int64_t t, int64_t i, int64_t p,
+                      int64_t n)
 {
-    int64_t places = 2 * r->labels + 1, done = 0;
-    double *now = alpha, *before;
+    const td_desc *d = k->in[s->ix].desc;
+    const int64_t size = (int64_t)td_dtype_size(d->dtype);
+    const char *x = (const char *)k->in[s->ix].data + (t * d->stride[0] + i * d->stride[1]) * size;
+    const double blank = td_element_to_double(x + s->blank * d->stride[2] * size, d->dtype);
+    for (int64_t at = p; at < p + n; at++)
+        room->said[at] =
+            at % 2 ? td_element_to_double(x + room->labels[at / 2] * d->stride[2] * size, d->dtype) : blank;
+}
+
+/* The largest of three logarithms, and what is left of each. */
+static TD_FOR_SETS(void, take_off,
+                   (int64_t n, const double *a, const double *b, const double *c, const double *skip,
+                    double *restrict base, double *restrict rest),
+                   (n, a, b, c, skip, base, rest))
+{
+    for (int64_t i = 0; i < n; i++) {
+        const double far = c[i] + skip[i], two = a[i] > b[i] ? a[i] : b[i], most = two > far ? two : far,
+                     off = most == NEVER ? 0 : most;
+        base[i] = off;
+        rest[i] = a[i] - off;
+        rest[n + i] = b[i] - off;
+        rest[2 * n + i] = far - off;
+    }
+}
+
+static TD_FOR_SETS(void, add_three, (int64_t n, double *rest), (n, rest))
+{
+    for (int64_t i = 0; i < n; i++) rest[i] += rest[n + i] + rest[2 * n + i];
+}
+
+static TD_FOR_SETS(void, put_on,
+                   (int64_t n, const double *base, const double *sum, const double *said, double *restrict now),
+                   (n, base, sum, said, now))
+{
+    for (int64_t i = 0; i < n; i++) now[i] = base[i] + sum[i] + said[i];
+}
+
+/* A step of row i from the one beside it, whose places `near` and `far` are one and two from those of `same`:
+ * log(e^same + e^near + e^(far + skip)) + said. False: rested. */
+static bool step(td_kcall *k, const ctc_state *s, const ctc_room *room, int64_t t, int64_t i, int64_t places,
+                 const double *same, const double *near, const double *far, const double *skip, double *now)
+{
+    double *base = room->parts, *rest = base + PART;
+    for (int64_t p = 0; p < places; p += PART) {
+        const int64_t n = td_min64(PART, places - p);
+        if (td_kernel_rest(k)) return false;
+        load_said(k, s, room, t, i, p, n);
+        take_off(n, same + p, near + p, far + p, skip + p, base, rest);
+        apply(TD_OP_EXP, 3 * n, rest);
+        add_three(n, rest);
+        apply(TD_OP_LOG, n, rest);
+        put_on(n, base, rest, room->said + p, now + p);
+    }
+    return true;
+}
+
+/* Each row of `alpha`, behind EDGE places of no path, from the one before; of two rows when `keep` is not set. Returns
+ * minus the log likelihood. */
+static double forward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const ctc_room *room, double *alpha,
+                      bool keep)
+{
+    const int64_t places = 2 * r->labels + 1, width = places + EDGE;
+    double *now = alpha + EDGE, *before;
     if (r->steps == 0) return r->labels == 0 ? 0 : INFINITY;
-    for (int64_t p = 0; p < places; p++) now[p] = p < 2 ? said(k, s, 0, i, class_at(s, labels, p)) : NEVER;
+    mark_skips(r, room);
+    load_said(k, s, room, 0, i, 0, td_min64(2, places));
+    for (int64_t p = -EDGE; p < places; p++) now[p] = p >= 0 && p < 2 ? room->said[p] : NEVER;
     for (int64_t t = 1; t < r->steps; t++) {
         before = now;
-        now = alpha + (keep ? t : t % 2) * places;
-        for (int64_t p = 0; p < places; p++) {
-            if (td_kernel_rest_after(k, &done, 16)) return NEVER;
-            double sum = !p                 ? before[p]
-                         : skips(labels, p) ? log_add3(before[p], before[p - 1], before[p - 2])
-                                            : log_add(before[p], before[p - 1]);
-            now[p] = sum + said(k, s, t, i, class_at(s, labels, p));
-        }
+        now = alpha + (keep ? t : t % 2) * width + EDGE;
+        now[-2] = now[-1] = NEVER;
+        if (!step(k, s, room, t, i, places, before, before - 1, before - 2, room->skip, now)) return NEVER;
     }
     return -(places > 1 ? log_add(now[places - 1], now[places - 2]) : now[0]);
+}
+
+static ctc_room room_of(const ctc_state *s, void *scratch)
+{
+    const int64_t places = 2 * s->most + 1;
+    ctc_room room = {.labels = scratch};
+    room.said = (double *)(room.labels + s->most);
+    room.skip = room.said + places;
+    room.near = room.skip + places + EDGE;
+    room.parts = room.near + 2 * (places + EDGE);
+    room.share = room.parts + 4 * PART;
+    return room;
 }
 
 static void losses_chunk(td_kcall *k, int64_t chunk, void *scratch)
@@ -138,9 +215,9 @@ static void losses_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const ctc_state *s = (const ctc_state *)k->state;
     if (atomic_load(&k->failed)) return;
     const ctc_row *r = (const ctc_row *)((char *)k->work + s->rows_at) + chunk;
-    int64_t *labels = scratch;
-    if (!load_labels(k, s, r, chunk, labels)) return;
-    double loss = forward(k, s, r, chunk, labels, (double *)(labels + s->most), false);
+    const ctc_room room = room_of(s, scratch);
+    if (!load_labels(k, s, r, chunk, room.labels)) return;
+    double loss = forward(k, s, r, chunk, &room, room.near, false);
     if (s->zero && loss == INFINITY) loss = 0;
     unsigned dtype = k->out[0].desc->dtype;
     td_element_from_double((char *)k->out[0].data + chunk * (int64_t)td_dtype_size(dtype), dtype, loss);
@@ -148,34 +225,48 @@ static void losses_chunk(td_kcall *k, int64_t chunk, void *scratch)
 
 /* ---- backward */
 
-/* Row t of dx: what log_softmax takes off, less the share of all paths that say the class then. */
-static void gradient_row(td_kcall *k, const ctc_state *s, int64_t i, int64_t t, const double *share, double loss,
-                         double g, int64_t *done)
+/* Row t of dx: what log_softmax takes off, less the share of all paths that say the class then; NaN where there is no
+ * path. */
+static bool gradient_row(td_kcall *k, const ctc_state *s, int64_t i, int64_t t, const ctc_room *room, double loss,
+                         double g)
 {
-    const td_desc *d = k->out[0].desc;
-    int64_t size = (int64_t)td_dtype_size(d->dtype);
+    const td_desc *d = k->in[s->ix].desc;
+    const unsigned dtype = k->out[0].desc->dtype;
+    const int64_t size = (int64_t)td_dtype_size(dtype), step = d->stride[2] * size;
+    const char *x = (const char *)k->in[s->ix].data + (t * d->stride[0] + i * d->stride[1]) * size;
     char *out = (char *)k->out[0].data + (t * s->n + i) * s->classes * size;
-    for (int64_t c = 0; c < s->classes && !td_kernel_rest_after(k, done, 16); c++) {
-        double x = said(k, s, t, i, c),
-               v = exp(x) - (share[c] == NEVER && loss < INFINITY ? 0 : exp(share[c] + loss - x));
-        td_element_from_double(out + c * size, d->dtype, v * g);
+    double *v = room->parts, *raw = v + PART;
+    for (int64_t c = 0; c < s->classes; c += PART) {
+        const int64_t n = td_min64(PART, s->classes - c);
+        const void *from = x + c * step, *results = v;
+        if (td_kernel_rest(k)) return false;
+        if (step != size) td_gather(raw, from, 1, n, 0, step, (int)size), from = raw;
+        td_isa_now->cast[dtype][TD_FLOAT64](n, v, &from, NULL);
+        apply(TD_OP_EXP, n, v);
+        for (int64_t j = 0; j < n; j++) v[j] = loss < INFINITY ? (v[j] - room->share[c + j]) * g : NAN;
+        td_isa_now->cast[TD_FLOAT64][dtype](n, out + c * size, &results, NULL);
     }
+    return true;
 }
 
-/* beta of the last step, or of step t from that of the next. */
-static void backward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t i, const int64_t *labels, int64_t t,
-                     const double *after, double *now, int64_t *done)
+/* The share of all paths that go through each place of step t, added to that of its class. */
+static bool add_shares(td_kcall *k, const ctc_state *s, const ctc_row *r, const ctc_room *room, const double *alpha,
+                       const double *beta, double loss)
 {
-    int64_t places = 2 * r->labels + 1;
-    for (int64_t p = places - 1; p >= 0 && !td_kernel_rest_after(k, done, 16); p--) {
-        double sum = p >= places - 2 ? 0 : NEVER;
-        if (t < r->steps - 1) {
-            sum = p + 1 == places                          ? after[p]
-                  : p + 2 < places && skips(labels, p + 2) ? log_add3(after[p], after[p + 1], after[p + 2])
-                                                           : log_add(after[p], after[p + 1]);
+    const int64_t places = 2 * r->labels + 1;
+    double *part = room->parts;
+    memset(room->share, 0, sizeof *room->share * (size_t)s->classes);
+    for (int64_t p = 0; p < places; p += PART) {
+        const int64_t n = td_min64(PART, places - p);
+        if (td_kernel_rest(k)) return false;
+        for (int64_t j = 0; j < n; j++) {
+            const double both = alpha[p + j] + beta[p + j];
+            part[j] = both == NEVER ? NEVER : both + loss - room->said[p + j];
         }
-        now[p] = sum + said(k, s, t, i, class_at(s, labels, p));
+        apply(TD_OP_EXP, n, part);
+        for (int64_t j = 0; j < n; j++) room->share[class_at(s, room->labels, p + j)] += part[j];
     }
+    return true;
 }
 
 static void zero_rows(const td_kcall *k, const ctc_state *s, int64_t i, int64_t from)
@@ -189,26 +280,28 @@ static void gradient_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const ctc_state *s = (const ctc_state *)k->state;
     if (atomic_load(&k->failed)) return;
     const ctc_row *r = (const ctc_row *)((char *)k->work + s->rows_at) + chunk;
-    int64_t *labels = scratch, places = 2 * r->labels + 1, most = 2 * s->most + 1, done = 0;
-    double *share = (double *)(labels + s->most), *beta = share + s->classes, *alpha = beta + 2 * most;
-    if (s->joined) alpha = (double *)((char *)k->work + s->alpha_at) + (2 * r->first + chunk) * s->steps;
-    double g = td_karg_number(&k->in[0], chunk), loss;
-    if (!load_labels(k, s, r, chunk, labels)) return;
-    loss = forward(k, s, r, chunk, labels, alpha, true);
+    const ctc_room room = room_of(s, scratch);
+    const int64_t places = 2 * r->labels + 1, width = places + EDGE;
+    double *alpha = room.share + s->classes, g = td_karg_number(&k->in[0], chunk);
+    if (s->joined) alpha = (double *)((char *)k->work + s->alpha_at) + (2 * r->first + (1 + EDGE) * chunk) * s->steps;
+    if (!load_labels(k, s, r, chunk, room.labels)) return;
+    const double loss = forward(k, s, r, chunk, &room, alpha, true);
     if (s->zero && loss == INFINITY) {
         zero_rows(k, s, chunk, 0);
         return;
     }
+    /* Behind the last step is one in which paths have ended: at the last blank, or at the last label before it. */
+    double *after = room.near, *now = after + 2 * s->most + 1 + EDGE;
+    for (int64_t p = 0; p < width; p++) after[p] = p == places - 1 ? 0 : NEVER;
     for (int64_t t = r->steps - 1; t >= 0; t--) {
-        double *now = beta + t % 2 * most, *after = beta + (t + 1) % 2 * most;
-        backward(k, s, r, chunk, labels, t, after, now, &done);
-        for (int64_t c = 0; c < s->classes; c++) share[c] = NEVER;
-        for (int64_t p = 0; p < places; p++) {
-            if (td_kernel_rest_after(k, &done, 16)) return;
-            double *to = &share[class_at(s, labels, p)];
-            *to = log_add(*to, alpha[t * places + p] + now[p]);
-        }
-        gradient_row(k, s, chunk, t, share, loss, g, &done);
+        double *keep = after;
+        const double *far = t == r->steps - 1 ? after + 1 : after + 2, *skip = room.skip + EDGE;
+        if (!step(k, s, &room, t, chunk, places, after, after + 1, far, skip, now)) return;
+        now[places] = now[places + 1] = NEVER;
+        if (!add_shares(k, s, r, &room, alpha + t * width + EDGE, now, loss)) return;
+        if (!gradient_row(k, s, chunk, t, &room, loss, g)) return;
+        after = now;
+        now = keep;
     }
     zero_rows(k, s, chunk, r->steps);
 }
@@ -227,20 +320,21 @@ static int start(td_kcall *k, ctc_state *s, int ix, bool backward, const char *n
     s->steps = x->shape[0], s->n = x->shape[1], s->classes = x->shape[2];
     s->joined = targets->ndim == 1;
     s->most = targets->shape[targets->ndim - 1];
-    double kept = (double)s->steps * (s->joined ? 2.0 * (double)s->most + (double)s->n : 2.0 * (double)s->most + 1);
+    const double wide = 1 + EDGE;
+    double kept = (double)s->steps * (2.0 * (double)s->most + (s->joined ? wide * (double)s->n : wide));
     if (s->most > MOST_LABELS || s->classes > INT32_MAX || kept > (double)MOST_KEPT)
         return td_fail(e, TD_E_UNSUPPORTED,
                        "%s: %lld steps with up to %lld labels of %lld classes are too many: there may be %d labels, %d "
                        "classes, and %lld steps times twice the labels",
                        name, (long long)s->steps, (long long)s->most, (long long)s->classes, MOST_LABELS, INT32_MAX,
                        (long long)MOST_KEPT);
-    int64_t numbers = s->most + 2 * (2 * s->most + 1);
+    int64_t places = 2 * s->most + 1, numbers = s->most + 4 * places + 3 * EDGE + 4 * PART;
     if (backward) numbers += s->classes + (s->joined ? 0 : (int64_t)kept);
     k->scratch_bytes = (size_t)numbers * 8;
     if (backward && s->joined) s->alpha_at = td_plan_work(k, (size_t)kept * 8);
     s->rows_at = td_plan_work(k, (size_t)td_max64(1, s->n) * sizeof(ctc_row));
-    double places = (double)(2 * s->most + 1) * (backward ? 120 : 40), said = backward ? 40.0 * (double)s->classes : 0;
-    k->cost_ns = (double)s->n * ((double)s->most * 2 + (double)s->steps * (places + said)) + 500;
+    double each = (double)places * (backward ? 40 : 14), rows = backward ? 6.0 * (double)s->classes : 0;
+    k->cost_ns = (double)s->n * ((double)s->most * 2 + (double)s->steps * (each + rows + 60)) + 500;
     return 0;
 }
 
