@@ -78,9 +78,21 @@ CALLS |= {"max_dim": "lib.max(x, 1)", "min_dim": "lib.min(x, 1)", "median_dim": 
 calls("argmax argmin count_nonzero aminmax", "lib.$(x, dim=1)")
 calls("cumsum cumprod", "lib.$(x, 1)", "lib.$(x, 0)")
 calls("softmax log_softmax", "lib.$(x, 1)", "lib.$(x, 0)")
-calls("sort argsort", "lib.$(x, 1)")
-calls("topk", "lib.topk(x, 8, 1)")
-calls("unique", "lib.unique(few)")
+calls("cummax cummin logcumsumexp", "lib.$(x, 1)", "lib.$(x, 0)")
+calls("median nanmedian", "lib.$(x)")
+CALLS["nanmedian_dim"] = "lib.nanmedian(x, 1)"
+calls("kthvalue", "lib.kthvalue(x, 7, 1)", "lib.kthvalue(x, x.shape[0] // 2, 0)", "lib.kthvalue(flat, n // 2)")
+calls("quantile nanquantile", "lib.$(x, 0.3, 1)")
+calls("sort argsort", "lib.$(x, 1)", "lib.$(x, 0)", "lib.$(i, 1)", "lib.$(flat, 0)", "lib.$(wide, 1)")
+calls("msort", "lib.msort(x)")
+calls("topk", "lib.topk(x, 8, 1)", "lib.topk(x, x.shape[1] // 2, 1)", "lib.topk(x, 8, 0)", "lib.topk(flat, 100, 0)")
+calls("unique", "lib.unique(few)", "lib.unique(i)", "lib.unique(x)")
+CALLS |= {"unique_counts": "lib.unique(few, return_counts=True)", "unique_inverse": "lib.unique(few, return_inverse=True)",
+          "unique_all": "lib.unique(i, return_inverse=True, return_counts=True)", "slice_ranks": "lib.unique(few[:, :4], dim=0)",
+          "unique_runs": "lib.unique_consecutive(few)", "unique_runs_2": "lib.unique_consecutive(few, return_inverse=True, return_counts=True)"}
+calls("mode_dim", "lib.mode(few, 1)", "lib.mode(x, 1)")
+calls("isin", "lib.isin(i, few.reshape(-1)[:64])")
+calls("histc", "lib.histc(x, 100)")
 calls("searchsorted", "lib.searchsorted(sorted_row, x)")
 calls("bincount", "lib.bincount(few.reshape(-1))")
 calls("cat", "lib.cat([x, y], 0)", "lib.cat([x, y], 1)")
@@ -117,7 +129,20 @@ calls("conv1d", "F.conv1d(wave, filter1, padding=1)")
 calls("conv2d", "F.conv2d(picture, filter2, padding=1)", "F.conv2d(picture, filter2, stride=2)", "F.conv2d(picture, each, padding=1, groups=8)")
 calls("conv_transpose2d", "F.conv_transpose2d(picture, filter2)")
 calls("max_pool2d avg_pool2d", "F.$(picture, 2)", "F.$(picture, 3, 1, 1)")
-calls("adaptive_avg_pool2d", "F.adaptive_avg_pool2d(picture, 1)")
+calls("max_pool1d_with_indices", "F.max_pool1d(wave, 2)", "F.max_pool1d(wave, 3, 1, 1, return_indices=True)")
+calls("avg_pool1d", "F.avg_pool1d(wave, 2)")
+calls("max_pool3d avg_pool3d", "F.$(volume, 2)")
+calls("max_pool3d_with_indices", "F.max_pool3d(volume, 2, return_indices=True)")
+calls("lp_pool1d", "F.lp_pool1d(wave, 2.0, 2)")
+calls("lp_pool2d", "F.lp_pool2d(picture, 2.0, 2)")
+calls("lp_pool3d", "F.lp_pool3d(volume, 2.0, 2)")
+calls("adaptive_avg_pool1d adaptive_max_pool1d", "F.$(wave, 3)")
+calls("adaptive_avg_pool2d adaptive_max_pool2d", "F.$(picture, 1)", "F.$(picture, 3)")
+calls("adaptive_avg_pool3d adaptive_max_pool3d", "F.$(volume, 3)")
+calls("max_unpool", "F.max_unpool2d(best, places, 2)")
+calls("im2col", "F.unfold(picture, 3, padding=1)")
+calls("col2im", "F.fold(spread, picture.shape[2:], 3, padding=1)")
+calls("ctc_losses", "F.ctc_loss(said, labels, lengths, label_lengths)")
 calls("resample_nearest", "F.interpolate(picture, scale_factor=2)")
 calls("resample_linear", "F.interpolate(picture, scale_factor=2, mode='bilinear')")
 calls("pixel_shuffle", "F.pixel_shuffle(picture, 2)")
@@ -151,6 +176,11 @@ REASONS = {
             "hardsigmoid hardswish softshrink bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift"):
         "one thread has done it before a second one is awake; PyTorch's second one spins",
     ("64K", "prod sum mean norm cosine_similarity"): "in double, where PyTorch adds and multiplies floats",
+    ("64K", "cummax cummin"): "elements become doubles or int64 on the way, and back",
+    ("64K", "nanmedian"): "sorted whole: which one it is depends on how many are NaN",
+    ("64K", "unique_all unique_runs unique_runs_2 lp_pool3d"): "a composition, each op of which goes over all elements",
+    ("64K", "max_pool1d_with_indices"): "the places are worked out, too, where PyTorch leaves them out",
+    ("64K", "adaptive_avg_pool1d adaptive_max_pool1d adaptive_max_pool2d_2 adaptive_max_pool3d"): "a task for planes that take some ten microseconds in all",
     ("4M", "sum sum_2 sum_all mean mean_2 mean_all prod prod_2 prod_all norm cosine_similarity"): "in double, where PyTorch adds and multiplies floats",
     ("4M", ""): "calls run ahead, so results lie in several blocks of memory; PyTorch writes the same one again, which is in a cache",
 }
@@ -175,13 +205,19 @@ def operands(lib, n, torch):
         return torch.randint(0, hi, shape, generator=g)
 
     own = dict(
-        x=real(rows, columns), y=real(rows, columns), z=real(rows, columns), x2=real(rows, columns), p=real(rows, columns, lo=1.1, hi=3.0), u=real(rows, columns, lo=0.1, hi=0.9),
+        x=real(rows, columns), y=real(rows, columns), z=real(rows, columns), x2=real(rows, columns), wide=real(rows, columns).double(), p=real(rows, columns, lo=1.1, hi=3.0), u=real(rows, columns, lo=0.1, hi=0.9),
         v=real(rows, columns, lo=0.1, hi=0.9), flat=real(n), row=real(columns), column=real(rows, 1), one=real(1), sq=real(side, side),
         i=whole(1 << 20, rows, columns), j=whole(1 << 20, rows, columns), few=whole(16, rows, columns), mask=real(rows, columns) > 0, mask2=real(rows, columns) > 0,
         rows=whole(rows, rows), first=whole(columns, rows), columns=whole(columns, columns), at=whole(columns, rows, columns), at0=whole(rows, rows, columns),
         sorted_row=real(columns).sort()[0], classes=whole(columns, rows), weight=real(64, columns), bias=real(64),
         heads=real(max(n // 4096, 1), 64, 64) if n >= 4096 else real(4, 16, 16), heads4=real(max(n // 16384, 1), 4, 64, 64) if n >= 16384 else real(1, 4, 16, 16),
-        wave=real(8, 8, max(n // 64, 8)), filter1=real(8, 8, 3), picture=real(8, 8, width, width), filter2=real(8, 8, 3, 3), each=real(8, 1, 3, 3), mean8=real(8), var8=real(8, lo=0.5))
+        wave=real(8, 8, max(n // 64, 8)), filter1=real(8, 8, 3), picture=real(8, 8, width, width), filter2=real(8, 8, 3, 3), each=real(8, 1, 3, 3), mean8=real(8), var8=real(8, lo=0.5),
+        volume=real(4, 4, *[max(round((n / 16) ** (1 / 3)), 4)] * 3))
+    own["best"], own["places"] = torch.nn.functional.max_pool2d(own["picture"], 2, return_indices=True)
+    own |= dict(spread=torch.nn.functional.unfold(own["picture"], 3, padding=1))
+    steps, classes = (16, 8) if n < 4096 else (64, 32)
+    said = real(steps, max(n // steps // classes, 1), classes).log_softmax(2)
+    own |= dict(said=said, labels=whole(classes - 1, said.shape[1], steps // 4) + 1, lengths=torch.full(said.shape[1:2], steps), label_lengths=torch.full(said.shape[1:2], steps // 4))
     made = own if lib is torch else {k: lib.tensor(t.numpy()) for k, t in own.items()}
     return dict(made, lib=lib, F=lib.nn.functional, n=n, side=side)
 
