@@ -547,6 +547,8 @@ int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_erro
 /* ---- value.c: under the lock ---- */
 /* Wait until everything asked of it so far is done, and know where it lies. */
 int td_locate(td_array *a);
+/* The same, not under the lock; on any device, and at once where errors are eager: then it is there. */
+int td_made(td_array *a);
 /* td_data() of an array, after td_settle() if `settle`, in one round trip. Not under the lock. With `info` that, too;
  * asked in the same trip where there is one. */
 const void *td_data_as(td_array *a, bool settle, td_info *info);

@@ -254,6 +254,15 @@ int td_locate(td_array *a)
     return locate(a, false, NULL);
 }
 
+int td_made(td_array *a)
+{
+    int rc = td_enter(a->client, "data");
+    if (rc) return rc;
+    if (!a->client->eager) rc = locate(a, false, NULL);
+    td_leave(a->client);
+    return rc;
+}
+
 /* Of a descriptor that is known. */
 static int check_here(const td_array *a)
 {

@@ -69,6 +69,7 @@ def flags(f):
     found += ["TDPY_PLACED"] * f.placed + ["TDPY_SAVES"] * (f.placed and bool(f.op.saves and f.op.saves[0][1] & 1))
     found += ["TDPY_RENAMED"] * bool(f.op and f.op.name != f.name)
     found += ["TDPY_FIRST"] * f.first + ["TDPY_LAID"] * f.laid + ["TDPY_AVERAGES"] * f.averages
+    found += ["TDPY_WAITS"] * f.waits
     found += ["TDPY_LIST_RESULT"] * bool(f.outs and f.outs[0].is_list)
     found += [f"TDPY_CASTS_{f.casts.upper()}"] * bool(f.casts) + out_flags(f)
     return " | ".join(found) or "0"

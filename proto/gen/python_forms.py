@@ -50,6 +50,7 @@ class Function:
     averages: bool = False  # a loss that takes size_average= and reduce=
     first: bool = False  # of several results the first is the function's
     out_is: list = field(default_factory=list)  # what its out= has to be: words of [out]
+    waits: bool = False  # it may fail for the values: a call waits for its result
     casts: str = ""  # what autocast makes of its floats: "lower", "float32" or "widest"
     symbol: str = ""
     where: str = ""  # "FILE:LINE" that says what it is
@@ -230,9 +231,10 @@ def load(table):
     text = SURFACE.read_text()
     surface, lines = tomllib.loads(text), _lines(text)
     blocks = surface["function"]
-    missing = [n for n in surface["hidden"] if not table.op(n)]
-    if missing:
-        raise model.TableError([f"{SURFACE.name}: hidden op '{missing[0]}' is not in the table"])
+    for key in ("hidden", "waits"):
+        missing = [n for n in surface[key] if not table.op(n)]
+        if missing:
+            raise model.TableError([f"{SURFACE.name}: {key}: op '{missing[0]}' is not in the table"])
     public, raw = [], []
     for op in table.ops:
         shown = op.name not in surface["hidden"] and op.name not in blocks
@@ -251,6 +253,8 @@ def load(table):
     for f in layers:
         f.where = lines[f"nn.{f.name}"]
     _cast(surface["autocast"], table, [*public, *raw, *layers])
+    for f in (*public, *raw):
+        f.waits = bool(f.op) and f.op.name in surface["waits"]
     _given(surface["out"], [*public, *raw, *layers])
     _renamed(surface["also"], public)
     return public, raw, layers

@@ -28,7 +28,7 @@ def test_matrices():
     assert xp.linalg.solve(x.expand(2, 2, 2), xp.ones((2, 2))).shape == (2, 2, 2)  # two right sides, not a vector each
     assert xp.linalg.trace(xp.ones((3, 2, 2), dtype=xp.int8)).tolist() == [2, 2, 2]
     with pytest.raises(td.linalg.LinAlgError):
-        xp.linalg.inv(xp.zeros((2, 2))).tolist()
+        xp.linalg.inv(xp.zeros((2, 2)))
 
 
 def test_what_it_says_of_itself():

@@ -472,6 +472,15 @@ static PyObject *run_join(const call *c, PyObject *target, const char *where)
     return target ? written(c, target) : wrap_results(c, 1, &y);
 }
 
+static PyObject *when_made(const call *c, PyObject *result)
+{
+    const char *before = asked;
+    asked = name_of(c->f);
+    result = tdpy_when_made(c->f, c->v, result);
+    asked = before;
+    return result;
+}
+
 static PyObject *run_op(const call *c, PyObject *target, const char *where)
 {
     const td_op *op = &td_ops[c->f->op];
@@ -494,6 +503,7 @@ static PyObject *run_op(const call *c, PyObject *target, const char *where)
         else if (target) result = run_into(c, target, where, nin, in, &attrs);
         else result = wrap_results(c, nout, made);
     }
+    if (result && c->f->flags & TDPY_WAITS) result = when_made(c, result);
     tdpy_defaults_clear(&defaults);
     if (in != few) free(in);
     if (made != one) free(made);
@@ -580,6 +590,7 @@ static bool same_shape(PyObject *a, PyObject *b)
  * else is made first, so that it can be looked at. */
 static bool is_straight(const call *c, PyObject *out)
 {
+    if (c->f->flags & TDPY_WAITS) return false; /* when it fails, `out` is as it was */
     if (!(c->f->flags & (TDPY_OUT_EXACT | TDPY_OUT_MADE))) return true;
     td_dtype to = td_dtype_of(tdpy_array(out));
     if (c->f->flags & TDPY_OUT_MADE || td_dtype_is_complex(to) || c->f->params[0].kind != TDPY_TENSOR) return false;

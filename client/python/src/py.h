@@ -323,6 +323,7 @@ enum {
     TDPY_SAVES = 32,       /* the gradient wants the first tensor itself */
     TDPY_FIRST = 64,       /* of several results the first is the function's */
     TDPY_LAID = 1024,      /* memory_format= is taken */
+    TDPY_WAITS = 131072,   /* it may fail for what its tensors hold: the call waits for the result */
     TDPY_AVERAGES = 32768, /* size_average= and reduce= are taken, where PyTorch has them */
     TDPY_RENAMED = 65536,  /* the op has another name, which errors do not say */
     /* what out= has to be: of the very dtype of the result (which is not always that of the first tensor), and
@@ -378,6 +379,10 @@ PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, 
 PyObject *tdpy_create(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* _as(name, function, *args, **kw): the call; errors name what is called so, not what that is made of. */
 PyObject *tdpy_as(PyObject *module, PyObject *all, PyObject *kw);
+
+/* ---- fails.c */
+/* Of a function with TDPY_WAITS: `result`, when it is there; NULL: the error is raised, and `result` gone. */
+PyObject *tdpy_when_made(const tdpy_function *f, const tdpy_value *v, PyObject *result);
 
 /* ---- default.c: the default dtype */
 enum { TDPY_DEFAULT_ROOM = 4 };

@@ -4,8 +4,9 @@
     td.linalg.solve(a, b)
     q, r = td.linalg.qr(a)
 
-A matrix without the factors that are asked for is a tensord.linalg.LinAlgError, when the result is first needed; what ends with _ex
-tells it in `info` instead. Several results have names, as in PyTorch.
+A matrix without the factors that are asked for is a tensord.linalg.LinAlgError at the call, as in PyTorch: what may fail so waits for its result
+(some 12 us more for a small one). What ends with _ex tells it in `info` instead, and waits for nothing; nor does what a program (tensord.jit) holds,
+whose errors come when its results are looked at. Several results have names, as in PyTorch.
 """
 
 import math as _math
