@@ -467,7 +467,7 @@ def test_a_second_grad_tells_its_own_failure_only():
     td.sync()
 
 
-@pytest.mark.parametrize("call", ["td.optim.SGD([3], lr=1)", "td.Queue('q', on_death=3)", "td.data.SharedDict({object(): 1})", "td.save(object(), __import__('io').BytesIO())", "td.Queue('q', [])"])
+@pytest.mark.parametrize("call", ["td.optim.SGD([3], lr=1)", "td.Queue('q', on_death=3)", "td.data.SharedDict({object(): 1})", "td.save(object(), __import__('io').BytesIO(), format='safetensors')", "td.Queue('q', [])"])
 def test_a_type_is_named_with_its_article(call):
     with pytest.raises(TypeError) as e:
         eval(call, {"td": td, "object": type("object", (), {})})

@@ -195,8 +195,7 @@ def test_what_is_not_written_for_pytorch(tmp_path):
     class Own:
         pass
 
-    for wrong, kind, text in ((td.nn.Linear(2, 2), TypeError, "state_dict"), ({"a": [print]}, TypeError, "'a.0'"), ({frozenset(): 1}, TypeError, "keys of dicts"),
-                              (Own(), TypeError, "Own"), ([1 << 70], td.Unsupported, "64 bits"), (nested(30), td.InvalidError, "deeper than")):
+    for wrong, kind, text in ((Own(), TypeError, "what pickle takes: .*Own"), ({"a": [lambda: 1]}, TypeError, "what pickle takes: .*lambda"), ([1 << 70], td.Unsupported, "64 bits"), (nested(30), td.InvalidError, "deeper than")):
         with pytest.raises(kind, match=text):
             td.save(wrong, tmp_path / "x.pt")
     with pytest.raises(td.InvalidError, match="'npy' or 'npz', not 'pickle'"):

@@ -1,4 +1,4 @@
-"""save() and load(): tensors in files that never run code.
+"""save() and load(): tensors in files that run no code. What needs that, whole modules, is _whole.py's, and load() reads it only when told to.
 
 The formats are the library's (client/files, also td_save() and td_load() in C). Here are trees of Python as the notes that it takes, and where files
 may be. What is no state dict, such as lists, numbers and an optimizer's state, is a file of safetensors too: its metadata hold the tree.
@@ -23,6 +23,10 @@ _CHUNK = 1 << 24
 # ---- trees as notes, which the library writes: what item.c says of queues' items, and what _carry.py puts together of it
 
 
+class _More(Exception):
+    """The format holds no such thing, and a richer one would."""
+
+
 def _refuse(x, path) -> NoReturn:
     hint = "; it has a save() of its own" if hasattr(x, "_parts") else "; save its state_dict()" if hasattr(x, "state_dict") else ""
     raise _C.DTypeError(f"save() takes tensors, numbers, texts, None, and dicts, lists and tuples of them, not {_C._a_type(x)}"
@@ -30,8 +34,9 @@ def _refuse(x, path) -> NoReturn:
 
 
 class _Notes:
-    def __init__(self, rich):
+    def __init__(self, rich, free=False):
         self.rich = rich  # whether the format has more than JSON can hold
+        self.free = free  # whether it may be another one
         self.out, self.tensors = bytearray(), {}
 
 
@@ -67,6 +72,8 @@ def _is_key(x, rich):
 def _note_dict(x, to, path):
     to.out += _number(b"d", len(x))
     for k, v in x.items():
+        if not _is_key(k, to.rich) and to.free:
+            raise _More
         if not _is_key(k, to.rich):
             raise _C.DTypeError(f"save(): keys of dicts are texts or numbers{', or tuples of such' if to.rich else ''}; see '{path}'")
         _note(k, to, path)
@@ -100,8 +107,16 @@ def _note(x, to, path):
     elif isinstance(x, (list, tuple)):
         to.out += _object("Size") if isinstance(x, _C.Size) and to.rich else b""
         _note_items(b"t" if isinstance(x, tuple) else b"l", x, to, path)
+    elif to.rich:
+        _note_rich(x, to, path)
     else:
-        _note_rich(x, to, path) if to.rich else _refuse(x, path)
+        _other(x, to, path)
+
+
+def _other(x, to, path):
+    if to.free and not hasattr(x, "_parts"):
+        raise _More
+    _refuse(x, path)
 
 
 def _note_rich(x, to, path):
@@ -119,16 +134,35 @@ def _note_rich(x, to, path):
     elif isinstance(x, _C.device):
         to.out += _object("device") + _number(b"t", 1) + _text(str(x))
     else:
-        _refuse(x, path)
+        _other(x, to, path)
+
+
+def _noted(obj, rich, free):
+    to = _Notes(rich, free)
+    _note(obj, to, "")
+    return to
+
+
+def _as_held(obj, name, free):
+    """(notes, the name of a file that holds them): by pickle what nothing else does, if it may be so."""
+    try:
+        return _noted(obj, name.endswith((".pt", ".td")), free), name
+    except _More:
+        name = os.path.splitext(name)[0] + ".pt"
+    try:
+        return _noted(obj, True, True), name
+    except _More:
+        from tensord import _whole
+
+        return _noted(_whole.packed(obj), True, False), name
 
 
 # ---- files
 
 
-def _write(obj, file, name, whole, programs=(), extra=()):
+def _write(obj, file, name, whole, programs=(), extra=(), free=False):
     """To where the library can write; to anything else what it wrote in memory."""
-    to = _Notes(name.endswith((".pt", ".td")))
-    _note(obj, to, "")
+    to, name = _as_held(obj, name, free)
     what = (name, bytes(to.out), [x for _, x in to.tensors.values()], whole, programs, extra)
     descriptor = _descriptor(file)
     if descriptor is None:
@@ -164,14 +198,18 @@ def save(obj, f, *, format=None, whole=False) -> None:
     than half only that part is written, unless whole=True. One that ends with .npy (one tensor) or .npz (a dict or a list of tensors) becomes
     NumPy's, everything else safetensors. format="pt", "safetensors", "npy" or "npz" says which, whatever the name is.
 
+    Whatever else pickle takes, as a whole module, is written as torch.save() does, where neither the name nor format= says otherwise; only
+    load(f, weights_only=False) reads it, and needs the classes, so better save the state_dict().
+
     A regular file appears whole or not at all, and keeps its mode; what a symbolic link leads to is written, and not the link. A device or
-    a FIFO is opened and written. Modules are not taken: save their state_dict().
+    a FIFO is opened and written.
     """
-    if not isinstance(f, (str, bytes, os.PathLike)):
-        return _write(obj, f, _name("", format), whole)
-    path = os.fsdecode(f)
+    path = os.fsdecode(f) if isinstance(f, (str, bytes, os.PathLike)) else ""
     name = _name(path, format)
-    _put(path, lambda file: _write(obj, file, name, whole))
+    free = format in (None, "pt") and not path.endswith((".safetensors", ".npy", ".npz"))
+    if not isinstance(f, (str, bytes, os.PathLike)):
+        return _write(obj, f, name, whole, free=free)
+    _put(path, lambda file: _write(obj, file, name, whole, free=free))
 
 
 def save_programs(state, programs, f, whole, extra) -> None:
@@ -301,20 +339,38 @@ def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
     OrderedDict, set, dtypes and sizes), and of NumPy (.npy: a tensor; .npz: {name: tensor}). From a path, or an object with read().
 
     The tensors are new ones, in shared memory; those of one storage in a file of PyTorch share one. Nothing in the file is ever run: what would
-    need that, as a whole module that was saved, is Unsupported, and the error says what it is. Tensors come to the CPU; those that were on another
+    need that, as a whole module that was saved, is Unsupported, and the error says what it is. With weights_only=False it is made, as pickle
+    makes objects, which may run anything: do so with files that you trust. Tensors come to the CPU; those that were on another
     device only with a map_location: a device that all come to, a dict {"cuda:0": "cpu"}, or a function of a storage and its location, as PyTorch
     takes them. skip=True leaves out tensors of dtypes that are not known here: out of dicts with their key, anywhere else None stands for them.
     InvalidError: the file is damaged or is none.
     """
     options = _where(map_location), bool(skip)
-    if not weights_only:
-        raise _C.Unsupported("load() never runs code from a file: leave out weights_only=False")
     if not isinstance(f, (str, bytes, os.PathLike)):
-        return _load_file(f, *options)
+        return _made(lambda: _load_file(f, *options), f, weights_only, options[0])
     with open(f, "rb", buffering=0) as file:
-        if stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            return _C._load_file(file.fileno(), *options)
-        return _load_file(file, *options)
+        read = _C._load_file if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else lambda _, *o: _load_file(file, *o)
+        return _made(lambda: read(file.fileno(), *options), file, weights_only, options[0])
+
+
+def _made(read, file, weights_only, where):
+    """What the library reads; or, where that needs code and the program says that it may run, what pickle does."""
+    start = None if weights_only or not getattr(file, "seekable", bool)() else file.tell()
+    wants_code, made = False, None
+    try:
+        made = read()
+    except _C.Unsupported:
+        wants_code = True
+        if start is None:
+            raise
+    if not wants_code and not (isinstance(made, dict) and "tensord.object" in made):
+        return made
+    from tensord import _whole
+
+    if wants_code:
+        file.seek(start)
+        return _whole.from_pytorch(file, where)
+    return made if not _whole.is_packed(made) else _whole.refused() if weights_only else _whole.unpacked(made)
 
 
 def load_programs(f, map_location=None):

@@ -82,7 +82,7 @@ def _layer(name, function, doc, shown="", **defaults) -> Any:
                 parts.append(str(value) if word[0] == "=" else f"{key}={value!r}")
         return ", ".join(parts)
 
-    return type(name, (_KINDS.get(re.sub("[123]d$", "", name), Module),), {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc, "__module__": __name__})
+    return type(name, (_KINDS.get(re.sub("[123]d$", "", name), Module),), {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "_defaults": defaults, "__doc__": doc, "__module__": __name__})
 
 
 def _plain(function):

@@ -80,6 +80,14 @@ class Module:
         d = self.__dict__
         d.update(training=True, _before=OrderedDict(), _after=OrderedDict(), _around=(OrderedDict(), OrderedDict()), _parameters=OrderedDict(), _buffers=OrderedDict(), _modules=OrderedDict(), _transient=set())
 
+    def __setstate__(self, state):
+        if "_before" in state:
+            self.__dict__.update(state)
+        else:
+            from tensord import _whole
+
+            _whole.adopt(self, state)
+
     forward: Callable[..., Any] = _no_forward  # so that any arguments do in an override
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,120 @@
+"""Whole objects in files: modules that were saved as they are, here and by PyTorch, and checkpoints with objects of Python in them."""
+
+import argparse
+import io
+
+import numpy as np
+import pytest
+
+import tensord as td
+from tensord import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3), nn.ReLU())
+        self.head, self.labels = nn.Linear(3, 2), ["a", "b"]
+        self.tied = self.head.weight
+        self.head.bias.requires_grad_(False)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+def trip(obj, path, **options):
+    td.save(obj, path)
+    return td.load(path, weights_only=False, **options)
+
+
+@pytest.mark.parametrize("name", ["net.pt", "net.bin", "net"])
+def test_a_module_comes_back(tmp_path, name):
+    net, x = Net().eval(), td.randn(5, 4)
+    back = trip(net, tmp_path / name)
+    assert type(back) is Net and back.labels == ["a", "b"] and not back.training and back.tied is back.head.weight
+    assert back.head.weight.requires_grad and not back.head.bias.requires_grad and isinstance(back.head.bias, nn.Parameter)
+    assert td.equal(back(x), net(x)) and back.head.weight.data_ptr() != net.head.weight.data_ptr()
+    back.train()(x).sum().backward()
+    assert back.body[0].weight.grad is not None and net.body[0].weight.grad is None
+
+
+def test_it_runs_only_when_told_to(tmp_path):
+    td.save(Net(), tmp_path / "net.pt")
+    with pytest.raises(td.Unsupported, match="weights_only=False"):
+        td.load(tmp_path / "net.pt")
+    for ending in (".safetensors", ".npy", ".npz"):
+        with pytest.raises(td.Error, match="Net|npy|npz"):
+            td.save(Net(), tmp_path / f"net{ending}")
+        assert not (tmp_path / f"net{ending}").exists()
+    program = td.jit.script(nn.Linear(2, 2))
+    with pytest.raises(td.DTypeError, match="a save\\(\\) of its own"):
+        td.save(program, tmp_path / "program.pt")
+
+
+def test_objects_beside_tensors(tmp_path):
+    net = Net()
+    optimizer = td.optim.Adam(net.parameters())
+    net(td.randn(5, 4)).sum().backward()
+    optimizer.step()
+    shared = td.ones(3, requires_grad=True)
+    made = trip({"args": argparse.Namespace(lr=0.1, seed=shared), "array": np.arange(3), "range": range(3), "model": net.state_dict(), "again": shared, (td.float32,): 1},
+                tmp_path / "checkpoint")
+    assert made["args"].lr == 0.1 and made["array"].tolist() == [0, 1, 2] and made["range"] == range(3) and made[(td.float32,)] == 1
+    assert made["again"] is made["args"].seed and made["again"].requires_grad and td.equal(made["model"]["head.weight"], net.head.weight)
+    to = io.BytesIO()
+    td.save(optimizer, to)
+    to.seek(0)
+    back = td.load(to, weights_only=False)
+    assert type(back) is td.optim.Adam and back.state_dict()["state"][0]["step"] == 1
+    assert trip({"plain": {1, 2}}, tmp_path / "sets.bin") == td.load(tmp_path / "sets.bin") == {"plain": {1, 2}}  # what needs no code is read without
+    assert trip({"a": 1}, tmp_path / "plain.safetensors") == {"a": 1}
+
+
+def layers(nn):
+    return [nn.Linear(4, 3), nn.Conv2d(2, 3, 3, padding=1, padding_mode="reflect"), nn.BatchNorm2d(2), nn.MaxPool2d(2), nn.Dropout(0.3).eval(), nn.LayerNorm(4), nn.Embedding(5, 3),
+            nn.GELU(), nn.GRU(4, 3, num_layers=2), nn.MultiheadAttention(4, 2), nn.Sequential(nn.Linear(4, 4, bias=False), nn.Tanh()), nn.ConvTranspose2d(2, 1, 2),
+            nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0), 2, enable_nested_tensor=False), nn.ModuleDict({"a": nn.PReLU()}), nn.CrossEntropyLoss(label_smoothing=0.1)]
+
+
+def inputs(torch):
+    x, image = torch.arange(8.0).reshape(2, 4) / 8, torch.arange(32.0).reshape(1, 2, 4, 4) / 32
+    return [x, image, image, image, x, x, torch.tensor([1, 4]), x, x.reshape(1, 2, 4), (x, x, x), x, image, x.reshape(1, 2, 4), None, (x, torch.tensor([1, 2]))]
+
+
+def first(made):
+    return made[0] if isinstance(made, tuple) else made
+
+
+def test_modules_of_pytorch(tmp_path):
+    torch = pytest.importorskip("torch")
+    theirs = layers(torch.nn)
+    torch.save(theirs, tmp_path / "theirs.pt")
+    with pytest.raises(td.Unsupported, match="nothing in a file is run"):
+        td.load(tmp_path / "theirs.pt")
+    ours = td.load(tmp_path / "theirs.pt", weights_only=False)
+    for mine, other, x, y in zip(ours, theirs, inputs(td), inputs(torch)):
+        assert type(mine).__name__ == type(other).__name__ and isinstance(mine, nn.Module) and mine.training == other.training
+        assert list(mine.state_dict()) == list(other.state_dict()) and all(p.is_leaf and p.requires_grad for p in mine.parameters())
+        if x is not None:
+            got, wanted = (first(m(*v) if isinstance(v, tuple) else m(v)) for m, v in ((mine, x), (other, y)))
+            assert np.allclose(got.detach().numpy(), wanted.detach().numpy(), atol=1e-5), type(mine)
+
+
+def test_checkpoints_of_pytorch(tmp_path):
+    torch = pytest.importorskip("torch")
+    base = torch.arange(6.0)
+    torch.save({"args": argparse.Namespace(a=1), "view": base[1:4], "all": base, "half": torch.ones(2, dtype=torch.bfloat16), "none": torch.empty(0, 3), "dtype": torch.float16,
+                "size": torch.Size([2]), "device": torch.device("cpu"), "p": torch.nn.Parameter(torch.ones(2), False), "t": torch.ones(2, 3).t(), "bools": torch.tensor([True])},
+               tmp_path / "theirs.pt")
+    made = td.load(tmp_path / "theirs.pt", weights_only=False)
+    assert made["args"].a == 1 and made["dtype"] is td.float16 and made["size"] == td.Size([2]) and made["device"] == td.device("cpu")
+    assert made["view"].tolist() == [1, 2, 3] and made["half"].dtype is td.bfloat16 and made["none"].shape == (0, 3) and made["t"].stride() == (1, 3)
+    assert isinstance(made["p"], nn.Parameter) and not made["p"].requires_grad and made["bools"].tolist() == [True]
+    made["all"][1] = 7
+    assert made["view"][0].item() == 7  # of one storage
+    torch.save([torch.utils.data.TensorDataset(base), torch.fx.Graph], tmp_path / "more.pt")
+    with pytest.raises(td.Unsupported, match="torch.fx.*has no counterpart here"):
+        td.load(tmp_path / "more.pt", weights_only=False)
+    (tmp_path / "bad.pt").write_bytes((tmp_path / "more.pt").read_bytes()[:300])
+    with pytest.raises(td.Error):
+        td.load(tmp_path / "bad.pt", weights_only=False)
