@@ -118,3 +118,22 @@ def test_checkpoints_of_pytorch(tmp_path):
     (tmp_path / "bad.pt").write_bytes((tmp_path / "more.pt").read_bytes()[:300])
     with pytest.raises(td.Error):
         td.load(tmp_path / "bad.pt", weights_only=False)
+
+
+def test_safe_globals(tmp_path):
+    from tensord import serialization
+
+    td.save(Net(), tmp_path / "net.pt")
+    layers_of = [Net, nn.Sequential, nn.Linear, nn.BatchNorm1d, nn.ReLU]
+    with serialization.safe_globals(layers_of):
+        assert type(td.load(tmp_path / "net.pt")) is Net
+    with serialization.safe_globals(layers_of[1:]), pytest.raises(td.Unsupported, match="Net, which is not among the safe globals"):
+        td.load(tmp_path / "net.pt")
+    with pytest.raises(td.Unsupported, match="weights_only=False"):
+        td.load(tmp_path / "net.pt")
+    torch = pytest.importorskip("torch")
+    torch.save({"layer": torch.nn.Linear(2, 2), "dtype": torch.float64}, tmp_path / "theirs.pt")
+    with serialization.safe_globals([nn.Linear]):
+        assert type(td.load(tmp_path / "theirs.pt")["layer"]) is nn.Linear
+    with serialization.safe_globals([nn.ReLU]), pytest.raises(td.Unsupported, match="Linear, which is not among"):
+        td.load(tmp_path / "theirs.pt")

@@ -340,7 +340,8 @@ def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
 
     The tensors are new ones, in shared memory; those of one storage in a file of PyTorch share one. Nothing in the file is ever run: what would
     need that, as a whole module that was saved, is Unsupported, and the error says what it is. With weights_only=False it is made, as pickle
-    makes objects, which may run anything: do so with files that you trust. Tensors come to the CPU; those that were on another
+    makes objects, which may run anything: do so with files that you trust. What tensord.serialization.add_safe_globals() was told is made
+    without that word. Tensors come to the CPU; those that were on another
     device only with a map_location: a device that all come to, a dict {"cuda:0": "cpu"}, or a function of a storage and its location, as PyTorch
     takes them. skip=True leaves out tensors of dtypes that are not known here: out of dicts with their key, anywhere else None stands for them.
     InvalidError: the file is damaged or is none.
@@ -355,7 +356,10 @@ def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
 
 def _made(read, file, weights_only, where):
     """What the library reads; or, where that needs code and the program says that it may run, what pickle does."""
-    start = None if weights_only or not getattr(file, "seekable", bool)() else file.tell()
+    serialization: Any = sys.modules.get("tensord.serialization")
+    safe = None if not weights_only else serialization.get_safe_globals() if serialization else []
+    may = safe is None or bool(safe)
+    start = file.tell() if may and getattr(file, "seekable", bool)() else None
     wants_code, made = False, None
     try:
         made = read()
@@ -369,8 +373,8 @@ def _made(read, file, weights_only, where):
 
     if wants_code:
         file.seek(start)
-        return _whole.from_pytorch(file, where)
-    return made if not _whole.is_packed(made) else _whole.refused() if weights_only else _whole.unpacked(made)
+        return _whole.from_pytorch(file, where, safe)
+    return made if not _whole.is_packed(made) else _whole.unpacked(made, safe) if may else _whole.refused()
 
 
 def load_programs(f, map_location=None):

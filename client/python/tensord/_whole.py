@@ -46,9 +46,28 @@ def is_packed(made) -> bool:
     return type(made) is dict and isinstance(made.get(_OBJECT), bytes)
 
 
-def unpacked(made) -> Any:
+class _Unpickler(pickle.Unpickler):
+    """`safe`: the objects that may be asked for beside plain containers; None: any."""
+
+    def __init__(self, file, safe):
+        super().__init__(file)
+        self.safe = safe
+
+    def find_class(self, module, name):
+        module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)  # as old pickles have them
+        plain = (module, name) in _PLAIN or module.startswith("tensord") and isinstance(getattr(_C, name, None), _C.dtype)
+        if self.safe is not None and not plain and (module, name) not in {(x.__module__, x.__qualname__) for x in self.safe}:
+            raise _C.Unsupported(f"load(): the file wants {module}.{name}, which is not among the safe globals that tensord.serialization was told")
+        return super().find_class(module, name)
+
+
+_PLAIN = {("collections", "OrderedDict"), ("collections", "Counter"), ("builtins", "set"), ("builtins", "frozenset"), ("builtins", "bytearray"), ("builtins", "complex"),
+          ("builtins", "range"), ("builtins", "slice")}
+
+
+def unpacked(made, safe) -> Any:
     tensors = [t.requires_grad_(asks) for t, asks in zip(made[_TENSORS], made["requires_grad"])]
-    reader = pickle.Unpickler(io.BytesIO(made[_OBJECT]))
+    reader = _Unpickler(io.BytesIO(made[_OBJECT]), safe)
     reader.persistent_load = tensors.__getitem__
     return reader.load()
 
@@ -84,15 +103,15 @@ _REBUILD = {"_rebuild_tensor": _tensor, "_rebuild_tensor_v2": _tensor, "_rebuild
 _THEIRS = ("_non_persistent_buffers_set", "_is_full_backward_hook", "call_super_init")
 
 
-class _Reader(pickle.Unpickler):
+class _Reader(_Unpickler):
     """Of the pickle in a zip archive as torch.save() writes them."""
 
-    def __init__(self, archive, where):
+    def __init__(self, archive, where, safe):
         self.archive, self.where, self.storages = archive, where, {}
         self.root = next((n[:-8] for n in archive.namelist() if n.endswith("/data.pkl")), None)
         if self.root is None:
             raise _C.InvalidError("load(): the archive holds no data.pkl: torch.save() did not write it")
-        super().__init__(io.BytesIO(archive.read(f"{self.root}data.pkl")))
+        super().__init__(io.BytesIO(archive.read(f"{self.root}data.pkl")), safe)
 
     def find_class(self, module, name):
         if module == "torch._utils" and name in _REBUILD:
@@ -102,9 +121,10 @@ class _Reader(pickle.Unpickler):
         if module != "torch" and not module.startswith("torch."):
             return super().find_class(module, name)
         try:
-            return super().find_class("tensord" + module[5:], name)
+            found = pickle.Unpickler.find_class(self, "tensord" + module[5:], name)
         except (ImportError, AttributeError):
             raise _C.Unsupported(f"load(): the file wants {module}.{name}, which has no counterpart here; save the state_dict() there, which needs no code") from None
+        return found if isinstance(found, _C.dtype) or found in (_C.Size, _C.device) else super().find_class(found.__module__, found.__qualname__)
 
     def persistent_load(self, pid):
         kind, dtype, key, location, _ = pid
@@ -140,12 +160,12 @@ def adopt(module, state) -> None:
     vars(module).update({name: value for name, value in state.items() if name not in own and "_hooks" not in name and name not in _THEIRS})
 
 
-def from_pytorch(file, where) -> Any:
+def from_pytorch(file, where, safe) -> Any:
     """Of an open file that is such an archive; `where` as load() has it."""
     if not zipfile.is_zipfile(file):
         raise _C.Unsupported("load(): a whole object is read from files as torch.save() writes them since PyTorch 1.6, and this is none; save it anew there")
     with zipfile.ZipFile(file) as archive:
-        return _Reader(archive, where).load()
+        return _Reader(archive, where, safe).load()
 
 
 def refused() -> Any:

@@ -1,6 +1,7 @@
 """save() and load() by the names of torch.serialization, and what programs set of it.
 
-A file makes tensors, numbers, texts and containers of them, and nothing else: so a list of classes that are safe to load is kept, and changes nothing.
+A file makes tensors, numbers, texts and containers of them. Of other objects load() makes those whose classes and functions are in the list of safe globals, and
+all with weights_only=False.
 """
 
 import contextlib
