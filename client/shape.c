@@ -148,7 +148,7 @@ TD_API int td_check_device(const td_client *client, int device)
 {
     if (!client) return td_raise_null("td_check_device", "client");
     if (device >= 0 && device < TD_MAX_DEVICES && client->devices >> device & 1) return TD_OK;
-    return td_no_device(client, "td_check_device", NULL, (unsigned)device);
+    return td_no_device(client, "device", NULL, (unsigned)device);
 }
 
 TD_API int td_ndim(td_array *a)

@@ -304,10 +304,17 @@ def test_dtypes():
     assert x.to(cpu) is x and x.to(td.zeros(1)) is x and x.to(cpu, copy=True) is not x and td.tensor([1, 2], device="cpu").tolist() == [1, 2]
     for name, number in ("cuda", 0), ("cuda:3", 3), ("cuda:13", 13):
         say = f"there is no device '{name.split(':')[0]}:{number}' here; only 'cpu'"
-        for call in (td.device, x.to, lambda d: td.ones(2, device=d), lambda d: td.full((2,), 1, device=d), lambda d: td.tensor(1.5, device=d), lambda d: td.asarray(x, device=d)):
+        assert td.device(name) is td.device(name) != td.device("cpu") and str(td.device(name)) == name and td.device(name).type == "cuda"
+        assert pickle.loads(pickle.dumps(td.device(name))) is td.device(td.device(name))
+        for call in (x.to, lambda d: x.to(td.device(d)), lambda d: td.ones(2, device=d), lambda d: td.full((2,), 1, device=d), lambda d: td.tensor(1.5, device=d), lambda d: td.asarray(x, device=d)):
             with pytest.raises(td.Unsupported, match=say):
                 call(name)
-    for wrong in ("tpu", "cuda:14", "cpu:1", ""):
+    assert (td.device("meta"), td.device("cuda", 1)) == (td.device("meta"), td.device("cuda:1")) and repr(td.device("cuda", 1)) == "device(type='cuda', index=1)"
+    assert td.device("cuda").index is None and len({td.device("mps"), td.device("mps"), td.device("xpu:0")}) == 2
+    for call in (lambda: td.ones(2, device="meta"), lambda: x.to(td.device("meta")), lambda: td.Generator("meta")):
+        with pytest.raises(td.Unsupported, match="no device 'meta'"):
+            call()
+    for wrong in ("tpu", "cuda:", "cpu:x", "meta:1234", ""):
         with pytest.raises(td.Unsupported, match=f"no device '{wrong}'"):
             td.device(wrong)
     with pytest.raises(TypeError, match="device must be"):

@@ -1,11 +1,15 @@
 /* dtype and device objects. There is one object for each dtype, so that `is` tells them apart as `==` does. */
 #include "client/python/src/py.h"
 
+#include <stdio.h>
 #include <string.h>
 
 typedef struct tdpy_device_object {
-    PyObject_HEAD int number;
+    PyObject_HEAD int number; /* NOWHERE: a name of PyTorch's, to be compared and printed */
+    char name[32];            /* then */
 } tdpy_device_object;
+
+enum { NOWHERE = -2 };
 
 /* ---- dtype ------------------------------------------------------------------------------------------------------- */
 
@@ -128,6 +132,40 @@ static int number_of(PyObject *device)
     return ((tdpy_device_object *)device)->number;
 }
 
+static const char *text_of(PyObject *device)
+{
+    const tdpy_device_object *d = (const tdpy_device_object *)device;
+    return d->number == NOWHERE ? d->name : td_device_text(d->number);
+}
+
+/* A type that PyTorch knows, alone or with a number? */
+static bool is_known(const char *name)
+{
+    static const char *const types[] = {"cpu",    "cuda", "ipu",  "xpu",  "mkldnn", "opengl",       "opencl",
+                                        "ideep",  "hip",  "ve",   "fpga", "maia",   "xla",          "lazy",
+                                        "vulkan", "mps",  "meta", "hpu",  "mtia",   "privateuseone"};
+    size_t n = strcspn(name, ":"), digits = name[n] ? strspn(name + n + 1, "0123456789") : 0;
+    if (name[n] && (!digits || digits > 3 || name[n + 1 + digits])) return false;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (strlen(types[i]) == n && !memcmp(types[i], name, n)) return true;
+    return false;
+}
+
+/* One object for each name, so that `is`, `==` and hashes tell them apart as those of devices that are there. */
+static PyObject *nowhere(const char *name)
+{
+    static PyObject *known;
+    if (!known && !(known = PyDict_New())) return NULL;
+    PyObject *found = PyDict_GetItemString(known, name);
+    if (found) return Py_NewRef(found);
+    tdpy_device_object *d = PyObject_New(tdpy_device_object, tdpy.device);
+    if (!d) return NULL;
+    d->number = NOWHERE;
+    snprintf(d->name, sizeof d->name, "%s", name);
+    if (PyDict_SetItemString(known, d->name, (PyObject *)d)) Py_CLEAR(d);
+    return (PyObject *)d;
+}
+
 /* Which there are beside the CPU, the daemon says. */
 bool tdpy_is_here(int device)
 {
@@ -138,18 +176,40 @@ bool tdpy_is_here(int device)
     return false;
 }
 
+/* Of a name that may be one that the library does not know. */
+static bool refuse_device(const char *name)
+{
+    int number = td_device_by_text(name);
+    return number >= 0 ? tdpy_is_here(number)
+                       : tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s'", name) != NULL;
+}
+
 bool tdpy_as_device(PyObject *o, int *device)
 {
     *device = -1;
     if (o == Py_None) return true;
-    if (Py_TYPE(o) == tdpy.device) return *device = number_of(o), true;
+    if (Py_TYPE(o) == tdpy.device && number_of(o) != NOWHERE) return *device = number_of(o), true;
+    if (Py_TYPE(o) == tdpy.device) return refuse_device(text_of(o));
     const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, NULL) : NULL;
     PyErr_Clear();
     if (!PyUnicode_Check(o))
         return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not %.100s", tdpy_a_type(o));
     *device = name ? td_device_by_text(name) : -1;
-    if (*device < 0) return tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s'", name ? name : "?");
-    return tdpy_is_here(*device);
+    return *device < 0 ? refuse_device(name ? name : "?") : tdpy_is_here(*device);
+}
+
+/* As a value: one that is not there has no number, but a name. */
+static PyObject *device_named(PyObject *what)
+{
+    const char *name = PyUnicode_AsUTF8AndSize(what, NULL);
+    if (!name) return NULL;
+    int number = td_device_by_text(name);
+    if (number >= 0 && tdpy_is_here(number)) return tdpy_device(number);
+    bool absent = number < 0 || PyErr_ExceptionMatches(tdpy.errors[TD_E_UNSUPPORTED]);
+    if (!absent || !is_known(name))
+        return number < 0 ? tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s'", name) : NULL;
+    PyErr_Clear();
+    return nowhere(name);
 }
 
 static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kw)
@@ -160,30 +220,32 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     int number;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O|O:device", names, &what, &index)) return NULL;
     if (index != Py_None && PyUnicode_Check(what) && !(whole = PyUnicode_FromFormat("%U:%S", what, index))) return NULL;
-    bool good = tdpy_as_device(whole ? whole : what, &number);
+    PyObject *named = whole ? whole : what, *made = NULL;
+    if (PyUnicode_Check(named)) made = device_named(named);
+    else if (Py_TYPE(named) == tdpy.device) made = Py_NewRef(named);
+    else if (named == Py_None) tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not None");
+    else tdpy_as_device(named, &number); /* raises */
     Py_XDECREF(whole);
-    if (!good) return NULL;
-    if (number < 0) return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not None");
-    return tdpy_device(number);
+    return made;
 }
 
 static PyObject *device_str(PyObject *self)
 {
-    return PyUnicode_FromString(td_device_text(number_of(self)));
+    return PyUnicode_FromString(text_of(self));
 }
 
 /* What stands before the colon. */
 static PyObject *device_type(PyObject *self, void *ignored)
 {
     (void)ignored;
-    const char *text = td_device_text(number_of(self));
+    const char *text = text_of(self);
     return PyUnicode_FromStringAndSize(text, (Py_ssize_t)strcspn(text, ":"));
 }
 
 static PyObject *device_index(PyObject *self, void *ignored)
 {
     (void)ignored;
-    const char *colon = strchr(td_device_text(number_of(self)), ':');
+    const char *colon = strchr(text_of(self), ':');
     return colon ? PyLong_FromString(colon + 1, NULL, 10) : Py_NewRef(Py_None);
 }
 
@@ -201,7 +263,7 @@ static PyObject *device_repr(PyObject *self)
 static PyObject *device_reduce(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return Py_BuildValue("O(s)", tdpy.device, td_device_text(number_of(self)));
+    return Py_BuildValue("O(s)", tdpy.device, text_of(self));
 }
 
 static PyGetSetDef device_attributes[] = {
@@ -211,7 +273,7 @@ static PyGetSetDef device_attributes[] = {
 static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot device_slots[] = {
     {Py_tp_doc, "device(type, index=None)\n--\n\nWhere a tensor lies: device('cpu'), device('cuda:1'), device('cuda', "
-                "1). One that the daemon does not have is refused."},
+                "1). One that is not there can be compared and printed; who makes a tensor there is told so."},
     {Py_tp_new, device_new},
     {Py_tp_repr, device_repr},
     {Py_tp_str, device_str},

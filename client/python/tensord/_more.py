@@ -102,6 +102,14 @@ def _number_dtype(*values):
 # ---- creation
 
 
+def there(device):
+    """A device that is there; any other is an error."""
+    made = _C.device(str(device))
+    if made is not _CPU and made not in _C._devices():
+        raise _C.Unsupported(f"there is no device '{made}' here; only {', '.join(repr(str(d)) for d in _C._devices())}")
+    return made
+
+
 def full(size, fill_value, dtype=None, *, device=None, requires_grad=False):
     if _tensor(fill_value):
         dtype, fill_value = dtype or fill_value.dtype, fill_value.item()

@@ -13,7 +13,7 @@ import random
 import struct
 import threading
 
-from tensord import _C
+from tensord import _C, _more
 
 _lock = threading.RLock()
 _STATE = struct.Struct("<QQ625IBd")
@@ -38,7 +38,7 @@ class Generator(random.Random):
 
     def __new__(cls, device="cpu"):
         made = super().__new__(cls)
-        made.device = _C.device(str(device))
+        made.device = _more.there(device)
         return made
 
     def __init__(self, device="cpu"):

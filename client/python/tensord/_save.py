@@ -14,7 +14,7 @@ import warnings
 from collections import Counter, OrderedDict
 from typing import Any, NoReturn
 
-from tensord import _C
+from tensord import _C, _more
 
 _MAX_HEADER = 100_000_000
 _CHUNK = 1 << 24
@@ -276,7 +276,7 @@ def _where(map_location):
         return where
     if not isinstance(map_location, (str, _C.device)):
         raise _C.Unsupported(f"load(): map_location is a device or its name, a dict or a function of such here, not a {type(map_location).__name__}")
-    device = _C.device(map_location)
+    device = _more.there(map_location)
     return lambda location: device
 
 
