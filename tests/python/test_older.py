@@ -42,6 +42,29 @@ def test_weight_before_tensors():
         td.addcmul(x, 2, y)
 
 
+@pytest.mark.parametrize("name", ["addmm", "addmv", "addr", "addbmm", "baddbmm"])
+def test_factors_before_tensors(name):
+    left = td.randn(*{"addmv": (2, 2), "addr": (2,)}.get(name, (2, 2, 2) if "b" in name else (2, 2)))
+    right = td.randn(2) if name in ("addmv", "addr") else td.randn(left.shape)
+    x = td.randn(*{"addmv": (2,), "baddbmm": (2, 2, 2)}.get(name, (2, 2)))
+    f = getattr(td, name)
+    for alpha in (), (3,):
+        expected = f(x, left, right, beta=2, alpha=alpha[0] if alpha else 1).tolist()
+        for form in (lambda: f(2, x, *alpha, left, right), lambda: getattr(x, name)(2, *alpha, left, right), lambda: getattr(x.clone(), name + "_")(2, *alpha, left, right)):
+            assert quietly(form).tolist() == expected
+    assert getattr(x.clone(), name + "_")(left, right, beta=2, alpha=3).tolist() == expected
+    with pytest.raises(TypeError):
+        f(2, x, left)
+
+
+def test_two_numbers():
+    for made, value, dtype in ((td.add(1, 2), 3, td.int64), (td.mul(2.5, 2), 5, td.float32), (td.sub(1, 2, alpha=2), -3, td.int64), (td.true_divide(1, 2), 0.5, td.float32),
+                               (td.mul(2, 1j), 2j, td.complex64), (td.mul(True, True), True, td.bool)):
+        assert made.shape == () and made.item() == value and made.dtype is dtype
+    with pytest.raises(TypeError, match="meshgrid expects all tensors to have the same dtype"):
+        td.meshgrid(td.ones(2), td.arange(3), indexing="ij")
+
+
 def test_parts_are_assigned():
     x = td.tensor([1 + 2j, 3 + 4j])
     x.real = td.tensor([5.0, 6.0])

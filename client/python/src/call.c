@@ -124,18 +124,41 @@ static bool is_weighed_before(const binding *b, Py_ssize_t places)
     return places == n && tdpy_is_tensor(b->slot[n - 1]) && !tdpy_is_tensor(b->slot[1]);
 }
 
-static bool weigh_behind(binding *b)
+static bool warn_of_form(const binding *b)
 {
     static bool told;
+    if (told) return true;
+    told = true;
+    return !PyErr_WarnFormat(PyExc_UserWarning, 1,
+                             "this form of %s() is deprecated: its numbers come behind the tensors, as %s=",
+                             name_of(b->f), b->f->params[b->f->nparams - 1].name);
+}
+
+static bool weigh_behind(binding *b)
+{
     int n = b->f->nparams;
     PyObject *weight = b->slot[1];
     memmove(b->slot + 1, b->slot + 2, (size_t)(n - 2) * sizeof *b->slot);
     b->slot[n - 1] = weight;
-    if (told) return true;
-    told = true;
-    return !PyErr_WarnFormat(PyExc_UserWarning, 1,
-                             "this form of %s() is deprecated: its number comes behind the tensors, as %s=",
-                             name_of(b->f), b->f->params[n - 1].name);
+    return warn_of_form(b);
+}
+
+/* addmm(beta, input, alpha, mat1, mat2), alpha or not, and input.addmm(beta, alpha, mat1, mat2), are older forms of
+ * addmm(input, mat1, mat2, beta=beta, alpha=alpha); so of its like. */
+static bool is_scaled_before(const binding *b)
+{
+    const tdpy_param *p = b->f->params;
+    if (b->f->nparams != 5 || strcmp(p[3].name, "beta") != 0 || strcmp(p[4].name, "alpha") != 0) return false;
+    return tdpy_is_tensor(b->slot[0]) != tdpy_is_tensor(b->slot[1]);
+}
+
+static bool scale_behind(binding *b, int places)
+{
+    bool method = tdpy_is_tensor(b->slot[0]);
+    PyObject *input = b->slot[!method], *beta = b->slot[method], *alpha = places == 5 ? b->slot[2] : NULL;
+    PyObject *left = b->slot[places - 2], *right = b->slot[places - 1];
+    memcpy(b->slot, (PyObject *[]){input, left, right, beta, alpha}, 5 * sizeof *b->slot);
+    return warn_of_form(b);
 }
 
 static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
@@ -161,6 +184,7 @@ static bool bind(binding *b, PyObject *self, PyObject *const *args, Py_ssize_t n
         }
         b->slot[at++] = args[i];
     }
+    if (at >= 4 && is_scaled_before(b) && !scale_behind(b, at)) return false;
     if (names && !bind_keywords(b, args + n, names)) return false;
     if (f->nparams > 2 && b->slot[f->nparams - 1] && is_weighed_before(b, n + (self != NULL)) && !weigh_behind(b))
         return false;
@@ -773,6 +797,23 @@ static PyObject *call_as_before(const tdpy_function *f, PyObject *const *args, P
     return result;
 }
 
+/* add(1, 2) of two numbers: what it would be of the first as a tensor. */
+static PyObject *run_of_numbers(binding *b)
+{
+    int op = b->f->op;
+    bool meant = op == TD_OP_ADD || op == TD_OP_SUB || op == TD_OP_MUL || op == TD_OP_DIV;
+    if (!meant || !b->slot[0] || tdpy_is_tensor(b->slot[0]) || tdpy_is_tensor(b->slot[1])) return NULL;
+    PyErr_Clear();
+    td_array *made = tdpy_from_data(b->slot[0], TD_DTYPE_NONE, TD_CPU);
+    PyObject *first = made ? tdpy_wrap(made, true) : NULL, *result = NULL;
+    if (first) {
+        b->slot[0] = first;
+        result = run_bound(b, false);
+        Py_DECREF(first);
+    }
+    return result;
+}
+
 PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     if (f == &tdpy_fn_view && is_dtype(args, n, kw)) f = &tdpy_op_view_dtype;
@@ -782,6 +823,8 @@ PyObject *tdpy_call(tdpy_function *f, bool in_place, PyObject *self, PyObject *c
     PyObject *result = NULL;
     if (bind(&b, self, args, n, kw))
         result = b.inplace ? run_placed(&b) : is_itself(&b) ? Py_NewRef(b.slot[0]) : run_bound(&b, in_place);
+    if (!result && f->nparams > 1 && !in_place && PyErr_ExceptionMatches(tdpy.errors[TD_E_INVALID]))
+        result = run_of_numbers(&b);
     Py_XDECREF(b.separate);
     return result;
 }

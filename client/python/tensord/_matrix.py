@@ -95,24 +95,12 @@ def matrix_vander(x, N=None, increasing=False):
     return made if increasing else made.flip(-1)
 
 
-def addmm_(self, mat1, mat2, *, beta=1, alpha=1):
-    return self.copy_(_C.addmm(self, mat1, mat2, beta, alpha))
+def _added(function):
+    """A product added in place: also in the older form that names the numbers first, which the function knows."""
+    return lambda self, *args, **numbers: self.copy_(function(self, *args, **numbers))
 
 
-def addmv_(self, mat, vec, *, beta=1, alpha=1):
-    return self.copy_(ops.addmv(self, mat, vec, beta, alpha))
-
-
-def addr_(self, vec1, vec2, *, beta=1, alpha=1):
-    return self.copy_(ops.addr(self, vec1, vec2, beta, alpha))
-
-
-def addbmm_(self, batch1, batch2, *, beta=1, alpha=1):
-    return self.copy_(ops.addbmm(self, batch1, batch2, beta, alpha))
-
-
-def baddbmm_(self, batch1, batch2, *, beta=1, alpha=1):
-    return self.copy_(ops.baddbmm(self, batch1, batch2, beta, alpha))
+addmm_, addmv_, addr_, addbmm_, baddbmm_ = map(_added, (_C.addmm, ops.addmv, ops.addr, ops.addbmm, ops.baddbmm))
 
 
 # ---- of low rank (N. Halko, P. Martinsson, J. Tropp, "Finding structure with randomness", 2009)

@@ -216,7 +216,10 @@ def meshgrid(*tensors, indexing="ij"):
     """Coordinates of a grid from those of its sides."""
     if indexing not in ("ij", "xy"):
         raise _C.InvalidError(f"meshgrid(): indexing must be 'ij' or 'xy', not {indexing!r}")
-    return ops.meshgrid(_together(tensors), indexing == "xy")
+    sides = _together(tensors)
+    if len({x.dtype for x in sides}) > 1:
+        raise _C.DTypeError(f"meshgrid expects all tensors to have the same dtype, not {', '.join(x.dtype.name for x in sides)}")
+    return ops.meshgrid(sides, indexing == "xy")
 
 
 # ---- arithmetic
