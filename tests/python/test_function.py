@@ -220,3 +220,30 @@ def test_many_arguments():
     xs = [td.ones(1, requires_grad=True) for _ in range(300)]
     Sum.apply(*xs).backward()
     assert all(g.tolist() == [1] for g in td._C._grads(xs))
+
+
+def test_grad_fn_has_what_ctx_keeps():
+    """There it is the ctx; here its attributes are seen through it, as long as the graph is."""
+
+    class Scaled(td.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, options):
+            ctx.options, ctx.result = options, None
+            ctx.save_for_backward(x)
+            return x * options["by"]
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * ctx.options["by"], None
+
+    x, options = td.ones(2, requires_grad=True), {"by": 3.0}
+    y = Scaled.apply(x, options)
+    assert y.grad_fn.options is options and y.grad_fn.needs_input_grad == (True, False) and y.grad_fn.result is None
+    assert y.grad_fn.saved_tensors[0].tolist() == [1, 1]
+    y.grad_fn.options["by"] = 4.0
+    with pytest.raises(AttributeError, match="'ScaledBackward' object has no attribute 'nothing'"):
+        y.grad_fn.nothing
+    y.sum().backward()
+    assert x.grad.tolist() == [4, 4]
+    y = y.detach() * 2
+    assert y.grad_fn is None and not hasattr((x * 2).grad_fn, "options")

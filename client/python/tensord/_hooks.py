@@ -12,6 +12,7 @@ from tensord import _C
 
 _TENSOR, _LEAF, _BEFORE, _AFTER, FUNCTION = 1, 2, 3, 4, 5
 _slots: "dict[int, Any]" = {}
+_makers: "dict[int, tuple[weakref.ref[Any], weakref.ref[Any]]]" = {}  # by id: a function's result, and its slot, which may hold that
 
 
 def sweep():
@@ -214,7 +215,16 @@ def _saved_attribute(node, name):
             if _is_called(name[len(prefix):], found, outputs):
                 return SavedTensor(node, k) if prefix == _RAW else _saved_value(found)
         break
+    slot = node._maker and node._maker()
+    if slot is not None and not name.startswith("_") and hasattr(slot.ctx, name):
+        return getattr(slot.ctx, name)
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
+
+
+def made_by(results, slot):
+    """Their grad_fn has the attributes of the function's ctx, as in PyTorch, where it is the ctx."""
+    for t in results:
+        _makers[id(t)] = weakref.ref(t), weakref.ref(slot, lambda _, key=id(t): _makers.pop(key, None))
 
 
 # ---- nodes
@@ -244,7 +254,7 @@ def _named(op, aten, kind):
 class Node:
     """A node of the graph: what made a tensor, and leads to what made its inputs."""
 
-    __slots__ = ("_number", "_key", "_inputs", "_kind", "_op", "_where", "_from", "metadata", "__weakref__")
+    __slots__ = ("_number", "_key", "_inputs", "_kind", "_op", "_where", "_from", "_maker", "metadata", "__weakref__")
     _number: int
     _key: int
     _inputs: int
@@ -252,6 +262,7 @@ class Node:
     _op: str
     _where: str
     _from: "tuple[int, int]"
+    _maker: "weakref.ref[Any] | None"
     metadata: "dict[str, Any]"
 
     def __init__(self, *args):
@@ -313,14 +324,21 @@ def _node(facts):
         _types[name] = type(name, (Node,), {"__slots__": (), "__doc__": Node.__doc__})
     node = object.__new__(_types[name])
     node._number, node._key, node._inputs, node._kind, node._op, node._where, node._from = number, key, inputs, kind, op, where, (session, pid)
-    node.metadata = {}
+    node.metadata, node._maker = {}, None
     _known[key] = node
     return node
 
 
 def grad_fn(self):
     facts = _C._graph_of(self)
-    return None if facts is None else _node(facts)
+    if facts is None:
+        return None
+    node = _node(facts)
+    if node._kind == 3 and (entry := _makers.get(id(self))) and entry[0]() is self:
+        slot = entry[1]()
+        if slot is not None and node._op == slot.function.__name__ + "Backward":
+            node._maker = entry[1]
+    return node
 
 
 def gradient_edge(self):

@@ -175,6 +175,7 @@ class Function:
         saved, ctx._saved = tuple(ctx._saved), None
         if places:
             _hooks.keep(_C._function(cls.__name__ + "Backward", args, tuple(results[k] for k in places), tuple(flags), saved), slot)
+            _hooks.made_by([results[k] for k in places], slot)
         ctx._dirty = ctx._apart = ()
         return tuple(results)
 
