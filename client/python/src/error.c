@@ -64,7 +64,7 @@ bool tdpy_init_errors(PyObject *module)
         PyObject *made = tdpy.errors[kinds[k].code] = make_class((int)k);
         if (!made || PyModule_AddObjectRef(module, kinds[k].name, made)) return false;
     }
-    return true;
+    return !PyModule_AddObjectRef(module, "_LinAlgError", tdpy.errors[TD_E_LINALG]); /* as torch._C has it */
 }
 
 static void set_text(PyObject *exception, const char *name, const char *text)
