@@ -169,6 +169,19 @@ td_fmeta td_node_meta(const td_node *n, const td_shape *s)
 
 /* ---- one node */
 
+/* The op of a write on a view is no node of the graph by itself: what it gave is the view of what the write made of the
+ * base. So a backward comes to what is saved there by one way only, and lets go of it once. */
+static int slice_history(td_tensor *out, td_node *slice, td_error *e)
+{
+    td_node *n;
+    int err = td_view_node(out, &slice->slice->base, &n, e);
+    if (err) return err;
+    n->edges[0] = (td_edge){td_node_ref(slice), 0};
+    err = td_set_history(out, n, 0, e);
+    td_node_unref(n);
+    return err;
+}
+
 /* A saved output with its place in the graph, for gradients of gradients. */
 static int output_handle(td_eval *v, td_node *n, const td_saved *s, td_tensor **out, td_error *e)
 {
@@ -180,7 +193,7 @@ static int output_handle(td_eval *v, td_node *n, const td_saved *s, td_tensor **
     if (gave(v, 1, out)) return 0;
     int err = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
     if (err) return err;
-    err = td_set_history(*out, n, s->index, e);
+    err = v->slice ? slice_history(*out, v->slice, e) : td_set_history(*out, n, s->index, e);
     if (!err) return keep(v, *out, e);
     td_tensor_unref(*out);
     return err;
@@ -455,7 +468,8 @@ int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, 
 {
     memset(result, 0, n->nin * sizeof *result);
     int err;
-    if (n->kind != TD_N_SLICE) err = run_op(v, n, g, want, result, e);
+    v->slice = n->kind == TD_N_SLICE ? n : NULL;
+    if (!v->slice) err = run_op(v, n, g, want, result, e);
     else err = n->slice->whole ? run_whole(v, n, g, want, result, e) : run_slice(v, n, g, want, result, e);
     for (int i = 0; i < n->nin && err; i++) {
         td_tensor_unref(result[i]);

@@ -52,7 +52,7 @@ int td_check_write(td_tensor *dst, td_grad_mode mode, bool result_needs_grad, td
     return dst->view_base ? check_view(dst, result_needs_grad, e) : 0;
 }
 
-int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e)
+int td_view_node(td_tensor *view, const td_desc *base, td_node **out, td_error *e)
 {
     const td_desc *d = &view->desc;
     const td_op *op = td_op_by_id(TD_OP_AS_STRIDED);
@@ -62,17 +62,15 @@ int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e)
     td_attrs_ints(&a, d->ndim, d->stride);
     td_attrs_int(&a, d->offset);
     td_node_size z = {.nin = 1, .nout = 1, .nattrs = (int)td_attrs_words(op, &a), .shapes = true};
-    z.nints = d->ndim + 2u * base->desc.ndim + 1;
+    z.nints = d->ndim + 2u * base->ndim + 1;
     td_node *n = *out = td_node_new(&z, view->account, e);
     if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     n->op = op->id;
     n->given[0] = true;
     td_attrs_encode(op, &a, n->attrs);
     td_node_put_shape(n, &n->outs[0], 0, d, false);
-    td_node_put_shape(n, &n->shapes[0], d->ndim, &base->desc, true);
-    int err = td_edge_of(base, &n->edges[0], e);
-    if (err) td_node_unref(n);
-    return err;
+    td_node_put_shape(n, &n->shapes[0], d->ndim, base, true);
+    return 0;
 }
 
 static td_node *slice_node(td_tensor *view, td_node *inner, td_issuer *who, td_error *e)

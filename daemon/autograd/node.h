@@ -268,8 +268,8 @@ int td_write_begin(td_call *c, td_error *e);
 int td_rebase(td_call *c, td_node *node, td_error *e);
 /* Where a pending write writes to. */
 td_storage *td_node_writes(const td_node *n);
-/* A node that gives the gradient of a view by its geometry in the base, whose node is `edge`. */
-int td_view_node(td_tensor *view, td_tensor *base, td_node **out, td_error *e);
+/* A node that gives the gradient of a view by its geometry in the base; edge 0, to the base's, is the caller's to set. */
+int td_view_node(td_tensor *view, const td_desc *base, td_node **out, td_error *e);
 
 /* ---- hooks (hook.c) */
 
@@ -322,6 +322,7 @@ typedef struct td_eval {
     const struct td_backward *of; /* whose node it is */
     bool create_graph;
     uint8_t device; /* where ops without operands make their results */
+    td_node *slice; /* the write on a view whose op is evaluated, or NULL */
     uint64_t *lack; /* as td_ops_prepare has them; NULL: it grows by itself */
     td_heap **heap;
     struct td_recording *recording; /* of what is run (rows.c), or NULL */
