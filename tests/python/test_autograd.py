@@ -471,3 +471,12 @@ def test_gradients_of_gradients_of_a_view_that_was_written(write):
 
     for ours, plain in zip(second(True), second(False)):
         assert td.allclose(ours, plain, rtol=1e-12)
+
+
+def test_grad_by_its_other_name():
+    x = td.ones(2, requires_grad=True)
+    x._grad = td.ones(2)
+    (x * 3).sum().backward()
+    assert x._grad.tolist() == x.grad.tolist() == [4, 4]
+    x._grad = None
+    assert x.grad is None

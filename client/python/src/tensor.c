@@ -397,6 +397,7 @@ static PyGetSetDef attributes[] = {
      "set_real"},
     {"imag", get_imag, set_part, "The imaginary parts of complex numbers, a copy. To assign writes them.", "set_imag"},
     {"grad", tdpy_get_grad, tdpy_set_grad, "What backward added up; None without one.", NULL},
+    {"_grad", tdpy_get_grad, tdpy_set_grad, "PyTorch's other name for grad, which optimizers of others use.", NULL},
     {"requires_grad", tdpy_get_requires_grad, tdpy_set_requires_grad, "Does backward compute a gradient for it?", NULL},
     {"is_leaf", get_is_leaf, NULL, "Was it made by no op that is recorded?", NULL},
     {"grad_fn", get_grad_fn, NULL, "The node of the graph that made it; None for a leaf.", NULL},
