@@ -544,3 +544,19 @@ def test_places_are_told_as_they_were_given(dtype):
         assert td.zeros(3).index_put((td.tensor([0, 0, -1], dtype=kind),), td.ones(3), accumulate).tolist() == expected
     assert td.zeros(3).index_put_((td.tensor([0, 1, 1], dtype=td.uint8),), td.tensor(2.0)).tolist() == [0, 2, 2], "uint8 is a mask, as in x[...]"
     assert td.zeros(2, 3).index_put_((td.tensor([True, False]), td.tensor([1], dtype=kind)), td.tensor(2.0)).tolist() == [[0, 2, 0], [0, 0, 0]]
+
+
+def test_slopes_beside_what_is_not_finite():
+    """Where the steps are alike, the difference of both neighbours says all: the number between them takes no part."""
+    x = td.tensor([1.0, float("nan"), 3.0, 7.0, float("inf"), 9.0])
+    (slope,) = td.gradient(x, spacing=0.5)
+    assert slope[1].item() == 2 and slope[4].item() == 2 and td.isnan(slope[2]) and slope[3].item() == float("inf")
+    (slope,) = td.gradient(td.tensor([1.0, 2.0, 4.0]), spacing=0)
+    assert slope.tolist() == [float("inf")] * 3
+
+
+def test_resize_to_the_shape_that_it_has():
+    x = td.arange(6.0).view(2, 3).t()
+    assert x.resize_(3, 2).tolist() == [[0, 3], [1, 4], [2, 5]] and x.stride() == (1, 3)
+    with pytest.raises(td.Unsupported, match="row after row"):
+        td.zeros(24).resize_((1, 2, 3, 4), memory_format=td.channels_last)

@@ -341,9 +341,11 @@ def resize_(self, *sizes, size=None, memory_format=None):
 
     size = _more._sizes(sizes, size)
     if memory_format not in (None, _formats.contiguous_format, _formats.preserve_format):
-        raise _C.UnsupportedError("resize_(): the elements stay row after row; contiguous(memory_format=...) gives a copy in another order")
+        raise _C.Unsupported("resize_(): the elements stay row after row; contiguous(memory_format=...) gives a copy in another order")
     if self.requires_grad:
         raise _C.AutogradError("cannot resize variables that require grad")
+    if tuple(size) == tuple(self.shape):
+        return self  # its strides, too
     want, have = _count(size), self.numel()
     with _more.no_grad():
         if want > have:
