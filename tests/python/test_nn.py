@@ -857,3 +857,13 @@ def test_statistics_that_are_not_tracked_any_longer():
     assert all(td.equal(p, q) for p, q in zip(before, norm.buffers())) and y.mean().abs().item() < 1e-5
     norm.eval()
     assert td.allclose(norm(x), (x - before[0]) / (before[1] + norm.eps).sqrt(), atol=1e-5)
+
+
+def test_cosines_of_whole_numbers_and_of_wrong_targets():
+    few = td.tensor([12, 100], dtype=td.int8)
+    assert F.cosine_similarity(few, td.tensor([12.0, 100.0]), dim=0).item() == pytest.approx(1)
+    x = td.ones(3, 4)
+    for one, target in ((x, td.ones(3, 1)), (x[0], td.ones(1)), (x, td.tensor(1.0))):
+        with pytest.raises(RuntimeError, match="target tensor expect"):
+            F.cosine_embedding_loss(one, one, target)
+    assert F.cosine_embedding_loss(x[0], x[0], td.tensor(-1.0)).item() == pytest.approx(1)
