@@ -1,6 +1,7 @@
 """Forms that PyTorch kept from its older versions, as programs that were written for those use them."""
 import warnings
 
+import numpy as np
 import pytest
 
 import tensord as td
@@ -15,6 +16,7 @@ def quietly(f):
 def test_new():
     x = td.ones(3, dtype=td.float64)
     assert x.new().shape == (0,) and x.new(2, 3).shape == (2, 3) and x.new(td.ones(4, 1).shape).shape == (4, 1)
+    assert x.new(np.int64(3)).shape == x.new(*np.array([3])).shape == (3,) and x.new(np.ones(1)).tolist() == [1.0]  # NumPy's whole numbers are sizes, too
     assert x.new([1, 2]).tolist() == [1.0, 2.0] and x.new([1, 2]).dtype is td.float64
     assert td.ones(3, dtype=td.int64).new([1.5, 2]).tolist() == [1, 2]
     assert x.new(x).tolist() == [1, 1, 1]
@@ -108,6 +110,9 @@ def test_random_numbers():
     low = td.empty(1000, dtype=td.int8).random_(-128, None)
     assert low.min().item() < -64 and low.max().item() > 64
     assert td.empty(100).random_(3).max().item() <= 2
+    for wrong in (2**64, -(2**63) - 1):
+        with pytest.raises(RuntimeError, match="a seed is from"):
+            td.manual_seed(wrong)
     td.manual_seed(-1)
     assert td.initial_seed() == 2**64 - 1
 

@@ -248,8 +248,16 @@ static PyObject *flush_function(PyObject *module, PyObject *ignored)
 static PyObject *manual_seed(PyObject *module, PyObject *seed)
 {
     (void)module;
-    unsigned long long v = PyLong_Check(seed) ? PyLong_AsUnsignedLongLongMask(seed) : 0;
     if (!PyLong_Check(seed)) return tdpy_raise(TD_E_TYPE, "a seed is an int, not %.100s", tdpy_a_type(seed));
+    unsigned long long v = PyLong_AsUnsignedLongLong(seed);
+    if (PyErr_Occurred()) { /* negative ones are those above 2**63 */
+        PyErr_Clear();
+        v = (unsigned long long)PyLong_AsLongLong(seed);
+    }
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return tdpy_raise(TD_E_INVALID, "a seed is from -2**63 to 2**64 - 1, not %R", seed);
+    }
     tdpy.seeded = true;
     tdpy.seed = v;
     return tdpy_none(tdpy.client ? td_seed(tdpy.client, v) : 0); /* who connects later begins with it */

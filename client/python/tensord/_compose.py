@@ -45,7 +45,7 @@ _LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfl
 
 def _of_data_or_shape(dtype, data):
     shape = data[0] if len(data) == 1 and isinstance(data[0], _C.Size) else data
-    if len(shape) == 1 and not isinstance(shape[0], int):
+    if len(shape) == 1 and (_C.is_tensor(shape[0]) or not hasattr(shape[0], "__index__") or getattr(shape[0], "ndim", 0)):
         return _C.tensor(data[0], dtype=dtype)
     return ops.empty(tuple(shape) if data else (0,), dtype)
 
