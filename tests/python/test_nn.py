@@ -867,3 +867,19 @@ def test_cosines_of_whole_numbers_and_of_wrong_targets():
         with pytest.raises(RuntimeError, match="target tensor expect"):
             F.cosine_embedding_loss(one, one, target)
     assert F.cosine_embedding_loss(x[0], x[0], td.tensor(-1.0)).item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_gradients_of_convolutions_by_themselves(n):
+    conv = getattr(F, f"conv{n}d")
+    x = td.randn(2, 4, *[7, 6, 5][:n], dtype=td.float64, requires_grad=True)
+    w = td.randn(6, 2, *[3, 2, 2][:n], dtype=td.float64, requires_grad=True)
+    settings = {"stride": 2, "padding": 1, "dilation": 1, "groups": 2}
+    y = conv(x, w, None, **settings)
+    g = td.randn(*y.shape, dtype=td.float64)
+    y.backward(g)
+    of_x, of_w = getattr(nn.grad, f"conv{n}d_input"), getattr(nn.grad, f"conv{n}d_weight")
+    assert td.allclose(of_x(x.shape, w, g, **settings), x.grad) and td.allclose(of_w(x, w.shape, g, **settings), w.grad)
+    assert not of_x(x.shape, w.detach(), g, **settings).requires_grad
+    with pytest.raises(td.ShapeError, match="a size of"):
+        of_w(x, (6,), g)
