@@ -1,8 +1,10 @@
 """tensord.nn and tensord.optim: a tutorial's network runs after changing the import, with PyTorch's numbers."""
 import copy
+import io
 import math
 import multiprocessing
 import pickle
+from collections import OrderedDict
 
 import pytest
 import tensord as td
@@ -883,3 +885,89 @@ def test_gradients_of_convolutions_by_themselves(n):
     assert not of_x(x.shape, w.detach(), g, **settings).requires_grad
     with pytest.raises(td.ShapeError, match="a size of"):
         of_w(x, (6,), g)
+
+
+def test_dir_of_a_module_leaves_out_numbers():
+    assert "weight" in dir(nn.Linear(1, 1)) and "0" not in dir(nn.Sequential(nn.ReLU()))
+
+
+class Doubled(nn.Module):
+    """Writes its part in a way of its own, as its version 3 does; its first wrote the half under another name."""
+
+    _version = 3
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.inner, self.seen = nn.Parameter(td.ones(2)), nn.Linear(2, 1), []
+
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        destination[prefix + "twice"] = self.weight.detach() * 2
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs):
+        self.seen.append((prefix, local_metadata.get("version")))
+        name, factor = ("twice", 0.5) if local_metadata.get("version") == 3 else ("old", 1)
+        if prefix + name in state_dict:
+            state_dict[prefix + "weight"] = state_dict.pop(prefix + name) * factor
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
+
+
+def test_a_class_that_writes_and_reads_its_state_itself():
+    net, other = nn.Sequential(nn.Linear(2, 2), Doubled()), nn.Sequential(nn.Linear(2, 2), Doubled())
+    with td.no_grad():
+        net[1].weight.copy_(td.tensor([3.0, 5.0]))
+    state = net.state_dict()
+    assert list(state) == ["0.weight", "0.bias", "1.twice", "1.inner.weight", "1.inner.bias"] and state["1.twice"].tolist() == [6, 10]
+    assert state._metadata == {"": {"version": 1}, "0": {"version": 1}, "1": {"version": 3}, "1.inner": {"version": 1}}
+    assert not any(other.load_state_dict(state)) and other[1].weight.tolist() == [3, 5] and other[1].seen == [("1.", 3)]
+    assert other[1].inner.weight.equal(net[1].inner.weight) and "1.twice" in state  # what was given is as it was
+    before = {k.replace("twice", "old"): v for k, v in state.items()}
+    other.load_state_dict(before)
+    assert other[1].weight.tolist() == [6, 10] and other[1].seen[1] == ("1.", None)
+    before["1.more"] = before["1.inner.more"] = before.pop("1.old")
+    keys = other.load_state_dict(before, strict=False)
+    assert keys.missing_keys == ["1.weight"] and sorted(keys.unexpected_keys) == ["1.inner.more", "1.more"]
+    with pytest.raises(RuntimeError, match="missing: 1.weight; unexpected: 1.more, 1.inner.more"):
+        other.load_state_dict(before)
+    with pytest.raises(RuntimeError, match=r"1.weight has shape \(3,\)"):
+        other.load_state_dict({**state, "1.old": td.ones(3)}, strict=False)
+    read = other.load_state_dict(dict(state, **{"1.old": td.ones(2)}), assign=True, strict=False)
+    assert read.unexpected_keys == ["1.twice"] and other[1].inner.bias.data_ptr() == net[1].inner.bias.data_ptr()
+
+
+def test_states_of_norms_from_before_they_counted_batches():
+    bn = nn.BatchNorm1d(2)
+    bn.num_batches_tracked.fill_(7)
+    state = nn.BatchNorm1d(2).state_dict()
+    del state["num_batches_tracked"]
+    with pytest.raises(RuntimeError, match="missing: num_batches_tracked"):
+        bn.load_state_dict(state)
+    assert not any(nn.Sequential(bn).load_state_dict({"0." + k: v for k, v in state.items()})) and bn.num_batches_tracked.item() == 7
+    state._metadata[""]["version"] = 1
+    assert not any(bn.load_state_dict(state)) and "num_batches_tracked" not in state
+
+
+def test_what_a_state_says_of_itself_is_saved():
+    state, kept = nn.Sequential(nn.BatchNorm1d(2)).state_dict(), io.BytesIO()
+    td.save(state, kept, format="pt")
+    kept.seek(0)
+    assert td.load(kept)._metadata == copy.deepcopy(state)._metadata == {"": {"version": 1}, "0": {"version": 2}}
+    own = OrderedDict()
+    assert nn.Linear(1, 1).state_dict(destination=own, prefix="a.") is own and list(own) == ["a.weight", "a.bias"]
+
+
+def test_what_cannot_be_registered():
+    module = nn.Linear(2, 2)
+    for register, made in ((module.register_parameter, nn.Parameter(td.ones(1))), (module.register_buffer, td.ones(1))):
+        for name, error in ((5, TypeError), ("a.b", KeyError), ("", KeyError), ("in_features", KeyError), ("forward", KeyError)):
+            with pytest.raises(error):
+                register(name, made)
+        with pytest.raises(TypeError, match="required"):
+            register("w", "a text")
+    with pytest.raises(TypeError, match="a Parameter"):
+        module.register_parameter("w", td.ones(2))
+    module.register_parameter("weight", None)  # one of that name may be replaced
+    module.register_buffer("held", None)
+    module.register_buffer("held", td.ones(1))
+    assert module.weight is None and module.held.item() == 1
+    with pytest.raises(TypeError, match="dict-like"):
+        module.load_state_dict([1])

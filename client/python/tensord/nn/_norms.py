@@ -11,6 +11,7 @@ class _NormBase(Module):
     """Weights and running statistics, one a channel."""
 
     _dims: tuple = ()
+    _version = 2
 
     def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True, track_running_stats=True, device=None, dtype=None, *, bias=True):
         super().__init__()
@@ -21,6 +22,12 @@ class _NormBase(Module):
         self.register_buffer("running_mean", td.zeros(num_features, dtype=dtype, device=device) if track_running_stats else None)
         self.register_buffer("running_var", td.ones(num_features, dtype=dtype, device=device) if track_running_stats else None)
         self.register_buffer("num_batches_tracked", td.tensor(0, device=device) if track_running_stats else None)
+
+    def _before_load(self, state_dict, prefix, local_metadata, *rest):
+        """States of before version 2, and dicts that tell none, may lack how many batches there were."""
+        super()._before_load(state_dict, prefix, local_metadata, *rest)
+        if (local_metadata.get("version") or 0) < 2 and self.num_batches_tracked is not None:
+            state_dict.setdefault(prefix + "num_batches_tracked", self.num_batches_tracked)
 
     @td.no_grad()
     def reset_running_stats(self):

@@ -5,12 +5,13 @@ Hooks of backward are functions in the graph (autograd.Function) around what for
 
 import copy
 import operator
-from collections import OrderedDict, namedtuple
+from collections import OrderedDict
 from typing import Any, Callable, Iterator
 
 import tensord as td
 from tensord import _C, _formats
 from tensord.nn._module_hooks import Hook, WithKwargs, after as _after_all, around as _around_all, before as _before_all, registered
+from tensord.nn._state import Never as _Never, State, is_lazy as _is_lazy
 
 
 class Parameter(_C.Tensor):
@@ -49,26 +50,11 @@ def _moved(x, args, kwargs):
     return y if x.is_floating_point() else x.to(y.device)
 
 
-def _is_lazy(x):
-    """Whether it has no shape yet (parameter.py)."""
-    return getattr(type(x), "_lazy", False)
-
-
-_EXTRA = "_extra_state"  # PyTorch's name
-
-
-class _Keys(namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")):
-    """What load_state_dict() found to be missing and too much."""
-
-    def __repr__(self):
-        return super().__repr__() if self.missing_keys or self.unexpected_keys else "<All keys matched successfully>"
-
-
 def _no_forward(self, *input):
     raise NotImplementedError(f"{type(self).__name__} has no forward()")
 
 
-class Module:
+class Module(State):
     """What layers are made from: assign Parameters, buffers and Modules as attributes, and write forward()."""
 
     training: bool
@@ -175,27 +161,34 @@ class Module:
         object.__delattr__(self, name)
 
     def __dir__(self):
-        return sorted({*super().__dir__(), *self._parameters, *self._buffers, *self._modules})
+        names = {*super().__dir__(), *self._parameters, *self._buffers, *self._modules}
+        return sorted(name for name in names if not name[:1].isdigit())  # what no program could write behind a dot
+
+    def _may_register(self, what, home, name):
+        if not isinstance(name, str):
+            raise _C.DTypeError(f"{what} name should be a string. Got {type(name).__name__}")
+        if not name or "." in name:
+            raise KeyError(f"{what} name can't be empty, or contain \".\", got: {name!r}")
+        if name not in home and hasattr(self, name):
+            raise KeyError(f"attribute '{name}' already exists")
 
     def register_parameter(self, name, param):
-        self.__dict__.pop(name, None)
+        self._may_register("parameter", self._parameters, name)
+        if param is not None and not isinstance(param, Parameter):
+            raise _C.DTypeError(f"cannot assign {_C._a_type(param)} to parameter '{name}' (a Parameter or None required)")
         self._parameters[name] = registered("_parameters", self, name, param)
 
     def register_buffer(self, name, tensor, persistent=True):
-        self.__dict__.pop(name, None)
+        self._may_register("buffer", self._buffers, name)
+        if tensor is not None and not _C.is_tensor(tensor):
+            raise _C.DTypeError(f"cannot assign {_C._a_type(tensor)} to buffer '{name}' (a Tensor or None required)")
         self._buffers[name] = registered("_buffers", self, name, tensor)
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def register_module(self, name, module):
         if module is not None and not isinstance(module, Module):
             raise _C.DTypeError(f"{type(module).__name__} is not a Module subclass")
-        if not isinstance(name, str):
-            raise _C.DTypeError(f"module name should be a string. Got {type(name).__name__}")
-        if name not in self._modules:
-            if hasattr(self, name):
-                raise KeyError(f"attribute '{name}' already exists")
-            if not name or "." in name:
-                raise KeyError(f"module name can't be empty, or contain \".\", got: {name!r}")
+        self._may_register("module", self._modules, name)
         self._modules[name] = registered("_modules", self, name, module)
 
     add_module = register_module
@@ -395,106 +388,6 @@ class Module:
         """Refused: there is no CUDA here."""
         raise _C.Unsupported("there is no CUDA here; tensord.cuda.is_available() tells so beforehand")
 
-    # ---- state
-
-    def _held_in_state(self):
-        """(the dict that holds it, its key) of what a state has of this module alone."""
-        homes: Any = (self._parameters, self._buffers)
-        return [(home, key) for home in homes for key, x in home.items() if x is not None and (home is homes[0] or key not in self._transient)]
-
-    def state_dict(self, *, destination=None, prefix="", keep_vars=False) -> "OrderedDict[str, Any]":
-        """Parameters and buffers by their names, detached (keep_vars=True: as they are), over the same memory; into `destination`, where there is one."""
-        state: OrderedDict[str, Any] = OrderedDict() if destination is None else destination
-        for place, module in self.named_modules(_Never(), prefix[:-1] if prefix.endswith(".") else prefix):
-            dot = place + "." * bool(place)
-            for hook in module._state_hooks("before"):
-                hook(module, dot, keep_vars)
-            for home, name in module._held_in_state():
-                state[dot + name] = home[name] if keep_vars or _is_lazy(home[name]) else home[name].detach()
-            if type(module).get_extra_state is not Module.get_extra_state:
-                state[dot + _EXTRA] = module.get_extra_state()
-        for place, module in self.named_modules(_Never(), prefix[:-1] if prefix.endswith(".") else prefix):
-            for hook in module._state_hooks("after"):
-                hook(module, state, place + "." * bool(place), {})
-        return state
-
-    def get_extra_state(self) -> Any:
-        """Write it, and set_extra_state(), where a state has more than tensors: what it returns is kept as `_extra_state`."""
-        raise _C.Error("Reached a code path in Module.get_extra_state() that should never be called: a class that has one writes it itself")
-
-    def set_extra_state(self, state) -> None:
-        """Given by load_state_dict() what get_extra_state() returned."""
-        raise _C.Error("Reached a code path in Module.set_extra_state() that should never be called: a class that has one writes it itself")
-
-    def _state_hooks(self, when):
-        return list(self.__dict__.get("_hooks_of_state", {}).get(when, {}).values())
-
-    def _hook_state(self, when, hook):
-        return Hook(self.__dict__.setdefault("_hooks_of_state", {}).setdefault(when, OrderedDict()), hook)
-
-    def register_state_dict_pre_hook(self, hook):
-        """hook(module, prefix, keep_vars) runs before state_dict() looks at the module."""
-        return self._hook_state("before", hook)
-
-    def register_state_dict_post_hook(self, hook):
-        """hook(module, state_dict, prefix, local_metadata) runs behind state_dict(), and may change what it returns."""
-        return self._hook_state("after", hook)
-
-    def register_load_state_dict_pre_hook(self, hook):
-        """hook(module, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs) runs before load_state_dict() looks at
-        what it was given, a copy of the dict that the hook may change."""
-        return self._hook_state("load", hook)
-
-    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
-        """The same by its older name: the hook is given no module unless with_module."""
-        return self.register_load_state_dict_pre_hook(hook if with_module else lambda module, *args: hook(*args))
-
-    def register_load_state_dict_post_hook(self, hook):
-        """hook(module, incompatible_keys) runs behind load_state_dict(), before keys that are missing or too much are an error; it may change their lists."""
-        return self._hook_state("loaded", hook)
-
-    @td.no_grad()
-    def load_state_dict(self, state_dict, strict=True, assign=False):
-        """Take the values of a state, also of arrays. Returns which keys are missing and too much, which is InvalidError when `strict`, as another shape is always.
-
-        assign: the module has the tensors of the state from then on, with their dtypes and devices, as parameters that require grad as its own did.
-        """
-        given, places = OrderedDict(state_dict), list(self.named_modules(_Never()))
-        keys, wrong = _Keys([], []), []
-        for place, module in places:
-            for hook in module._state_hooks("load"):
-                hook(module, given, place + "." * bool(place), {}, strict, *keys, wrong)
-        own = {place + "." * bool(place) + key: (home, key) for place, module in places for home, key in module._held_in_state()}
-        extra = {place + "." * bool(place) + _EXTRA: m for place, m in places if type(m).set_extra_state is not Module.set_extra_state}
-        for name, (home, key) in own.items():
-            if name in given and _is_lazy(home[key]) and not _is_lazy(given[name]):
-                home[key].materialize(tuple(given[name].shape))
-        keys.missing_keys.extend(k for k in (*own, *extra) if k not in given)
-        keys.unexpected_keys.extend(k for k in given if k not in own and k not in extra)
-        wrong += [f"{k} has shape {tuple(given[k].shape)}, here it is {home[key].shape}" for k, (home, key) in own.items()
-                  if k in given and not _is_lazy(home[key]) and tuple(given[k].shape) != home[key].shape]
-        if not wrong:
-            for _, module in places:
-                for hook in module._state_hooks("loaded"):
-                    hook(module, keys)
-        missing, unexpected = keys
-        if wrong or (strict and (missing or unexpected)):
-            reasons = [f"missing: {', '.join(missing)}"] * bool(missing and strict) + [f"unexpected: {', '.join(unexpected)}"] * bool(unexpected and strict)
-            raise _C.InvalidError(f"the state does not fit {type(self).__name__}: " + "; ".join(reasons + wrong))
-        for k, (home, key) in own.items():
-            mine = home[key]
-            if k not in given or _is_lazy(mine):
-                continue
-            if assign:
-                value = _C.asarray(given[k]).detach()
-                home[key] = Parameter(value, mine.requires_grad) if isinstance(mine, Parameter) else value
-            else:
-                mine.detach().copy_(_C.asarray(given[k]))
-        for k, module in extra.items():
-            if k in given:
-                module.set_extra_state(given[k])
-        return keys
-
     def __deepcopy__(self, memo):
         new = type(self).__new__(type(self))
         memo[id(self)] = new
@@ -512,13 +405,6 @@ class Module:
         if not lines:
             return f"{type(self).__name__}({extra})"
         return f"{type(self).__name__}(\n  " + "\n  ".join([extra] * bool(extra) + lines) + "\n)"
-
-
-class _Never(set):
-    """A module that stands in two places has both names in a state."""
-
-    def __contains__(self, x):
-        return False
 
 
 class Identity(Module):

@@ -27,7 +27,7 @@ __all__ = _paths.put(__name__, _nn, {
     "loss": """L1Loss NLLLoss NLLLoss2d PoissonNLLLoss GaussianNLLLoss KLDivLoss MSELoss BCELoss BCEWithLogitsLoss HingeEmbeddingLoss MultiLabelMarginLoss
         SmoothL1Loss HuberLoss SoftMarginLoss CrossEntropyLoss MultiLabelSoftMarginLoss CosineEmbeddingLoss MarginRankingLoss MultiMarginLoss
         TripletMarginLoss TripletMarginWithDistanceLoss CTCLoss _Loss=losses._Loss _WeightedLoss=losses._WeightedLoss""",
-    "module": "Module _IncompatibleKeys=module._Keys _EXTRA_STATE_KEY_SUFFIX=module._EXTRA" + "".join(f" {_name}=_module_hooks.{_name}" for _name in """
+    "module": "Module _IncompatibleKeys=_state._Keys _EXTRA_STATE_KEY_SUFFIX=_state._EXTRA" + "".join(f" {_name}=_module_hooks.{_name}" for _name in """
         register_module_forward_pre_hook register_module_forward_hook register_module_backward_hook register_module_full_backward_hook
         register_module_full_backward_pre_hook register_module_parameter_registration_hook register_module_buffer_registration_hook
         register_module_module_registration_hook""".split()),
