@@ -560,3 +560,11 @@ def test_resize_to_the_shape_that_it_has():
     assert x.resize_(3, 2).tolist() == [[0, 3], [1, 4], [2, 5]] and x.stride() == (1, 3)
     with pytest.raises(td.Unsupported, match="row after row"):
         td.zeros(24).resize_((1, 2, 3, 4), memory_format=td.channels_last)
+
+
+def test_labels_of_einsum_by_their_order():
+    """What is left without a word stands in the order of the labels' numbers, also beyond 26."""
+    x = td.arange(6.0).view(2, 3)
+    assert td.einsum(x, [30, 4]).tolist() == td.einsum(x, [1, 0]).tolist() == x.t().tolist()
+    assert td.einsum(x, [4, 30]).tolist() == td.einsum(x, [4, 30], [4, 30]).tolist() == x.tolist()
+    assert td.einsum(x, [30, 4], td.ones(3, 2), [4, 2]).tolist() == [[3, 12], [3, 12]]

@@ -282,7 +282,7 @@ def _of_sublists(parts):
     def said(labels):
         if not all(k is ... or isinstance(k, int) and 0 <= k < 52 for k in labels):
             raise _C.InvalidError(f"einsum(): labels of dimensions are numbers from 0 to 51 or ..., not {list(labels)}")
-        return "".join("..." if k is ... else chr(ord("a") + k if k < 26 else ord("A") + k - 26) for k in labels)
+        return "".join("..." if k is ... else chr(ord("A") + k if k < 26 else ord("a") + k - 26) for k in labels)
 
     n = len(parts) // 2 * 2
     return ",".join(map(said, parts[1:n:2])) + ("->" + said(parts[n]) if len(parts) > n else ""), parts[:n:2]
