@@ -568,3 +568,13 @@ def test_labels_of_einsum_by_their_order():
     assert td.einsum(x, [30, 4]).tolist() == td.einsum(x, [1, 0]).tolist() == x.t().tolist()
     assert td.einsum(x, [4, 30]).tolist() == td.einsum(x, [4, 30], [4, 30]).tolist() == x.tolist()
     assert td.einsum(x, [30, 4], td.ones(3, 2), [4, 2]).tolist() == [[3, 12], [3, 12]]
+
+
+@pytest.mark.parametrize("fill", [lambda out: td.arange(0, 6, out=out), lambda out: td.linspace(0, 5, 6, out=out), lambda out: td.logspace(0, 5, 6, out=out).log10_()])
+def test_ranges_fill_what_has_room(fill):
+    """A view of as many elements stays as it is, and what lies between them too."""
+    x = td.full((2, 3, 4), -1.0)
+    assert fill(x[..., 1]).shape == (2, 3)
+    assert td.allclose(x[..., 1], td.arange(6.0).view(2, 3), atol=1e-6) and (x[..., ::2] == -1).all() and (x[..., 3] == -1).all()
+    with pytest.warns(UserWarning, match="had the shape"):
+        assert td.arange(0, 3, out=td.zeros(2, 2)).shape == (3,)

@@ -295,6 +295,8 @@ def _put_out(made, out, function, own_dtype):
                               "Please clone() the tensor before performing the operation.")
     if own_dtype and made.dtype is not out.dtype:
         raise _C.DTypeError(f"{function}(): dtype {made.dtype} does not match dtype of out parameter ({out.dtype}): expected out to have dtype {made.dtype}")
+    if function in ("arange", "linspace", "logspace") and made.numel() == out.numel():
+        made = made.view(out.shape)  # as PyTorch: where there is room, there it stays
     if made.shape != out.shape:
         if out.numel():
             import warnings
