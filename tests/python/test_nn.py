@@ -971,3 +971,14 @@ def test_what_cannot_be_registered():
     assert module.weight is None and module.held.item() == 1
     with pytest.raises(TypeError, match="dict-like"):
         module.load_state_dict([1])
+
+
+@pytest.mark.parametrize("ignored", [-100, -1, 3, 255])
+def test_smoothed_classes_with_weights_leave_out_any_number(ignored):
+    """Also one that is larger than all classes, as 255 is in pictures of classes."""
+    x, weight = td.randn(4, 3, dtype=td.float64), td.tensor([0.3, 0.6, 0.1], dtype=td.float64)
+    settings = {"weight": weight, "label_smoothing": 0.2}
+    loss = F.cross_entropy(x, td.tensor([0, ignored, 2, 1]), ignore_index=ignored, **settings)
+    assert loss.item() == pytest.approx(F.cross_entropy(x[td.tensor([0, 2, 3])], td.tensor([0, 2, 1]), **settings).item())
+    with pytest.raises(IndexError):
+        F.cross_entropy(x, td.tensor([0, 7, 2, 1]), ignore_index=ignored, **settings).item()
