@@ -982,3 +982,12 @@ def test_smoothed_classes_with_weights_leave_out_any_number(ignored):
     assert loss.item() == pytest.approx(F.cross_entropy(x[td.tensor([0, 2, 3])], td.tensor([0, 2, 1]), **settings).item())
     with pytest.raises(IndexError):
         F.cross_entropy(x, td.tensor([0, 7, 2, 1]), ignore_index=ignored, **settings).item()
+
+
+def test_norms_of_what_has_no_spread():
+    with pytest.raises(ValueError, match="divisible"):
+        nn.GroupNorm(3, 4)
+    for norm, shape in ((nn.InstanceNorm1d(3), (2, 3, 1)), (nn.InstanceNorm2d(3), (3, 1, 1)), (nn.InstanceNorm2d(3, track_running_stats=True), (2, 3, 1, 1))):
+        with pytest.raises(ValueError, match="more than 1 spatial element"):
+            norm(td.ones(shape))
+    assert nn.InstanceNorm1d(3, track_running_stats=True).eval()(td.ones(2, 3, 1)).shape == (2, 3, 1)

@@ -77,6 +77,8 @@ def instance_norm(input: Tensor, running_mean: Tensor | None = None, running_var
     >>> F.instance_norm(td.tensor([[[1.0, 3.0]]]), eps=0)
     tensor([[[-1.,  1.]]])
     """
+    if use_input_stats and input.ndim > 2 and input.numel() == input.shape[0] * input.shape[1] > 0:
+        raise _C.InvalidError(f"Expected more than 1 spatial element when training, got input size {input.shape}")
     if running_mean is None and running_var is None and use_input_stats:
         return group_norm(input, input.shape[1], weight, bias, eps)
     if not use_input_stats:
