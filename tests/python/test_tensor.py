@@ -451,3 +451,11 @@ def test_new_of_old_programs():
         assert made.shape == shape and made.dtype == td.float64 and not made.requires_grad
     assert x.new([1, 2]).tolist() == x.new((1, 2)).tolist() == [1.0, 2.0] and td.ones(1, dtype=td.int64).new([3]).dtype == td.int64
     assert td.FloatTensor(x.size()).shape == (2, 3) and td.LongTensor((2, 3)).tolist() == [2, 3] and td.FloatTensor(2, 3).shape == (2, 3)
+
+
+def test_asarray_of_a_tensor_as_a_leaf():
+    x = td.ones(2)
+    assert td.asarray(x, dtype=td.float64, requires_grad=True).requires_grad and td.asarray(x, copy=True, requires_grad=True).is_leaf and not x.requires_grad
+    assert td.asarray(x, requires_grad=True) is x and x.requires_grad
+    with pytest.raises(RuntimeError, match="float"):
+        td.asarray(td.ones(2, dtype=td.int64), requires_grad=True)

@@ -340,11 +340,15 @@ td_array *tdpy_as_array(PyObject *data)
 
 /* ---- tensor(), asarray() ----------------------------------------------------------------------------------------- */
 
-static PyObject *finish(td_array *a, bool requires_grad)
+static PyObject *as_leaf(PyObject *t, bool requires_grad)
 {
-    PyObject *t = tdpy_wrap(a, true);
     if (t && requires_grad && tdpy_set_requires_grad(t, Py_True, NULL)) Py_CLEAR(t);
     return t;
+}
+
+static PyObject *finish(td_array *a, bool requires_grad)
+{
+    return as_leaf(tdpy_wrap(a, true), requires_grad);
 }
 
 PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw)
@@ -383,12 +387,15 @@ PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw)
     bool is = tdpy_is_tensor(data), stays = (there < 0 ? td_get_device() : there) == TD_CPU;
     bool fits = is && (wanted == TD_DTYPE_NONE || td_dtype_of(tdpy_array(data)) == wanted);
     if (is) stays = there < 0 || td_device_of(tdpy_array(data)) == there;
-    if (fits && stays && copy != Py_True) return Py_NewRef(data);
+    if (fits && stays && copy != Py_True) return as_leaf(Py_NewRef(data), grad);
     td_array *shared = copy == Py_True || !stays ? NULL : share(data, wanted);
     if (shared) return finish(shared, grad);
     if (PyErr_Occurred()) return NULL;
     if (copy == Py_False)
         return tdpy_raise(TD_E_INVALID, "asarray() would have to copy this, but copy=False was given");
-    if (is) return tdpy_wrap_like(tdpy_take_to(td_at_copy(tdpy_site(), tdpy_array(data), wanted), there), data);
+    if (is) {
+        PyObject *t = tdpy_wrap_like(tdpy_take_to(td_at_copy(tdpy_site(), tdpy_array(data), wanted), there), data);
+        return as_leaf(t, grad);
+    }
     return finish(tdpy_from_data(data, wanted, there), grad);
 }
