@@ -156,3 +156,28 @@ def test_embeddings_with_weights():
     assert td.nn.EmbeddingBag.from_pretrained(rows, include_last_offset=True).include_last_offset
     with pytest.raises(ValueError, match="Shape of weight"):
         td.nn.Embedding(3, 2, _weight=rows)
+
+
+def test_parts_of_complex_numbers_lie_where_these_do():
+    z = td.tensor([[1 + 2j, 3 + 4j], [5 + 6j, 7 + 8j]])
+    z.real.mul_(10)
+    z.imag[0] = -1
+    z.t().real[1] += 1
+    assert z.tolist() == [[10 - 1j, 31 - 1j], [50 + 6j, 71 + 8j]]
+    real, imag = z.real, z[1].imag
+    z.mul_(2)
+    assert real.tolist() == [[20, 62], [100, 142]] and imag.tolist() == [12, 16] and real.stride() == (4, 2)
+    td.add(real, 1, out=real)
+    z.double().real.zero_()
+    assert z.real[0].tolist() == [21, 63] and z[0, 1].imag.item() == -2
+    wide = td.tensor(3 + 4j, dtype=td.complex128)
+    wide.imag.fill_(5)
+    assert wide.item() == 3 + 5j and td.zeros(0, dtype=td.complex64).real.shape == (0,)
+    u = td.tensor([1 + 1j, 2j], requires_grad=True)
+    (u.real * 5 + u.imag * 7).sum().backward()
+    assert u.grad.tolist() == [5 + 7j, 5 + 7j]
+    with td.no_grad():
+        u.imag.zero_()
+    assert u.tolist() == [1, 0]
+    with pytest.raises(RuntimeError, match="complex"):
+        td.ones(2).imag

@@ -319,19 +319,41 @@ static PyObject *get_H(PyObject *self, void *ignored)
     return get_mH(self, ignored);
 }
 
+/* Every other number of the same memory. */
+static td_array *part_view(td_array *x, td_dtype d, int part)
+{
+    const char *where = tdpy_site();
+    td_array *wide = td_at_unsqueeze(where, x, -1);
+    td_array *both = wide ? td_at_view_dtype(where, wide, d == TD_COMPLEX64 ? TD_FLOAT32 : TD_FLOAT64) : NULL;
+    td_array *one = both ? td_at_select(where, both, -1, part) : NULL;
+    td_release(wide);
+    td_release(both);
+    return one;
+}
+
+/* Views, which can be written to; where a gradient is wanted copies: that of one dtype has no place in another's. */
+static PyObject *get_part(PyObject *self, int part)
+{
+    td_array *x = tdpy_array(self);
+    td_dtype d = td_dtype_of(x);
+    if (d == TD_DTYPE_NONE) return tdpy_fail();
+    if (!td_dtype_is_complex(d) && part == 0) return Py_NewRef(self);
+    int grad = td_grad_enabled() && !tdpy_is_plain(self) ? tdpy_requires_grad(self) : 0;
+    if (grad < 0) return NULL;
+    if (td_dtype_is_complex(d) && !grad) return tdpy_wrap_like(part_view(x, d, part), self);
+    return tdpy_wrap_like(part ? td_at_imag(tdpy_site(), x) : td_at_real(tdpy_site(), x), self);
+}
+
 static PyObject *get_real(PyObject *self, void *ignored)
 {
     (void)ignored;
-    td_dtype d = td_dtype_of(tdpy_array(self));
-    if (d == TD_DTYPE_NONE) return tdpy_fail();
-    if (!td_dtype_is_complex(d)) return Py_NewRef(self);
-    return tdpy_wrap_like(td_at_real(tdpy_site(), tdpy_array(self)), self);
+    return get_part(self, 0);
 }
 
 static PyObject *get_imag(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return tdpy_wrap_like(td_at_imag(tdpy_site(), tdpy_array(self)), self);
+    return get_part(self, 1);
 }
 
 /* x.real = y, x.imag = y: by the function that is named. */
@@ -393,9 +415,14 @@ static PyGetSetDef attributes[] = {
     {"mT", get_mT, NULL, "A view with the last two dimensions exchanged.", NULL},
     {"mH", get_mH, NULL, "The last two dimensions exchanged, complex numbers conjugated.", NULL},
     {"H", get_H, NULL, "A matrix with rows and columns exchanged, complex numbers conjugated.", NULL},
-    {"real", get_real, set_part, "The real parts, a copy; the tensor itself when it is real. To assign writes them.",
+    {"real", get_real, set_part,
+     "The real parts over the same memory (a copy where gradients are wanted); the tensor itself when it is real. To "
+     "assign writes them.",
      "set_real"},
-    {"imag", get_imag, set_part, "The imaginary parts of complex numbers, a copy. To assign writes them.", "set_imag"},
+    {"imag", get_imag, set_part,
+     "The imaginary parts of complex numbers, over the same memory (a copy where gradients are wanted). To assign "
+     "writes them.",
+     "set_imag"},
     {"grad", tdpy_get_grad, tdpy_set_grad, "What backward added up; None without one.", NULL},
     {"_grad", tdpy_get_grad, tdpy_set_grad, "PyTorch's other name for grad, which optimizers of others use.", NULL},
     {"requires_grad", tdpy_get_requires_grad, tdpy_set_requires_grad, "Does backward compute a gradient for it?", NULL},
