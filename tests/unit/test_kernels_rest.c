@@ -147,6 +147,35 @@ static void pooling(void)
     rest(&b, td_cpu_plan_max_pool2d_backward);
 }
 
+/* One window, of a plane that is looked at where it lies and of one that is loaded first; and as many windows as there
+ * are elements. */
+static void adaptive(void)
+{
+    enum { N = 1 << 22 };
+    for (int half = 0; half < 2; half++)
+        for (int many = 0; many < 2; many++) {
+            const int64_t size = many ? N : 1;
+            const td_dtype dtype = half ? TD_FLOAT16 : TD_FLOAT32;
+            tt x = TT(dtype, 1, N), y = TT(dtype, 1, size), i = TT(TD_INT64, 1, size);
+            tcall c = {.nin = 1, .nout = 2, .in = {&x}, .out = {&y, &i}};
+            td_attrs_init(&c.attrs);
+            td_attrs_ints(&c.attrs, 1, &size);
+            rest(&c, td_cpu_plan_adaptive_max);
+        }
+}
+
+/* Many classes, of which the gradient is 0 behind the end of what was said. */
+static void ctc(void)
+{
+    enum { STEPS = 2, CLASSES = 1 << 22 };
+    tt g = TT(TD_FLOAT32, 1), x = TT(TD_FLOAT32, STEPS, 1, CLASSES), targets = TT(TD_INT64, 1, 1);
+    tt steps = TT(TD_INT64, 1), labels = TT(TD_INT64, 1), dx = TT(TD_FLOAT32, STEPS, 1, CLASSES);
+    tcall c = {.nin = 5, .nout = 1, .in = {&g, &x, &targets, &steps, &labels}, .out = {&dx}};
+    td_attrs_init(&c.attrs);
+    td_attrs_int(&c.attrs, 0), td_attrs_bool(&c.attrs, false);
+    rest(&c, td_cpu_plan_ctc_losses_backward);
+}
+
 /* All along one dimension. */
 static void scattering(void)
 {
@@ -158,5 +187,5 @@ static void scattering(void)
     rest(&c, td_cpu_plan_scatter_fold);
 }
 
-TD_CUNIT_MAIN("kernels_rest", {"pools", pooling}, {"scatter", scattering}, {"a product", product},
-              {"sort and topk", sorting}, {"norms", normalising}, {"nonzero", places})
+TD_CUNIT_MAIN("kernels_rest", {"pools", pooling}, {"adaptive pools", adaptive}, {"ctc", ctc}, {"scatter", scattering},
+              {"a product", product}, {"sort and topk", sorting}, {"norms", normalising}, {"nonzero", places})

@@ -20,7 +20,7 @@ static void share(int64_t i, int64_t size, int64_t n, int64_t *first, int64_t *e
     *end = ((i + 1) * size + n - 1) / n;
 }
 
-/* Windows are looked at row by row, and rest between rows: they may be as large as one likes. */
+/* They rest within a row, too: windows may be as large as one likes. */
 #define DEFINE_MAX(T, name)                                                                                            \
     static bool look_##name(td_kcall *k, int64_t *done, const adaptive *s, const T *x, const int64_t *first,           \
                             const int64_t *end, T *out, int64_t *index)                                                \
@@ -29,11 +29,14 @@ static void share(int64_t i, int64_t size, int64_t n, int64_t *first, int64_t *e
         T value = x[best];                                                                                             \
         for (int64_t z = first[0]; z < end[0]; z++)                                                                    \
             for (int64_t y = first[1]; y < end[1]; y++) {                                                              \
-                const int64_t row = (z * s->in[1] + y) * s->in[2];                                                     \
-                if (td_kernel_rest_after(k, done, end[2] - first[2])) return false;                                    \
-                for (int64_t i = row + first[2]; i < row + end[2]; i++) {                                              \
-                    const T v = x[i];                                                                                  \
-                    if (v > value || v != v) value = v, best = i;                                                      \
+                const int64_t row = (z * s->in[1] + y) * s->in[2], last = row + end[2];                                \
+                for (int64_t i = row + first[2], to; i < last; i = to) {                                               \
+                    to = td_min64(i + TD_REST_ELEMENTS, last);                                                         \
+                    if (td_kernel_rest_after(k, done, to - i)) return false;                                           \
+                    for (int64_t j = i; j < to; j++) {                                                                 \
+                        const T v = x[j];                                                                              \
+                        if (v > value || v != v) value = v, best = j;                                                  \
+                    }                                                                                                  \
                 }                                                                                                      \
             }                                                                                                          \
         *out = value;                                                                                                  \
@@ -54,6 +57,30 @@ static void share(int64_t i, int64_t size, int64_t n, int64_t *first, int64_t *e
 DEFINE_MAX(float, f)
 DEFINE_MAX(double, d)
 
+/* A plane as numbers that can be compared: as it lies, or loaded part by part. NULL: rested. */
+static const void *load_plane(td_kcall *k, int64_t *done, const adaptive *s, int64_t plane, char *scratch)
+{
+    const int64_t acc = (int64_t)td_dtype_size(s->x.acc);
+    if (s->x.direct) return td_rows_get(&s->x, plane, 0, s->size, scratch);
+    for (int64_t at = 0, n; at < s->size; at += n) {
+        n = td_min64(TD_REST_ELEMENTS, s->size - at);
+        td_rows_get(&s->x, plane, at, n, scratch + at * acc);
+        if (td_kernel_rest_after(k, done, n)) return NULL;
+    }
+    return scratch;
+}
+
+static bool store_plane(td_kcall *k, int64_t *done, const adaptive *s, char *out, const char *from)
+{
+    const int64_t size = (int64_t)td_dtype_size(s->x.dtype), acc = (int64_t)td_dtype_size(s->x.acc);
+    for (int64_t at = 0, n; at < s->places; at += n) {
+        n = td_min64(TD_REST_ELEMENTS, s->places - at);
+        td_row_store(out + at * size, 1, s->x.dtype, from + at * acc, n);
+        if (td_kernel_rest_after(k, done, n)) return false;
+    }
+    return true;
+}
+
 static void planes_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const adaptive *s = (const adaptive *)k->state;
@@ -63,12 +90,13 @@ static void planes_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t b, e, done = 0;
     td_cut_range(s->x.rows, s->per, chunk, &b, &e);
     for (; b < e; b++) {
-        const void *x = td_rows_get(&s->x, b, 0, s->size, scratch);
+        const void *x = load_plane(k, &done, s, b, scratch);
+        if (!x) return;
         char *out = (char *)k->out[0].data + b * s->places * size;
         void *to = dtype == acc ? out : result;
         int64_t *index = (int64_t *)k->out[1].data + b * s->places;
         if (!(acc == TD_FLOAT64 ? plane_d(k, &done, s, x, to, index) : plane_f(k, &done, s, x, to, index))) return;
-        if (to != out) td_row_store(out, 1, dtype, to, s->places);
+        if (to != out && !store_plane(k, &done, s, out, to)) return;
     }
 }
 

@@ -249,13 +249,25 @@ static bool gradient_row(td_kcall *k, const ctc_state *s, int64_t i, int64_t t, 
     return true;
 }
 
+/* False: rested. */
+static bool zero(td_kcall *k, char *to, int64_t bytes)
+{
+    enum { AT_ONCE = 1 << 20 };
+    for (int64_t n; bytes > 0; to += n, bytes -= n) {
+        n = td_min64(AT_ONCE, bytes);
+        memset(to, 0, (size_t)n);
+        if (td_kernel_rest(k)) return false;
+    }
+    return true;
+}
+
 /* The share of all paths that go through each place of step t, added to that of its class. */
 static bool add_shares(td_kcall *k, const ctc_state *s, const ctc_row *r, const ctc_room *room, const double *alpha,
                        const double *beta, double loss)
 {
     const int64_t places = 2 * r->labels + 1;
     double *part = room->parts;
-    memset(room->share, 0, sizeof *room->share * (size_t)s->classes);
+    if (!zero(k, (char *)room->share, s->classes * (int64_t)sizeof *room->share)) return false;
     for (int64_t p = 0; p < places; p += PART) {
         const int64_t n = td_min64(PART, places - p);
         if (td_kernel_rest(k)) return false;
@@ -269,10 +281,11 @@ static bool add_shares(td_kcall *k, const ctc_state *s, const ctc_row *r, const 
     return true;
 }
 
-static void zero_rows(const td_kcall *k, const ctc_state *s, int64_t i, int64_t from)
+static void zero_rows(td_kcall *k, const ctc_state *s, int64_t i, int64_t from)
 {
     int64_t row = s->classes * (int64_t)td_dtype_size(k->out[0].desc->dtype);
-    for (int64_t t = from; t < s->steps; t++) memset((char *)k->out[0].data + (t * s->n + i) * row, 0, (size_t)row);
+    for (int64_t t = from; t < s->steps; t++)
+        if (!zero(k, (char *)k->out[0].data + (t * s->n + i) * row, row)) return;
 }
 
 static void gradient_chunk(td_kcall *k, int64_t chunk, void *scratch)
