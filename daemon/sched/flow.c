@@ -50,6 +50,10 @@ uint64_t td_flow_pending_bytes(const td_flow *f)
 {
     return f->pending_bytes;
 }
+uint64_t td_flow_ended(const td_flow *f)
+{
+    return f->ended;
+}
 uint64_t td_flow_waiting_ns(const td_flow *f)
 {
     return f->oldest ? f->pending_ns - f->oldest->asked_ns : 0;
@@ -77,12 +81,19 @@ void td_flow_unref(td_flow *f)
     free(f);
 }
 
+/* Of estimates many add up, and one may be beyond all numbers, or what rounding left of nothing. */
+static uint64_t asked_of(const td_task *t)
+{
+    const double most = 1e15, ns = t->call ? t->call->k.cost_ns : 0;
+    return ns <= 0 ? 0 : (uint64_t)(ns < most ? ns : most);
+}
+
 void td_flow_add(td_flow *f, td_task *t)
 {
     td_flow_ref(f);
     f->pending++;
     f->pending_bytes += filled_by(t);
-    t->asked_ns = t->call ? (uint64_t)t->call->k.cost_ns : 0;
+    t->asked_ns = asked_of(t);
     f->pending_ns += t->asked_ns;
     t->flow_prev = f->newest;
     t->flow_next = NULL;
@@ -94,6 +105,7 @@ void td_flow_add(td_flow *f, td_task *t)
 void td_flow_remove(td_flow *f, td_task *t)
 {
     f->pending--;
+    f->ended++;
     f->pending_bytes -= filled_by(t);
     f->pending_ns -= t->asked_ns;
     if (f->withering == t) f->withering = t->flow_prev;

@@ -381,7 +381,7 @@ struct td_flow {
     td_share own;
     td_sched *s;
     uint32_t refs; /* (loop) the owner, and pending tasks */
-    uint64_t pending, pending_bytes, pending_ns;
+    uint64_t pending, pending_bytes, pending_ns, ended;
     td_task *oldest, *newest; /* (loop) pending, in the order of issue */
     uint64_t number;          /* no two flows have had the same */
     td_task *withering;       /* (loop) the next that is looked at, towards the oldest; NULL: none */

@@ -57,6 +57,8 @@ bool td_flow_wither(td_flow *f, int *most);
 uint64_t td_flow_pending(const td_flow *f);
 uint64_t td_flow_pending_bytes(const td_flow *f);
 uint64_t td_flow_waiting_ns(const td_flow *f);
+/* How many of its tasks have ended so far. */
+uint64_t td_flow_ended(const td_flow *f);
 
 /* Take over a prepared call. Runs it before returning when it is small (or TD_CF_INLINE_ONLY) and nothing it needs is pending; otherwise holds its tensors
  * and queues it. c->finished runs on the loop thread in either case, then the call is freed. A call with c->cause set, or whose read inputs are

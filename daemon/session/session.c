@@ -78,13 +78,15 @@ enum { LITTLE = 4 << 20 }; /* bytes that may always be asked for ahead */
 
 /* More than so many tasks in flight, or than a part of the bytes? What is asked for ahead of the kernels has memory for
  * all of its results, while that of what they are done with is not free yet; so where that is much, beside what the
- * session has anyway, no more is asked for than keeps the workers at work until the loop looks again. */
+ * session has anyway, no more is asked for than keeps the workers at work until the loop looks again. Behind a task
+ * that takes long, how much the workers have to do says nothing. */
 static bool too_much_under_way(const td_session *s, uint64_t tasks, uint32_t part)
 {
     enum { FEW = 4, SHARE = 16 };
     uint64_t pending = td_flow_pending(s->flow), bytes = td_flow_pending_bytes(s->flow);
     if (pending > tasks) return true;
     if (pending > FEW / part && bytes > s->all->max_pending_bytes / part) return true;
+    if (s->ahead > s->all->pace && td_flow_ended(s->flow) == s->was_ended) return false;
     uint64_t share = s->account->bytes / SHARE, much = share > LITTLE ? share : LITTLE;
     return bytes > much / part && td_flow_waiting_ns(s->flow) > s->all->ahead_ns / part;
 }
@@ -320,7 +322,7 @@ static void wait_for_own_tasks(td_session *s);
 static void go_further_ahead(void *session)
 {
     td_session *s = session;
-    if (td_flow_pending(s->flow) == s->was_pending)
+    if (td_flow_ended(s->flow) == s->was_ended)
         s->ahead = s->ahead < s->all->max_pending / 2 ? 2 * s->ahead : s->all->max_pending;
     if (too_much_under_way(s, s->ahead, 1)) wait_for_own_tasks(s);
     else td_session_look_again(s);
@@ -332,7 +334,7 @@ static void wait_for_own_tasks(td_session *s)
     static const td_wait_kind for_tasks = {"its own pending tasks"};
     enum { LONG_MS = 20 };
     td_session_throttle(s, &for_tasks);
-    s->was_pending = td_flow_pending(s->flow);
+    s->was_ended = td_flow_ended(s->flow);
     s->paced = s->ahead < s->all->max_pending;
     if (s->paced) td_deadline_arm(s->service, &s->wait.deadline, LONG_MS, go_further_ahead, s);
 }

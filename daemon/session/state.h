@@ -169,7 +169,7 @@ struct td_session {
     td_session *next_throttled;
     bool throttled, paced; /* paced: until a deadline at the latest */
     uint32_t ahead;        /* tasks that it may have in flight now: the pace, or more behind one that takes long */
-    uint64_t was_pending;  /* when it began to wait for its tasks, or looked again */
+    uint64_t was_ended;    /* of its tasks, when it began to wait for them, or looked again */
     td_service *service;
     td_session_io io;
     uint32_t id, uid, pid;

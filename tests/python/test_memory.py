@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 import pytest
 import tensord as td
@@ -415,3 +416,21 @@ def test_who_runs_ahead_has_memory_for_little_of_it():
     assert x[0].item() == 150
     after = {row["key"]: row["value"] for row in td.status()}["bytes_committed"]
     assert after - before < 300e6, f"{(after - before) / 1e6:.0f} MB were committed for it"
+
+
+def test_what_stands_behind_a_long_task_does_not_wait_with_it():
+    """However much memory is asked for ahead, a session that waits for one task that takes long is served meanwhile."""
+    one, y, x = td.ones(1), td.ones(4), td.ones(1 << 20, dtype=td.float64)
+    for power in (32, 33, 34, 36):  # what takes long depends on how many work at it
+        td.sync()
+        began = time.monotonic()
+        long = one.expand(1 << power).sum()
+        behind = [(x + long).exp() for _ in range(3)]
+        y[1].item()
+        read = time.monotonic() - began
+        td.sync()
+        whole = time.monotonic() - began
+        del behind
+        if read < whole / 2:
+            return
+    raise AssertionError(f"it waited {read:.2f} s of {whole:.2f}")
