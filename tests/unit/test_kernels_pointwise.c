@@ -1489,6 +1489,7 @@ static const struct wide {
              {"atan2", l_atan2, -4, 4, 1, -4, 4},
              {"atan2", l_atan2, -1e300, 1e300, 1, -1e300, 1e300},
              {"atan2", l_atan2, -1e-310, 1e-310, 1, -1e-300, 1e-300},
+             {"atan2", l_atan2, -1e-130, 1e-130, 1, -1e170, 1e170}, /* whose quotient alone is within range */
              {"hypot", l_hypot, -4, 4, 1, -4, 4},
              {"hypot", l_hypot, -1e308, 1e308, 1, -1e308, 1e308},
              {"hypot", l_hypot, -1e-307, 1e-307, 1, -1e-308, 1e-308},

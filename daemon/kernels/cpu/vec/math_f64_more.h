@@ -82,7 +82,7 @@ TD_FN double td_atan2_f64(double y, double x)
     int endless = most == inf, turned = (int64_t)td_bits_d(x) < 0;
     double n = (ay < end ? ay : end) * scale * (double)(!endless | (ay == inf));
     double d = (ax < end ? ax : end) * scale * (double)(!endless | (ax == inf));
-    double plain = n / d, r = td_angle_f64(n, d, turned);
+    double plain = ay / ax, r = td_angle_f64(n, d, turned); /* of n what is scaled down may be lost */
     r = (!turned & (plain < 0x1p-30)) ? plain : r;
     r = most == 0.0 ? 2 * TD_HALFPI_F64 * (double)turned : r;
     return ((x != x) | (y != y)) ? x + y : copysign(r, y);
