@@ -1,7 +1,10 @@
 """Whole objects in files: modules that were saved as they are, here and by PyTorch, and checkpoints with objects of Python in them."""
 
 import argparse
+import collections
 import io
+import os
+import zipfile
 
 import numpy as np
 import pytest
@@ -137,3 +140,96 @@ def test_safe_globals(tmp_path):
         assert type(td.load(tmp_path / "theirs.pt")["layer"]) is nn.Linear
     with serialization.safe_globals([nn.ReLU]), pytest.raises(td.Unsupported, match="Linear, which is not among"):
         td.load(tmp_path / "theirs.pt")
+
+
+# ---- files that mean harm, where some globals are safe
+
+
+class Held:
+    def __call__(self):
+        return "called"
+
+
+def text(s):
+    return b"\x8c" + bytes([len(s)]) + s.encode()
+
+
+def found(module, name):
+    return text(module) + text(name) + b"\x93"
+
+
+def stored(kind, body, how=zipfile.ZIP_STORED):
+    """A file of ours or of PyTorch with this pickle."""
+    pickled, to = b"\x80\x04" + body + b".", io.BytesIO()
+    if kind == "ours":
+        td.save({"tensord.object": pickled, "tensord.tensors": [], "requires_grad": []}, to, format="pt")
+    else:
+        with zipfile.ZipFile(to, "w", how) as archive:
+            archive.writestr("a/data.pkl", pickled)
+            archive.writestr("a/version", "3")
+            archive.writestr("a/data/k", bytes(4))
+    to.seek(0)
+    return to
+
+
+STORAGE = b"(" + text("storage") + found("torch", "FloatStorage") + text("k") + text("cpu") + b"K\x01tQ"
+HOSTILE = {
+    "another function": found("os", "getpid") + b")R",
+    "by a module of ours": found("tensord.serialization", "enum.sys.exit") + b")R",
+    "a module whose name begins so": found("tensordevil", "float32"),
+    "an attribute of a class": found("collections", "Counter") + b"N}" + text("update") + found("builtins", "set") + b"s\x86b",
+    "an attribute of a safe class": found(__name__, "Held") + b"N}" + text("__call__") + found("builtins", "set") + b"s\x86b",
+    "what is no function of the list": found(__name__, "Held") + b")\x81)R",
+    "as many bytes as it likes": found("builtins", "bytearray") + b"\x8a\x05\x00\x00\x00\x00\x7f\x85R",
+    "numbers without end": found("builtins", "set") + found("builtins", "range") + b"\x8a\x05\x00\x00\x00\x00\x7f\x85R\x85R",
+    "a state of a number": b"K\x01}b",
+    "no value": b"00",
+    "a tensor that is not there": text("k") + b"Q",
+}
+THEIRS = {
+    "another's function": found("torch.serialization", "enum.sys.exit") + b")R",
+    "a module": found("torch", "nn"),
+    "a list": found("torch.serialization", "_safe"),
+    "defaults of a function": found("torch._utils", "_rebuild_parameter") + b"N}" + text("__defaults__") + b"Ns\x86b",
+    "a storage that is not there": STORAGE.replace(text("k"), text("j")),
+    "a dtype that is none": STORAGE.replace(found("torch", "FloatStorage"), found("builtins", "set")),
+    "a tensor outside of its storage": found("torch._utils", "_rebuild_tensor_v2") + b"(" + STORAGE + b"K\x00K\x02\x85K\x01\x85\x89)tR",
+    "a tensor before its storage": found("torch._utils", "_rebuild_tensor_v2") + b"(" + STORAGE + b"J\xff\xff\xff\xffK\x01\x85K\x01\x85\x89)tR",
+    "a tensor of no storage": found("torch._utils", "_rebuild_tensor_v2") + b"(NK\x00K\x01\x85K\x01\x85\x89)tR",
+}
+
+
+@pytest.mark.parametrize("kind, what", [("ours", k) for k in HOSTILE] + [("theirs", k) for k in (*HOSTILE, *THEIRS)])
+def test_safe_globals_are_all_that_a_file_uses(kind, what):
+    from tensord import _whole, serialization
+
+    update, call, defaults = collections.Counter.update, Held.__call__, _whole._parameter.__defaults__
+    with serialization.safe_globals([Held]), pytest.raises((td.Unsupported, td.InvalidError), match="load\\(\\)"):
+        td.load(stored(kind, {**HOSTILE, **THEIRS}[what]))
+    assert collections.Counter.update is update and Held.__call__ is call and _whole._parameter.__defaults__ == defaults
+
+
+@pytest.mark.parametrize("kind", ["ours", "theirs"])
+def test_what_safe_globals_make(kind):
+    from tensord import serialization
+
+    body = (b"(" + found(__name__, "Held") + b")\x81}" + text("a") + b"K\x01sb" + found("collections", "OrderedDict") + b")R" + found("builtins", "set") + b"(K\x01K\x02l\x85R"
+            + found("builtins", "complex") + b"K\x01K\x02\x86R" + found("builtins", "bytearray") + b"C\x02ab\x85R" + found("tensord", "float32") + b"t")
+    with serialization.safe_globals([Held]):
+        held, *rest = td.load(stored(kind, body))
+    assert type(held) is Held and held.a == 1 and rest == [collections.OrderedDict(), {1, 2}, 1 + 2j, bytearray(b"ab"), td.float32]
+
+
+def test_damaged_objects():
+    for kind, body in (("ours", b"00"), ("theirs", b"00"), ("theirs", THEIRS["a storage that is not there"]), ("theirs", THEIRS["a tensor outside of its storage"])):
+        with pytest.raises(td.InvalidError, match="damaged"):
+            td.load(stored(kind, body), weights_only=False)
+    with pytest.raises(td.InvalidError, match="compressed|method"):
+        td.load(stored("theirs", found("os", "getpid") + b")R", zipfile.ZIP_DEFLATED), weights_only=False)
+    assert td.load(stored("theirs", found("os", "getpid") + b")R"), weights_only=False) == os.getpid()
+    for lacks in ("tensord.tensors", "requires_grad"):
+        to = io.BytesIO()
+        td.save({k: v for k, v in {"tensord.object": b"N.", "tensord.tensors": [], "requires_grad": []}.items() if k != lacks}, to, format="pt")
+        to.seek(0)
+        with pytest.raises(td.InvalidError, match="damaged"):
+            td.load(to, weights_only=False)

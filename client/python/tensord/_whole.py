@@ -5,6 +5,7 @@ pickle, as bytes, and of the tensors in it, which the library writes and reads. 
 names: where a name is not known here the error says which.
 """
 
+import collections
 import inspect
 import io
 import pickle
@@ -46,30 +47,104 @@ def is_packed(made) -> bool:
     return type(made) is dict and isinstance(made.get(_OBJECT), bytes)
 
 
-class _Unpickler(pickle.Unpickler):
-    """`safe`: the objects that may be asked for beside plain containers; None: any."""
-
-    def __init__(self, file, safe):
-        super().__init__(file)
-        self.safe = safe
-
-    def find_class(self, module, name):
-        module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)  # as old pickles have them
-        plain = (module, name) in _PLAIN or module.startswith("tensord") and isinstance(getattr(_C, name, None), _C.dtype)
-        if self.safe is not None and not plain and (module, name) not in {(x.__module__, x.__qualname__) for x in self.safe}:
-            raise _C.Unsupported(f"load(): the file wants {module}.{name}, which is not among the safe globals that tensord.serialization was told")
-        return super().find_class(module, name)
-
-
+_CONTAINERS = {collections.OrderedDict, collections.Counter, set, frozenset, bytearray}  # made of what the file holds, not of a number: that is as long as it likes
 _PLAIN = {("collections", "OrderedDict"), ("collections", "Counter"), ("builtins", "set"), ("builtins", "frozenset"), ("builtins", "bytearray"), ("builtins", "complex"),
           ("builtins", "range"), ("builtins", "slice")}
 
 
+class _Careful(pickle._Unpickler):
+    """Calls only what find_class() gave, and sets the state of nothing but what safe classes made: never that of a class or a function, which all of the program has."""
+
+    dispatch = dict(pickle._Unpickler.dispatch)
+    safe: Any
+
+    def __init__(self, file):
+        super().__init__(file)
+        self.given: list[Any] = []
+        find = self.find_class
+
+        def noted(module, name):
+            self.given.append(find(module, name))
+            return self.given[-1]
+
+        self.find_class: Any = noted
+
+    def _instantiate(self, klass, args):
+        super()._instantiate(self._may_call(klass, args), args)
+
+    def _may_call(self, what, args):
+        if not any(what is x for x in self.given):
+            raise _C.Unsupported(f"load(): the file calls {_C._a_type(what)}, and may call only what tensord.serialization was told")
+        plain = (list, tuple, dict, set, frozenset, bytes, str)
+        if any(what is x for x in _CONTAINERS) and not all(isinstance(x, plain) for x in args):
+            raise _C.InvalidError(f"load(): the file makes {what.__name__} of {_C._a_type(args[0])}")
+        return what
+
+    def _reduce(self):
+        self._may_call(self.stack[-2], self.stack[-1])
+        self.load_reduce()
+
+    def _newobj(self):
+        self._may_call(self.stack[-2], self.stack[-1])
+        self.load_newobj()
+
+    def _newobj_ex(self):
+        self._may_call(self.stack[-3], (*self.stack[-2], *self.stack[-1].values()))
+        self.load_newobj_ex()
+
+    def _build(self):
+        kind = type(self.stack[-2])
+        if kind is not collections.OrderedDict and not any(kind is x for x in self.safe):
+            raise _C.Unsupported(f"load(): the file sets the state of {_C._a_type(self.stack[-2])}, which is not among the safe globals that tensord.serialization was told")
+        self.load_build()
+
+    dispatch.update({pickle.REDUCE[0]: _reduce, pickle.NEWOBJ[0]: _newobj, pickle.NEWOBJ_EX[0]: _newobj_ex, pickle.BUILD[0]: _build})
+
+
+class _Finder:
+    """What stands behind names. `safe`: the objects that may be asked for beside plain containers; None: any."""
+
+    safe: Any = None
+
+    def find_class(self, module, name):
+        module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)  # as old pickles have them
+        plain = (module, name) in _PLAIN or module in ("tensord", "tensord._C") and isinstance(getattr(_C, name, None), _C.dtype)
+        if self.safe is not None and not plain and (module, name) not in {(getattr(x, "__module__", ""), getattr(x, "__qualname__", "")) for x in self.safe}:
+            raise _C.Unsupported(f"load(): the file wants {module}.{name}, which is not among the safe globals that tensord.serialization was told")
+        finder: Any = super()
+        return finder.find_class(module, name)
+
+
+def _read(text, finder, safe, load_tensor) -> Any:
+    """The object of a pickle."""
+    machine = type("_Reader", (finder, pickle.Unpickler if safe is None else _Careful), {"safe": safe})
+    reader = machine(io.BytesIO(text))
+    reader.persistent_load = load_tensor
+    try:
+        return reader.load()
+    except _C.Error:
+        raise
+    except (pickle.UnpicklingError, EOFError) as e:
+        raise _C.InvalidError(f"load(): the file is damaged: {e}") from e
+    except Exception as e:
+        if safe is None:
+            raise  # it may be that of a class that the file makes
+        raise _C.InvalidError(f"load(): the file is damaged: {type(e).__name__}: {e}") from e
+
+
 def unpacked(made, safe) -> Any:
-    tensors = [t.requires_grad_(asks) for t, asks in zip(made[_TENSORS], made["requires_grad"])]
-    reader = _Unpickler(io.BytesIO(made[_OBJECT]), safe)
-    reader.persistent_load = tensors.__getitem__
-    return reader.load()
+    tensors, asks = made.get(_TENSORS), made.get("requires_grad")
+    if not isinstance(tensors, list) or not isinstance(asks, list) or len(tensors) != len(asks) or not all(map(_C.is_tensor, tensors)):
+        raise _C.InvalidError("load(): the file is damaged: the tensors of its object are not there")
+    for t, grad in zip(tensors, asks):
+        t.requires_grad_(bool(grad))
+
+    def load_tensor(k):
+        if not isinstance(k, int) or not 0 <= k < len(tensors):
+            raise _C.InvalidError(f"load(): the file is damaged: it has no tensor {k!r}")
+        return tensors[k]
+
+    return _read(made[_OBJECT], _Finder, safe, load_tensor)
 
 
 # ---- files of PyTorch
@@ -81,11 +156,14 @@ _STORAGES = {"DoubleStorage": "float64", "FloatStorage": "float32", "HalfStorage
 
 
 def _tensor(storage, offset, size, stride, requires_grad=False, hooks=None, metadata=None):
+    last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+    if not _C.is_tensor(storage) or min((offset, *size, *stride)) < 0 or (0 not in size and last >= storage.numel()):
+        raise _C.InvalidError(f"load(): the file is damaged: no tensor of sizes {tuple(size)} lies in its storage")
     return storage.as_strided(size, stride, offset).requires_grad_(requires_grad)
 
 
 def _tensor_of(storage, offset, size, stride, requires_grad, hooks, dtype, metadata=None):
-    return _tensor(storage.view(dtype), offset, size, stride, requires_grad)
+    return _tensor(storage.view(dtype) if _C.is_tensor(storage) else None, offset, size, stride, requires_grad)
 
 
 def _parameter(data, requires_grad, hooks, state=None):
@@ -103,16 +181,7 @@ _REBUILD = {"_rebuild_tensor": _tensor, "_rebuild_tensor_v2": _tensor, "_rebuild
 _THEIRS = ("_non_persistent_buffers_set", "_is_full_backward_hook", "call_super_init")
 
 
-class _Reader(_Unpickler):
-    """Of the pickle in a zip archive as torch.save() writes them."""
-
-    def __init__(self, archive, where, safe):
-        self.archive, self.where, self.storages = archive, where, {}
-        self.root = next((n[:-8] for n in archive.namelist() if n.endswith("/data.pkl")), None)
-        if self.root is None:
-            raise _C.InvalidError("load(): the archive holds no data.pkl: torch.save() did not write it")
-        super().__init__(io.BytesIO(archive.read(f"{self.root}data.pkl")), safe)
-
+class _TheirFinder(_Finder):
     def find_class(self, module, name):
         if module == "torch._utils" and name in _REBUILD:
             return _REBUILD[name]
@@ -121,17 +190,40 @@ class _Reader(_Unpickler):
         if module != "torch" and not module.startswith("torch."):
             return super().find_class(module, name)
         try:
-            found = pickle.Unpickler.find_class(self, "tensord" + module[5:], name)
+            finder: Any = super(_Finder, self)
+            found = finder.find_class("tensord" + module[5:], name)
+            if isinstance(found, _C.dtype) or any(found is x for x in (_C.Size, _C.device)):
+                return found
+            place = found.__module__, found.__qualname__
         except (ImportError, AttributeError):
             raise _C.Unsupported(f"load(): the file wants {module}.{name}, which has no counterpart here; save the state_dict() there, which needs no code") from None
-        return found if isinstance(found, _C.dtype) or found in (_C.Size, _C.device) else super().find_class(found.__module__, found.__qualname__)
+        return super().find_class(*place)
 
-    def persistent_load(self, pid):
-        kind, dtype, key, location, _ = pid
-        if kind != "storage":
-            raise _C.InvalidError(f"load(): {kind!r} is no storage")
+
+class _Archive:
+    """A zip archive as torch.save() writes them: a pickle, and the storages that it names."""
+
+    def __init__(self, archive, where):
+        self.archive, self.where, self.storages = archive, where, {}
+        self.root = next((n[:-8] for n in archive.namelist() if n.endswith("/data.pkl")), None)
+        if self.root is None:
+            raise _C.InvalidError("load(): the archive holds no data.pkl: torch.save() did not write it")
+
+    def read(self, name) -> bytes:
+        try:
+            entry = self.archive.getinfo(self.root + name)
+            if entry.compress_type != zipfile.ZIP_STORED:  # a small file could be as large as it likes
+                raise _C.InvalidError(f"load(): {name} is compressed: torch.save() did not write it")
+            return self.archive.read(entry)
+        except (KeyError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile) as e:
+            raise e if isinstance(e, _C.Error) else _C.InvalidError(f"load(): the file is damaged: {e}") from None
+
+    def storage(self, pid):
+        if not isinstance(pid, tuple) or len(pid) != 5 or pid[0] != "storage" or not isinstance(pid[1], _C.dtype) or not all(isinstance(x, str) for x in pid[2:4]):
+            raise _C.InvalidError(f"load(): the file is damaged: {_C._a_type(pid)} is no storage")
+        _, dtype, key, location, _ = pid
         if key not in self.storages:
-            bytes_ = bytearray(self.archive.read(f"{self.root}data/{key}"))
+            bytes_ = bytearray(self.read(f"data/{key}"))
             made = _functions.frombuffer(bytes_, dtype=dtype) if bytes_ else _C.empty(0, dtype=dtype)
             device = (self.where(location) or location) if self.where else location
             self.storages[key] = made.to(device)
@@ -165,7 +257,8 @@ def from_pytorch(file, where, safe) -> Any:
     if not zipfile.is_zipfile(file):
         raise _C.Unsupported("load(): a whole object is read from files as torch.save() writes them since PyTorch 1.6, and this is none; save it anew there")
     with zipfile.ZipFile(file) as archive:
-        return _Reader(archive, where, safe).load()
+        held = _Archive(archive, where)
+        return _read(held.read("data.pkl"), _TheirFinder, safe, held.storage)
 
 
 def refused() -> Any:
