@@ -233,3 +233,18 @@ def test_damaged_objects():
         to.seek(0)
         with pytest.raises(td.InvalidError, match="damaged"):
             td.load(to, weights_only=False)
+
+
+def test_other_files_say_what_they_hold():
+    for save in (np.save, np.savez):
+        for array, why in ((np.array([{}], dtype=object), "array of objects"), (np.zeros(2, "S3"), "dtype")):
+            save(to := io.BytesIO(), array, allow_pickle=True) if save is np.save else save(to := io.BytesIO(), x=array)
+            for trusted in (False, True):
+                to.seek(0)
+                with pytest.raises(td.Unsupported, match=why):
+                    td.load(to, weights_only=not trusted)
+    torch = pytest.importorskip("torch")
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), to := io.BytesIO())
+    to.seek(0)
+    with pytest.raises(td.Unsupported, match="jit.load"):
+        td.load(to, weights_only=False)

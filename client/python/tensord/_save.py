@@ -354,26 +354,32 @@ def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
         return _made(lambda: read(file.fileno(), *options), file, weights_only, options[0])
 
 
+def _is_pickled(file, start):
+    """Whether a file of PyTorch begins there, which is where it stands then."""
+    file.seek(start)
+    begin = file.read(2)
+    file.seek(start)
+    return begin == b"PK" or begin[:1] == b"\x80" and begin[1:] in (b"\2", b"\3", b"\4", b"\5")
+
+
 def _made(read, file, weights_only, where):
     """What the library reads; or, where that needs code and the program says that it may run, what pickle does."""
     serialization: Any = sys.modules.get("tensord.serialization")
     safe = None if not weights_only else serialization.get_safe_globals() if serialization else []
     may = safe is None or bool(safe)
     start = file.tell() if may and getattr(file, "seekable", bool)() else None
-    wants_code, made = False, None
     try:
         made = read()
-    except _C.Unsupported:
-        wants_code = True
-        if start is None:
+    except _C.Unsupported as e:
+        if start is None or not _is_pickled(file, start):
             raise
-    if not wants_code and not (isinstance(made, dict) and "tensord.object" in made):
+        from tensord import _whole
+
+        return _whole.from_pytorch(file, where, safe, e)
+    if not (isinstance(made, dict) and "tensord.object" in made):
         return made
     from tensord import _whole
 
-    if wants_code:
-        file.seek(start)
-        return _whole.from_pytorch(file, where, safe)
     return made if not _whole.is_packed(made) else _whole.unpacked(made, safe) if may else _whole.refused()
 
 

@@ -203,11 +203,8 @@ class _TheirFinder(_Finder):
 class _Archive:
     """A zip archive as torch.save() writes them: a pickle, and the storages that it names."""
 
-    def __init__(self, archive, where):
-        self.archive, self.where, self.storages = archive, where, {}
-        self.root = next((n[:-8] for n in archive.namelist() if n.endswith("/data.pkl")), None)
-        if self.root is None:
-            raise _C.InvalidError("load(): the archive holds no data.pkl: torch.save() did not write it")
+    def __init__(self, archive, root, where):
+        self.archive, self.root, self.where, self.storages = archive, root, where, {}
 
     def read(self, name) -> bytes:
         try:
@@ -252,12 +249,15 @@ def adopt(module, state) -> None:
     vars(module).update({name: value for name, value in state.items() if name not in own and "_hooks" not in name and name not in _THEIRS})
 
 
-def from_pytorch(file, where, safe) -> Any:
-    """Of an open file that is such an archive; `where` as load() has it."""
+def from_pytorch(file, where, safe, why) -> Any:
+    """Of an open file that is such an archive; `where` as load() has it. `why` is what the library says of the file: raised where it is another archive, as NumPy's, or a program."""
     if not zipfile.is_zipfile(file):
         raise _C.Unsupported("load(): a whole object is read from files as torch.save() writes them since PyTorch 1.6, and this is none; save it anew there")
     with zipfile.ZipFile(file) as archive:
-        held = _Archive(archive, where)
+        root = next((n[:-8] for n in archive.namelist() if n.endswith("/data.pkl")), None)
+        if root is None or f"{root}constants.pkl" in archive.namelist():
+            raise why
+        held = _Archive(archive, root, where)
         return _read(held.read("data.pkl"), _TheirFinder, safe, held.storage)
 
 
