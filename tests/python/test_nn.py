@@ -911,6 +911,28 @@ class Doubled(nn.Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
 
 
+@pytest.mark.parametrize("wrong", [[1.0, 2.0], None, "ab", 3, np.array(["a", "b"])])
+def test_a_state_with_what_is_no_tensor(wrong):
+    net = nn.Linear(2, 2)
+    before = net.weight.tolist()
+    for assign in (False, True):
+        with pytest.raises(td.InvalidError, match="does not fit Linear: bias is a"):
+            net.load_state_dict({"weight": td.ones(2, 2), "bias": wrong}, assign=assign)
+        assert net.weight.tolist() == before
+    given = {"weight": np.ones((2, 2), np.float32), "bias": td.ones(2)}
+    net.load_state_dict(given)
+    assert net.weight.tolist() == [[1, 1], [1, 1]] and type(given["weight"]) is np.ndarray
+
+
+def test_states_whose_metadata_or_keys_are_odd():
+    net = nn.Linear(2, 2)
+    state = net.state_dict()
+    state._metadata = None
+    assert str(net.load_state_dict(state)) == "<All keys matched successfully>"
+    with pytest.raises(td.InvalidError, match="unexpected: 3"):
+        net.load_state_dict({**net.state_dict(), 3: td.ones(1)})
+
+
 def test_a_class_that_writes_and_reads_its_state_itself():
     net, other = nn.Sequential(nn.Linear(2, 2), Doubled()), nn.Sequential(nn.Linear(2, 2), Doubled())
     with td.no_grad():

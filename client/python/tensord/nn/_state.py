@@ -35,11 +35,19 @@ class _Keys(namedtuple("_IncompatibleKeys", "missing_keys unexpected_keys")):
 
 
 def _misfits(own, given):
-    """{name: why} of what has another shape than is held under that name; what has no shape yet gets one."""
+    """{name: why} of what is no tensor, or has another shape than is held under that name; what has no shape yet gets one. Arrays in `given` become tensors."""
     wrong = {}
     for name, (home, key) in own.items():
         if name not in given:
             continue
+        if not _C.is_tensor(given[name]) and not is_lazy(given[name]):
+            try:
+                if not hasattr(given[name], "shape"):
+                    raise _C.DTypeError("a tensor or an array is expected")
+                given[name] = _C.asarray(given[name])
+            except _C.DTypeError as e:
+                wrong[name] = f"{name} is {_C._a_type(given[name])}: {e}"
+                continue
         if is_lazy(home[key]):
             if not is_lazy(given[name]):
                 home[key].materialize(tuple(given[name].shape))
@@ -56,10 +64,10 @@ def _take(own, given, assign):
         if name not in given or is_lazy(mine):
             continue
         if assign:
-            value = _C.asarray(given[name]).detach()
+            value = given[name].detach()
             home[key] = Parameter(value, mine.requires_grad) if isinstance(mine, Parameter) else value
         else:
-            mine.detach().copy_(_C.asarray(given[name]))
+            mine.detach().copy_(given[name])
 
 
 def _dotted(place):
@@ -178,7 +186,7 @@ class State:
         if not isinstance(state_dict, Mapping):
             raise _C.DTypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
         given: Any = OrderedDict(state_dict)
-        told = given._metadata = getattr(state_dict, "_metadata", {})
+        told = given._metadata = getattr(state_dict, "_metadata", None) or {}
         keys, wrong = _Keys([], []), []
         own, extra, apart = {}, {}, []
         places = list(self.named_modules(Never()))
@@ -202,7 +210,7 @@ class State:
                     hook(module, keys)
         missing, unexpected = keys
         if wrong or (strict and (missing or unexpected)):
-            reasons = [f"missing: {', '.join(missing)}"] * bool(missing and strict) + [f"unexpected: {', '.join(unexpected)}"] * bool(unexpected and strict)
+            reasons = [f"missing: {', '.join(missing)}"] * bool(missing and strict) + [f"unexpected: {', '.join(map(str, unexpected))}"] * bool(unexpected and strict)
             raise _C.InvalidError(f"the state does not fit {type(self).__name__}: " + "; ".join(reasons + wrong))
         _take(own, given, assign)
         for k, module in extra.items():
