@@ -578,3 +578,8 @@ def test_ranges_fill_what_has_room(fill):
     assert td.allclose(x[..., 1], td.arange(6.0).view(2, 3), atol=1e-6) and (x[..., ::2] == -1).all() and (x[..., 3] == -1).all()
     with pytest.warns(UserWarning, match="had the shape"):
         assert td.arange(0, 3, out=td.zeros(2, 2)).shape == (3,)
+
+
+def test_a_block_of_nothing():
+    made = td.block_diag()
+    assert made.shape == (1, 0) and made.dtype is td.float32

@@ -277,7 +277,7 @@ class _Histogram(tuple):
 
 def block_diag(*tensors: Any) -> Tensor:
     """Matrices one after the other down a diagonal; a vector is a row, a number a matrix of one."""
-    return ops.block_diag(_compose.atleast_2d(*tensors, tensors[0])[:-1])
+    return ops.block_diag(_compose.atleast_2d(*tensors, tensors[0])[:-1]) if tensors else _C.empty(1, 0)
 
 
 @_more._written
