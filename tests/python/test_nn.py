@@ -1006,6 +1006,20 @@ def test_smoothed_classes_with_weights_leave_out_any_number(ignored):
         F.cross_entropy(x, td.tensor([0, 7, 2, 1]), ignore_index=ignored, **settings).item()
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_smoothed_classes_that_are_left_out_give_no_nan(given):
+    """Neither their scores, which may be anything, nor a mean over none, whose slopes are 0."""
+    settings = {"weight": td.tensor([0.3, 0.6, 0.1], dtype=td.float64) if given else None, "label_smoothing": 0.2}
+    x = td.tensor([[1.0, 2.0, 3.0], [float("nan"), 0.0, float("-inf")]], dtype=td.float64)
+    for reduction in ("mean", "sum"):
+        loss = F.cross_entropy(x, td.tensor([2, -100]), reduction=reduction, **settings)
+        assert loss.item() == F.cross_entropy(x[:1], td.tensor([2]), reduction=reduction, **settings).item()
+    scores = td.randn(2, 3, dtype=td.float64, requires_grad=True)
+    loss = F.cross_entropy(scores, td.tensor([-100, -100]), **settings)
+    loss.backward()
+    assert math.isnan(loss.item()) and scores.grad.tolist() == [[0.0] * 3] * 2
+
+
 def test_norms_of_what_has_no_spread():
     with pytest.raises(ValueError, match="divisible"):
         nn.GroupNorm(3, 4)
