@@ -446,7 +446,6 @@ uint32_t td_low_attribute_of(td_lower *l, uint32_t node, uint32_t self)
     if (kind == TD_T_TENSOR && strcmp(name, "mT") == 0) return last_two(l, node, self);
     if (kind == TD_T_COMPLEX && (strcmp(name, "real") == 0 || strcmp(name, "imag") == 0))
         return td_low_prim(l, node, name, 1, &self);
-    if (kind == TD_T_TENSOR && strcmp(name, "imag") == 0) return td_low_tensor_op(l, node, name, 1, &self);
     if (kind == TD_T_DTYPE && (strcmp(name, "is_floating_point") == 0 || strcmp(name, "is_complex") == 0))
         return td_low_prim(l, node, name, 1, &self);
     if (kind == TD_T_DEVICE && strcmp(name, "type") == 0) return td_low_prelude(l, node, "device_type", 1, &self);

@@ -123,6 +123,17 @@ def real_parts(x):
 
 
 @case(X)
+def writes_through_parts(x):
+    """Parts are views, in programs too: what is written to them is seen in the whole."""
+    z = td.complex(x.detach(), x.detach() + 1)
+    z.real.mul_(2)
+    z.imag[0] += 5
+    y = z.transpose(0, 1).imag
+    y.copy_(z.transpose(0, 1).real)
+    return z, y, td.complex(x, x + 1).imag
+
+
+@case(X)
 def one_dimension_as_several(x):
     return x.unflatten(-1, (2, -1)), x.unflatten(1, (-1, 1)), x[:0].unflatten(2, (-1, 2)).shape, td.unflatten(x[:, :0], 2, (2, 2)).shape
 
