@@ -220,7 +220,7 @@ def test_numpy_reads_what_was_written(tmp_path):
 
 def test_what_is_not_written(tmp_path):
     x = td.ones(1)
-    for wrong, format, kind, text in (({(1, 2): 3}, None, TypeError, "keys"), ([b"x"], None, TypeError, "bytes.*'0'"), ([{1}], None, TypeError, "set"), ([1j], None, TypeError, "complex"),
+    for wrong, format, kind, text in (([lambda: 0], None, TypeError, "what pickle takes.*lambda"), ([(i for i in ())], None, TypeError, "what pickle takes.*generator"),
                                       ([x], "npy", TypeError, "one tensor"), ({"x": 1}, "npz", TypeError, "dict or a list of tensors"), (x, "npz", TypeError, "dict or a list of tensors"),
                                       ({1: x}, "npz", TypeError, "names in .npz"), ({"../x": x}, "npz", td.InvalidError, "no name"), ({"": x}, "npz", td.InvalidError, "no name"),
                                       ({"a\0b": x}, "npz", td.InvalidError, "no name"), ({"n" * 2000: x}, "npz", td.InvalidError, "no name"), (x.to(td.bfloat16), "npy", td.Unsupported, "bfloat16"),

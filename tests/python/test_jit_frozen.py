@@ -245,11 +245,11 @@ class Counted(nn.Module):
         super().__init__()
         self.weight, self.version = nn.Parameter(td.ones(2)), 7
         self.register_buffer("seen", td.zeros(1))
-        self.register_buffer("half", self.seen[:1])
+        self.register_buffer("part", self.seen[:1])
 
     def forward(self, x):
         self.seen.add_(1)
-        return x * self.weight + self.half
+        return x * self.weight + self.part
 
     @td.jit.export
     def twice(self, x):

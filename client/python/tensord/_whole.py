@@ -6,7 +6,6 @@ names: where a name is not known here the error says which.
 """
 
 import collections
-import inspect
 import io
 import pickle
 import zipfile
@@ -178,9 +177,6 @@ _REBUILD = {"_rebuild_tensor": _tensor, "_rebuild_tensor_v2": _tensor, "_rebuild
             "_rebuild_parameter_with_state": _parameter}
 
 
-_THEIRS = ("_non_persistent_buffers_set", "_is_full_backward_hook", "call_super_init")
-
-
 class _TheirFinder(_Finder):
     def find_class(self, module, name):
         if module == "torch._utils" and name in _REBUILD:
@@ -225,28 +221,6 @@ class _Archive:
             device = (self.where(location) or location) if self.where else location
             self.storages[key] = made.to(device)
         return self.storages[key]
-
-
-def adopt(module, state) -> None:
-    """A module as PyTorch pickles it. Layers of this package have attributes that are not in there: their constructors make them, told what attributes of their
-    parameters' names say. One that lacks some of those has no more than PyTorch's."""
-    from tensord import nn
-
-    kind = next(c for c in type(module).__mro__ if c.__module__.startswith("tensord."))
-    held = {**{name: p is not None for name, p in state["_parameters"].items()}, **state}
-    wanted = getattr(kind, "_defaults", None) or {
-        name: ... if p.default is p.empty else p.default for name, p in inspect.signature(kind.__init__).parameters.items() if p.kind is p.POSITIONAL_OR_KEYWORD and name != "self"}
-    if all(name in held or default is not ... for name, default in wanted.items()):
-        kind.__init__(module, **{name: held[name] for name in wanted if name in held})
-    else:
-        nn.Module.__init__(module)
-    own = set(vars(module))
-    for home in ("_parameters", "_buffers", "_modules"):
-        vars(module)[home].clear()
-        vars(module)[home].update(state[home])
-    module._transient.update(state.get("_non_persistent_buffers_set", ()))
-    module.training = state["training"]
-    vars(module).update({name: value for name, value in state.items() if name not in own and "_hooks" not in name and name not in _THEIRS})
 
 
 def from_pytorch(file, where, safe, why) -> Any:

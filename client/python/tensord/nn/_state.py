@@ -57,15 +57,13 @@ def _misfits(own, given):
 
 
 def _take(own, given, assign):
-    from tensord.nn.module import Parameter
-
     for name, (home, key) in own.items():
         mine = home[key]
         if name not in given or is_lazy(mine):
             continue
         if assign:
             value = given[name].detach()
-            home[key] = Parameter(value, mine.requires_grad) if isinstance(mine, Parameter) else value
+            home[key] = td.nn.Parameter(value, mine.requires_grad) if isinstance(mine, td.nn.Parameter) else value
         else:
             mine.detach().copy_(given[name])
 

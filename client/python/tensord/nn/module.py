@@ -10,6 +10,7 @@ from typing import Any, Callable, Iterator
 
 import tensord as td
 from tensord import _C, _formats
+from tensord.nn._adopted import adopt
 from tensord.nn._module_hooks import Hook, WithKwargs, after as _after_all, around as _around_all, before as _before_all, registered
 from tensord.nn._state import Never as _Never, State, is_lazy as _is_lazy
 
@@ -70,9 +71,7 @@ class Module(State):
         if "_before" in state:
             self.__dict__.update(state)
         else:
-            from tensord import _whole
-
-            _whole.adopt(self, state)
+            adopt(Module, self, state)
 
     forward: Callable[..., Any] = _no_forward  # so that any arguments do in an override
 
