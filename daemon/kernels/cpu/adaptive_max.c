@@ -122,7 +122,8 @@ int td_cpu_plan_adaptive_max(td_kcall *k, td_error *e)
         if (in < 1 || n < 1) return td_fail(e, TD_E_SHAPE, "adaptive_max: sizes must be at least 1");
         s->size *= in;
         s->places *= n;
-        looked *= (double)n * (double)(in / n + (in % n ? 2 : 0));
+        const int64_t most = in / n + (in % n ? 2 : 0); /* of a window */
+        looked *= (double)n * (double)most;
     }
     s->per = (int64_t)(TD_POOL_CHUNK / (looked + (double)s->size + (double)s->places + 1)) + 1;
     k->scratch_bytes = (size_t)(s->size + s->places) * td_dtype_size(s->x.acc);
