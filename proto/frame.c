@@ -1,8 +1,8 @@
 /* Framing over a Unix stream socket, both directions.
  *
  * A descriptor is sent with the first byte of its frame and never together with bytes before it, so the receiver gets
- * it no earlier than that frame's header and no later than its first byte: between the two ends of a frame there is at
- * most one. */
+ * it no later than that byte. But what is read at once may begin with the rest of a frame and end with the first byte
+ * of another (never after it: the kernel stops there). So while a part of a frame is here, two may wait. */
 #include "proto/frame.h"
 
 #include <errno.h>
@@ -59,14 +59,16 @@ static void discard(td_reader *r, int *fd)
 
 void td_reader_init(td_reader *r, bool take_descriptors)
 {
-    *r = (td_reader){.fd_received = -1, .max_frame = TD_FRAME_MAX, .take_descriptors = take_descriptors};
+    *r = (td_reader){
+        .fd_received = -1, .fd_behind = -1, .max_frame = TD_FRAME_MAX, .take_descriptors = take_descriptors};
 }
 
 void td_reader_deinit(td_reader *r)
 {
     free(r->buffer);
     discard(r, &r->fd_received);
-    *r = (td_reader){.fd_received = -1};
+    discard(r, &r->fd_behind);
+    *r = (td_reader){.fd_received = -1, .fd_behind = -1};
 }
 
 uint32_t td_reader_buffered(const td_reader *r)
@@ -115,7 +117,7 @@ static int make_room(td_reader *r)
     return 0;
 }
 
-/* Take the descriptors of one recvmsg: at most one may be waiting for its frame. */
+/* Take the descriptors of one recvmsg: at most one, and one may be waiting for the frame of which a part is here. */
 static int take_received(td_reader *r, struct msghdr *m, td_error *e)
 {
     int fault = m->msg_flags & MSG_CTRUNC ? 1 : 0;
@@ -125,7 +127,9 @@ static int take_received(td_reader *r, struct msghdr *m, td_error *e)
         for (int i = 0; i < n; i++) {
             int fd;
             memcpy(&fd, CMSG_DATA(c) + (size_t)i * sizeof fd, sizeof fd);
-            if (r->take_descriptors && r->fd_received < 0) r->fd_received = fd;
+            bool first = r->fd_received < 0, behind = !r->ring && r->fd_behind < 0 && td_reader_buffered(r) > 0;
+            if (r->take_descriptors && n == 1 && first) r->fd_received = fd;
+            else if (r->take_descriptors && n == 1 && behind) r->fd_behind = fd;
             else {
                 discard(r, &fd);
                 fault = 2;
@@ -134,6 +138,7 @@ static int take_received(td_reader *r, struct msghdr *m, td_error *e)
     }
     if (!fault) return 0;
     discard(r, &r->fd_received);
+    discard(r, &r->fd_behind);
     td_fail(e, TD_E_PROTOCOL,
             fault == 1 ? "a descriptor was lost on the way (too many open files?)"
                        : "descriptors arrived that no frame announced; send at most one, with an Import call");
@@ -240,7 +245,8 @@ int td_reader_next(td_reader *r, td_frame *f, td_error *e)
     *f = (td_frame){.kind = h[4] | (unsigned)h[5] << 8, .payload = h + TD_FRAME_HEADER, .bytes = bytes, .fd = -1};
     if (h[6] == 1) {
         f->fd = r->fd_received;
-        r->fd_received = -1;
+        r->fd_received = r->fd_behind;
+        r->fd_behind = -1;
     }
     r->start += TD_FRAME_HEADER + bytes;
     return 1;

@@ -43,6 +43,7 @@ typedef struct td_reader {
     uint8_t *buffer;
     uint32_t capacity, start, end;
     int fd_received; /* not yet matched to a frame */
+    int fd_behind;   /* one more, of a frame behind that one */
     uint32_t max_frame;
     bool take_descriptors; /* false: received ones are closed at once and the peer is at fault */
     /* Closes what nobody took: that may block. NULL: close(). */

@@ -279,6 +279,32 @@ static void bells_and_descriptors(void)
     free(m);
 }
 
+/* From a socket the rest of a frame with a descriptor may be read together with the first byte of another. */
+static void descriptors_behind_each_other(void)
+{
+    td_ring_memory *m = new_memory();
+    side c, d;
+    int fd = -1;
+    struct stat st;
+    td_error e;
+    new_sides(&c, &d, m);
+    put(&d, 1, 200000, -1); /* the reader has room for more than one frame from then on */
+    while (td_writer_flush(&d.writer, d.socket, true, NULL) == 1)
+        CU_ASSERT_TRUE_FATAL(td_reader_fill(&c.reader, c.socket, true, &e) > 0);
+    CU_ASSERT_TRUE(take(&c, 1, 200000, &fd));
+    for (uint32_t i = 2; i < 5; i++) put(&d, i, i == 2 ? 150000 : 100, numbered_file((int)i));
+    for (int tries = 0; td_writer_flush(&d.writer, d.socket, true, NULL) == 1 && tries < 10;) tries++;
+    CU_ASSERT_EQUAL(td_writer_pending(&d.writer), 0);
+    for (uint32_t i = 2; i < 5; i++) {
+        CU_ASSERT_TRUE_FATAL(take(&c, i, i == 2 ? 150000 : 100, &fd));
+        CU_ASSERT_TRUE(fstat(fd, &st) == 0 && st.st_size == i);
+        close(fd);
+    }
+    free_side(&c);
+    free_side(&d);
+    free(m);
+}
+
 /* What is put quietly is there for who looks; who sleeps is told of it with what follows aloud. */
 static void quietly(void)
 {
@@ -449,5 +475,6 @@ static void rung(void)
 TD_CUNIT_MAIN("proto_ring", {"bytes in pieces", in_pieces}, {"full and empty", full_and_empty},
               {"each sleep is told once", bells}, {"bells that come late", late_bells},
               {"impossible positions", impossible_positions}, {"frames move over in order", moving_over},
-              {"bells and descriptors", bells_and_descriptors}, {"quietly", quietly},
+              {"bells and descriptors", bells_and_descriptors},
+              {"descriptors behind each other", descriptors_behind_each_other}, {"quietly", quietly},
               {"two threads that sleep", sleepers}, {"when to look", patience}, {"when it was rung", rung})
