@@ -9,18 +9,9 @@
 
 enum { ROW = TD_POOL_ROW };
 
-/* Output columns [*first, *last) whose windows lie whole inside the plane, if they are worth taking together: each adds
- * its elements in the same order as alone, so the bits are the same. */
-static void inside_of(const td_pool *p, int64_t *first, int64_t *last)
-{
-    const int64_t room = p->w - p->kw + p->pw;
-    *first = td_min64((p->pw + p->sw - 1) / p->sw, p->ow);
-    *last = room < 0 ? 0 : td_min64(room / p->sw + 1, p->ow);
-    if (*last < *first + TD_POOL_ROW_LEAST || p->kw > TD_POOL_ROW_KERNEL) *first = *last = p->ow;
-}
-
 /* Both ways over one plane: windows in order, so that the gradient adds in order. A window may be as large as one
- * likes. */
+ * likes. Means of windows inside of a row are taken together: each adds its elements in the same order as alone, so the
+ * bits are the same. */
 #define DEFINE_AVG(T, s)                                                                                               \
     TD_INLINE void add_##s(int64_t n, int64_t cols, const T *x, int64_t step, T *sum)                                  \
     {                                                                                                                  \
@@ -72,13 +63,12 @@ static void inside_of(const td_pool *p, int64_t *first, int64_t *last)
     }                                                                                                                  \
     static void plane_##s(td_kcall *k, int64_t *done, const td_pool *p, bool backward, const T *from, T *to)           \
     {                                                                                                                  \
-        int64_t inner, outer;                                                                                          \
-        inside_of(p, &inner, &outer);                                                                                  \
+        const td_pool_columns in = td_pool_inside(p, !backward && p->kw <= TD_POOL_ROW_KERNEL);                        \
         for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
             int64_t y0, y1, ny = td_pool_part(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                \
             for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
-                if (!backward && ox >= inner && ox < outer) {                                                          \
-                    const int64_t n = td_min64(ROW, outer - ox), all = (p->include_pad ? ny : y1 - y0) * p->kw,        \
+                if (ox >= in.first && ox < in.last) {                                                                  \
+                    const int64_t n = td_min64(ROW, in.last - ox), all = (p->include_pad ? ny : y1 - y0) * p->kw,      \
                                   x = y0 * p->w + ox * p->sw - p->pw;                                                  \
                     if (!row_##s(k, done, p, from + x, y1 - y0, n, (T)td_max64(1, all), to + oy * p->ow + ox)) return; \
                     ox += n - 1;                                                                                       \

@@ -10,21 +10,6 @@
 
 enum { ROW = TD_POOL_ROW };
 
-/* Output columns [first, last) whose windows lie whole inside the plane. Those of a row look at their element of one
- * place before they go to the next place, so that the loop has no branches. Few
- * are looked at one by one. */
-typedef struct inside {
-    int64_t first, last;
-} inside;
-
-static inside inside_of(const td_pool *p)
-{
-    int64_t first = (p->pw + p->sw - 1) / p->sw, room = p->w - 1 - p->dw * (p->kw - 1) + p->pw;
-    inside in = {td_min64(first, p->ow), room < 0 ? 0 : td_min64(room / p->sw + 1, p->ow)};
-    if (p->h * p->w > INT32_MAX || in.last < in.first + TD_POOL_ROW_LEAST) in.last = in.first;
-    return in;
-}
-
 /* The call, and what was done of it since it rested last. */
 typedef struct resting {
     td_kcall *k;
@@ -36,8 +21,9 @@ static bool rests(resting *r, int64_t elements)
     return td_kernel_rest_after(r->k, &r->done, elements);
 }
 
-/* One plane, contiguous. `T` is compared as it is loaded. A plane may be as large as one likes, and so may a window:
- * they rest within. */
+/* One plane, contiguous. `T` is compared as it is loaded. Windows inside of a row look at their element of one place
+ * before they go to the next place, so that the loop has no branches; few are looked at one by one. A plane may be as
+ * large as one likes, and so may a window: they rest within. */
 #define DEFINE_MAX(name, T, LOWEST)                                                                                    \
     static TD_FOR_SETS(void, name##_look, (int64_t n, const T *x, int64_t step, int32_t at, T *value, int32_t *best),  \
                        (n, x, step, at, value, best))                                                                  \
@@ -91,10 +77,10 @@ static bool rests(resting *r, int64_t elements)
     static void name(resting *r, const td_pool *p, const T *x, T *out, int64_t *index)                                 \
     {                                                                                                                  \
         int64_t y0, y1;                                                                                                \
-        const inside in = inside_of(p);                                                                                \
+        const td_pool_columns in = td_pool_inside(p, p->h * p->w <= INT32_MAX);                                        \
         for (int64_t oy = 0; oy < p->oh; oy++, out += p->ow, index += p->ow) {                                         \
             td_pool_window(oy, p->h, p->kh, p->sh, p->ph, p->dh, &y0, &y1);                                            \
-            const inside row = y0 < y1 ? in : (inside){0, 0};                                                          \
+            const td_pool_columns row = y0 < y1 ? in : (td_pool_columns){0, 0};                                        \
             for (int64_t ox = 0; ox < row.first; ox++) name##_one(r, p, x, y0, y1, ox, out + ox, index + ox);          \
             for (int64_t ox = row.first; ox < row.last; ox += ROW)                                                     \
                 name##_row(r, p, x, y0, y1, ox, td_min64(ROW, row.last - ox), out + ox, index + ox);                   \

@@ -40,6 +40,20 @@ static inline int64_t td_pool_part(int64_t i, int64_t size, int64_t k, int64_t s
     return end - start;
 }
 
+/* Output columns [first, last) whose windows lie whole inside the plane, to be taken together: none where they are too
+ * few, or `together` is not set. */
+typedef struct td_pool_columns {
+    int64_t first, last;
+} td_pool_columns;
+
+static inline td_pool_columns td_pool_inside(const td_pool *p, bool together)
+{
+    int64_t first = (p->pw + p->sw - 1) / p->sw, room = p->w - 1 - p->dw * (p->kw - 1) + p->pw;
+    td_pool_columns in = {td_min64(first, p->ow), room < 0 ? 0 : td_min64(room / p->sw + 1, p->ow)};
+    if (!together || in.last < in.first + TD_POOL_ROW_LEAST) in.last = in.first;
+    return in;
+}
+
 /* pool_last.c: of images that lie channels last. k->state holds the td_pool; false: not a call for these. */
 bool td_pool_plan_max_last(td_kcall *k);
 bool td_pool_plan_avg_last(td_kcall *k);

@@ -1,7 +1,7 @@
 /* See scan.h. NaN is taken for the largest and for the smallest; of equal ones the last is said. */
 #include "daemon/kernels/cpu/plan.h"
-#include "daemon/kernels/cpu/sets.h"
 #include "daemon/kernels/cpu/scan.h"
+#include "daemon/kernels/cpu/sets.h"
 #include <complex.h>
 #include <math.h>
 #include <string.h>
@@ -11,10 +11,10 @@ enum { TOGETHER = TD_SCAN_TOGETHER };
 /* across: element k of x belongs to line k, all at place i. along: all belong to one line, from place i on; some at a
  * time are looked at together, since mostly none of them is taken, and the next ones need not wait for each of them. */
 #define BEST(T, NAME, TAKES)                                                                                           \
-    static TD_FOR_SETS(void, NAME##_across,                                                                            \
-                       (T *restrict value, int64_t *restrict place, T *restrict x, int64_t *restrict to, int64_t n,    \
-                        int64_t i),                                                                                    \
-                       (value, place, x, to, n, i))                                                                    \
+    static TD_FOR_SETS(                                                                                                \
+        void, NAME##_across,                                                                                           \
+        (T *restrict value, int64_t *restrict place, T *restrict x, int64_t *restrict to, int64_t n, int64_t i),       \
+        (value, place, x, to, n, i))                                                                                   \
     {                                                                                                                  \
         for (int64_t k = 0; k < n; k++) {                                                                              \
             const T best = value[k], v = x[k];                                                                         \
@@ -32,10 +32,10 @@ enum { TOGETHER = TD_SCAN_TOGETHER };
         }                                                                                                              \
         return any;                                                                                                    \
     }                                                                                                                  \
-    static TD_FOR_SETS(void, NAME##_along,                                                                             \
-                       (T *restrict value, int64_t *restrict place, T *restrict x, int64_t *restrict to, int64_t n,    \
-                        int64_t i),                                                                                    \
-                       (value, place, x, to, n, i))                                                                    \
+    static TD_FOR_SETS(                                                                                                \
+        void, NAME##_along,                                                                                            \
+        (T *restrict value, int64_t *restrict place, T *restrict x, int64_t *restrict to, int64_t n, int64_t i),       \
+        (value, place, x, to, n, i))                                                                                   \
     {                                                                                                                  \
         T best = *value;                                                                                               \
         int64_t at = *place;                                                                                           \
@@ -113,38 +113,34 @@ static void begin(void *state, void *second, const void *x, int64_t lines)
     memset(second, 0, 8 * (size_t)lines);
 }
 
-void td_scan_across(td_scan_kind kind, bool whole, void *state, void *x, int64_t *places, int64_t n, int64_t i)
+/* Across or along is known where this is called, and so is the step of each loop. */
+TD_INLINE void fold(td_scan_kind kind, bool whole, bool along, void *state, void *x, int64_t *to, int64_t n, int64_t i)
 {
-    void *second = (char *)state + 8 * n;
+    const int64_t lines = along ? 1 : n, step = !along;
+    void *second = (char *)state + 8 * lines;
     if (kind == TD_SCAN_LOG) {
-        logarithm(state, second, 1, x, n, i);
+        logarithm(state, second, step, x, n, i);
         return;
     }
     if (kind == TD_SCAN_LOG_COMPLEX) {
-        logarithm_complex(state, 1, x, n, i);
+        logarithm_complex(state, step, x, n, i);
         return;
     }
-    if (i == 0) begin(state, second, x, n);
-    if (whole && kind == TD_SCAN_MOST) most_whole_across(state, second, x, places, n, i);
-    else if (whole) least_whole_across(state, second, x, places, n, i);
-    else if (kind == TD_SCAN_MOST) most_double_across(state, second, x, places, n, i);
-    else least_double_across(state, second, x, places, n, i);
+    if (i == 0) begin(state, second, x, lines);
+#define EITHER(NAME) (along ? NAME##_along : NAME##_across)(state, second, x, to, n, i)
+    if (whole && kind == TD_SCAN_MOST) EITHER(most_whole);
+    else if (whole) EITHER(least_whole);
+    else if (kind == TD_SCAN_MOST) EITHER(most_double);
+    else EITHER(least_double);
+#undef EITHER
+}
+
+void td_scan_across(td_scan_kind kind, bool whole, void *state, void *x, int64_t *places, int64_t n, int64_t i)
+{
+    fold(kind, whole, false, state, x, places, n, i);
 }
 
 void td_scan_along(td_scan_kind kind, bool whole, void *state, void *x, int64_t *places, int64_t n, int64_t i)
 {
-    void *second = (char *)state + 8;
-    if (kind == TD_SCAN_LOG) {
-        logarithm(state, second, 0, x, n, i);
-        return;
-    }
-    if (kind == TD_SCAN_LOG_COMPLEX) {
-        logarithm_complex(state, 0, x, n, i);
-        return;
-    }
-    if (i == 0) begin(state, second, x, 1);
-    if (whole && kind == TD_SCAN_MOST) most_whole_along(state, second, x, places, n, i);
-    else if (whole) least_whole_along(state, second, x, places, n, i);
-    else if (kind == TD_SCAN_MOST) most_double_along(state, second, x, places, n, i);
-    else least_double_along(state, second, x, places, n, i);
+    fold(kind, whole, true, state, x, places, n, i);
 }
