@@ -57,6 +57,12 @@ static void discard(td_reader *r, int *fd)
     *fd = -1;
 }
 
+static void discard_received(td_reader *r)
+{
+    discard(r, &r->fd_received);
+    discard(r, &r->fd_behind);
+}
+
 void td_reader_init(td_reader *r, bool take_descriptors)
 {
     *r = (td_reader){
@@ -66,8 +72,7 @@ void td_reader_init(td_reader *r, bool take_descriptors)
 void td_reader_deinit(td_reader *r)
 {
     free(r->buffer);
-    discard(r, &r->fd_received);
-    discard(r, &r->fd_behind);
+    discard_received(r);
     *r = (td_reader){.fd_received = -1, .fd_behind = -1};
 }
 
@@ -137,8 +142,7 @@ static int take_received(td_reader *r, struct msghdr *m, td_error *e)
         }
     }
     if (!fault) return 0;
-    discard(r, &r->fd_received);
-    discard(r, &r->fd_behind);
+    discard_received(r);
     td_fail(e, TD_E_PROTOCOL,
             fault == 1 ? "a descriptor was lost on the way (too many open files?)"
                        : "descriptors arrived that no frame announced; send at most one, with an Import call");

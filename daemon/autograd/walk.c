@@ -262,38 +262,36 @@ static int check_node(td_backward *b, const td_node *outer, const td_node *n, td
     return err;
 }
 
+static void drop_pin(td_storage **pin)
+{
+    if (!*pin) return;
+    (*pin)->pinned--;
+    td_storage_unref(*pin);
+    *pin = NULL;
+}
+
 static bool unpin(td_backward *b, int64_t *steps)
 {
-    for (; b->npins && *steps > 0; --*steps) {
-        td_storage *s = b->pins[--b->npins];
-        if (!s) continue;
-        s->pinned--;
-        td_storage_unref(s);
-    }
+    for (; b->npins && *steps > 0; --*steps) drop_pin(&b->pins[--b->npins]);
     return !b->npins;
 }
 
 void td_backward_unpin_node(td_backward *b, td_bnode *n)
 {
     if (b->calls) n->npins = 0; /* they all went before anything was run */
-    for (; n->npins; n->npins--) {
-        td_storage **pin = &b->pins[n->pins + n->npins - 1];
-        (*pin)->pinned--;
-        td_storage_unref(*pin);
-        *pin = NULL;
-    }
+    for (; n->npins; n->npins--) drop_pin(&b->pins[n->pins + n->npins - 1]);
 }
 
 static int check(td_backward *b, int64_t *steps, td_error *e)
 {
     int err = 0;
     while (b->at < b->nnodes && !err && *steps > 0) {
-        const td_node *n = b->nodes[b->at++].node;
+        td_bnode *bn = &b->nodes[b->at++];
+        const td_node *n = bn->node;
         *steps -= 1 + n->nin + n->nsaved;
-        if (!b->nodes[b->at - 1].needed) continue;
+        if (!bn->needed) continue;
         err = td_ask_check(b, n, e);
         if (n->kind == TD_N_LEAF) continue;
-        td_bnode *bn = &b->nodes[b->at - 1];
         bn->pins = b->npins;
         if (!err) err = check_node(b, n, n->kind == TD_N_SLICE ? n->slice->inner : n, e);
         bn->npins = b->npins - bn->pins;
