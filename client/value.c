@@ -258,7 +258,7 @@ int td_made(td_array *a)
 {
     int rc = td_enter(a->client, "data");
     if (rc) return rc;
-    if (!a->client->eager) rc = locate(a, false, NULL);
+    if (!a->client->eager) rc = td_locate(a);
     td_leave(a->client);
     return rc;
 }

@@ -39,6 +39,14 @@ const char *tdpy_asked(void)
     return asked;
 }
 
+/* It is `name`, unless another is already. Returns what it was, to be put back. */
+static const char *ask_as(const char *name)
+{
+    const char *before = asked;
+    if (!asked) asked = name;
+    return before;
+}
+
 /* Errors name what the program called, not what that is made of. */
 static const char *name_of(const tdpy_function *f)
 {
@@ -498,8 +506,7 @@ static PyObject *run_join(const call *c, PyObject *target, const char *where)
 
 static PyObject *when_made(const call *c, PyObject *result)
 {
-    const char *before = asked;
-    asked = name_of(c->f);
+    const char *before = ask_as(c->f->name);
     result = tdpy_when_made(c->f, c->v, result);
     asked = before;
     return result;
@@ -549,8 +556,7 @@ static PyObject *run_composite(call *c, PyObject *first, const char *where)
         for (int i = 0; i < c->f->nparams; i++)
             if (c->f->params[i].kind == TDPY_DTYPE && c->v[i].dtype == TD_DTYPE_NONE)
                 c->v[i].dtype = is_like(c->f) ? td_dtype_of(c->v[0].arg.array) : tdpy.default_dtype;
-    const char *before = asked;
-    asked = name_of(c->f);
+    const char *before = ask_as(c->f->name);
     bool good = c->f->run(where, c->v, made);
     if (!good) tdpy_fail();
     asked = before;
@@ -594,8 +600,7 @@ static PyObject *put_into(PyObject *made, PyObject *out, const char *name, unsig
 {
     bool exact = flags & (TDPY_CREATION | TDPY_OUT_EXACT | TDPY_OUT_MADE);
     PyObject *into = made ? in_python("_into") : NULL;
-    const char *before = asked;
-    if (!asked) asked = name;
+    const char *before = ask_as(name);
     PyObject *result = into ? PyObject_CallFunction(into, "OOsi", made, out, name, (int)exact) : NULL;
     asked = before;
     Py_XDECREF(into);
@@ -732,8 +737,7 @@ static PyObject *run_bound(const binding *b, bool in_place)
     if (good && device >= 0) before = td_set_device(device);
     const char *where = good ? tdpy_site() : NULL;
     if (good && f->flags & TDPY_CASTS && !b->out) good = tdpy_cast(&casts, f, where, c.v, c.narrays, c.arrays);
-    const char *outer = asked;
-    if (!asked && f->flags & TDPY_RENAMED) asked = f->name;
+    const char *outer = ask_as(f->flags & TDPY_RENAMED ? f->name : NULL);
     if (good && b->out && !is_straight(&c, b->out))
         result = put_into(run_op(&c, NULL, where), b->out, name_of(f), f->flags);
     else if (good) result = f->op ? run_op(&c, target, where) : run_composite(&c, b->slot[0], where);
@@ -789,8 +793,7 @@ static bool is_as_before(const tdpy_function *f, Py_ssize_t n, PyObject *kw)
 static PyObject *call_as_before(const tdpy_function *f, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
     PyObject *name = PyUnicode_FromString(f->name), *result = NULL;
-    const char *before = asked;
-    if (!asked) asked = f->name;
+    const char *before = ask_as(f->name);
     if (name) result = tdpy_forward("_loss_as_before", name, args, n, kw);
     asked = before;
     Py_XDECREF(name);
@@ -957,7 +960,6 @@ static bool names_format(PyObject *kw)
 static PyObject *forward(const char *name, bool creates, PyObject *self, PyObject *const *args, Py_ssize_t n,
                          PyObject *kw)
 {
-    const char *before = asked;
     PyObject *function = in_python(name), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
     PyObject *all = PyTuple_New(n + (self != NULL));
     if (creates && names_format(kw)) function = taking_formats(function);
@@ -966,7 +968,7 @@ static PyObject *forward(const char *name, bool creates, PyObject *self, PyObjec
     for (Py_ssize_t i = 0; good && i < n; i++) good = !PyTuple_SetItem(all, i + (self != NULL), Py_NewRef(args[i]));
     for (Py_ssize_t i = 0; good && kw && i < PyTuple_Size(kw); i++)
         good = !set_keyword(keywords, PyTuple_GetItem(kw, i), args[n + i]);
-    if (!asked) asked = name;
+    const char *before = ask_as(name);
     if (good) result = PyObject_Call(function, all, keywords);
     asked = before;
     Py_XDECREF(function);
@@ -985,9 +987,9 @@ PyObject *tdpy_as(PyObject *module, PyObject *all, PyObject *kw)
     (void)module;
     PyObject *name, *function;
     PyObject *head = PyTuple_GetSlice(all, 0, 2), *args = PyTuple_GetSlice(all, 2, PyTuple_Size(all)), *result = NULL;
-    const char *before = asked, *text = NULL;
+    const char *text = NULL;
     if (head && args && PyArg_ParseTuple(head, "UO:_as", &name, &function)) text = PyUnicode_AsUTF8AndSize(name, NULL);
-    if (text && !asked) asked = text;
+    const char *before = ask_as(text);
     if (text) result = PyObject_Call(function, args, kw);
     asked = before;
     Py_XDECREF(head);

@@ -176,12 +176,12 @@ bool tdpy_is_here(int device)
     return false;
 }
 
-/* Of a name that may be one that the library does not know. */
-static bool refuse_device(const char *name)
+/* Raises where there is none. */
+static bool device_by_name(const char *name, int *device)
 {
-    int number = td_device_by_text(name);
-    return number >= 0 ? tdpy_is_here(number)
-                       : tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s'", name) != NULL;
+    *device = td_device_by_text(name);
+    if (*device < 0) return tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s'", name) != NULL;
+    return tdpy_is_here(*device);
 }
 
 bool tdpy_as_device(PyObject *o, int *device)
@@ -189,25 +189,22 @@ bool tdpy_as_device(PyObject *o, int *device)
     *device = -1;
     if (o == Py_None) return true;
     if (Py_TYPE(o) == tdpy.device && number_of(o) != NOWHERE) return *device = number_of(o), true;
-    if (Py_TYPE(o) == tdpy.device) return refuse_device(text_of(o));
+    if (Py_TYPE(o) == tdpy.device) return device_by_name(text_of(o), device);
     const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, NULL) : NULL;
     PyErr_Clear();
     if (!PyUnicode_Check(o))
         return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not %.100s", tdpy_a_type(o));
-    *device = name ? td_device_by_text(name) : -1;
-    return *device < 0 ? refuse_device(name ? name : "?") : tdpy_is_here(*device);
+    return device_by_name(name ? name : "?", device);
 }
 
 /* As a value: one that is not there has no number, but a name. */
 static PyObject *device_named(PyObject *what)
 {
     const char *name = PyUnicode_AsUTF8AndSize(what, NULL);
+    int number;
     if (!name) return NULL;
-    int number = td_device_by_text(name);
-    if (number >= 0 && tdpy_is_here(number)) return tdpy_device(number);
-    bool absent = number < 0 || PyErr_ExceptionMatches(tdpy.errors[TD_E_UNSUPPORTED]);
-    if (!absent || !is_known(name))
-        return number < 0 ? tdpy_raise(TD_E_UNSUPPORTED, "there is no device '%.100s'", name) : NULL;
+    if (device_by_name(name, &number)) return tdpy_device(number);
+    if (!PyErr_ExceptionMatches(tdpy.errors[TD_E_UNSUPPORTED]) || !is_known(name)) return NULL;
     PyErr_Clear();
     return nowhere(name);
 }

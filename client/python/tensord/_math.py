@@ -115,15 +115,20 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     return _some(ops.index_select(input, dim, first), inverse, counts, return_inverse, return_counts)
 
 
+def _begins(differs, n):
+    """Which of n elements begin a run, where each of the others differs from the one before."""
+    return _C.cat([_C.ones(builtins.min(1, n), dtype=_C.bool), differs])
+
+
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     if dim is None:
         if return_inverse or return_counts:
             return _some(*ops.unique_runs(input), return_inverse, return_counts)
         flat = input.reshape(-1)
-        return ops.masked_select(flat, _C.cat([_C.ones(builtins.min(1, flat.shape[0]), dtype=_C.bool), flat[1:] != flat[:-1]]))
+        return ops.masked_select(flat, _begins(flat[1:] != flat[:-1], flat.shape[0]))
     dim = _wrap(dim, input.ndim)
     rows = input.movedim(dim, 0).reshape(input.shape[dim], input.numel() // builtins.max(input.shape[dim], 1))
-    new = _C.cat([_C.ones(builtins.min(1, rows.shape[0]), dtype=_C.bool), (rows[1:] != rows[:-1]).any(1)])
+    new = _begins((rows[1:] != rows[:-1]).any(1), rows.shape[0])
     _, inverse, counts = ops.unique_runs(new.cumsum(0))
     return _some(ops.index_select(input, dim, new.nonzero().reshape(-1)), inverse, counts, return_inverse, return_counts)
 

@@ -72,9 +72,9 @@ def _is_key(x, rich):
 def _note_dict(x, to, path):
     to.out += _number(b"d", len(x))
     for k, v in x.items():
-        if not _is_key(k, to.rich) and to.free:
-            raise _More
         if not _is_key(k, to.rich):
+            if to.free:
+                raise _More
             raise _C.DTypeError(f"save(): keys of dicts are texts or numbers{', or tuples of such' if to.rich else ''}; see '{path}'")
         _note(k, to, path)
         _note(v, to, f"{path}.{k}" if path else str(k))
@@ -137,24 +137,23 @@ def _note_rich(x, to, path):
         _other(x, to, path)
 
 
-def _noted(obj, rich, free):
-    to = _Notes(rich, free)
+def _noted(obj, name, free=False):
+    to = _Notes(name.endswith((".pt", ".td")), free)
     _note(obj, to, "")
     return to
 
 
 def _as_held(obj, name, free):
     """(notes, the name of a file that holds them): by pickle what nothing else does, if it may be so."""
-    try:
-        return _noted(obj, name.endswith((".pt", ".td")), free), name
-    except _More:
-        name = os.path.splitext(name)[0] + ".pt"
-    try:
-        return _noted(obj, True, True), name
-    except _More:
-        from tensord import _whole
+    richest = os.path.splitext(name)[0] + ".pt"
+    for held in dict.fromkeys((name, richest)):
+        try:
+            return _noted(obj, held, free), held
+        except _More:
+            continue
+    from tensord import _whole
 
-        return _noted(_whole.packed(obj), True, False), name
+    return _noted(_whole.packed(obj), richest), richest
 
 
 # ---- files
