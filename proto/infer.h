@@ -49,6 +49,9 @@ TD_RULE(cast_last);   /* of the shape of x, channels last */
 TD_RULE(view);           /* of the shape given, over the storage of x */
 TD_RULE(as_strided);     /* of the shape and strides given, over the storage of x */
 TD_RULE(view_dtype);     /* of the shape of x but for the last size, which changes with the size of an element */
+TD_RULE(view_as_real);   /* the sizes of x and 2 */
+TD_RULE(view_part);      /* of the shape of x */
+TD_RULE(view_as_complex); /* the sizes of x without the last */
 TD_RULE(detach);         /* of the shape of x */
 TD_RULE(expand);         /* of the shape given; repeated dimensions have stride 0 */
 TD_RULE(permute);        /* the sizes of x in the order of dims */

@@ -1,5 +1,5 @@
 /* Views that keep all elements, or repeat them by stride 0: another shape over the same storage. Output descriptors
- * keep dtype (but for view_dtype), device and storage of x; no view copies. */
+ * keep dtype (but for view_dtype and those of complex numbers), device and storage of x; no view copies. */
 #include "proto/infer.h"
 
 #include <inttypes.h>
@@ -157,6 +157,57 @@ TD_RULE(view_dtype)
                            was, as);
         TD_TRY(from > to ? narrow_elements(&out, from / to, e) : widen_elements(&out, to / from, as, e));
     }
+    return td_infer_append(f, &out, e);
+}
+
+/* Every other number of the memory of complex ones. */
+static int real_numbers(td_infer *f, td_desc *d, td_error *e)
+{
+    bool over = __builtin_mul_overflow(d->offset, 2, &d->offset);
+    for (int i = 0; i < d->ndim; i++) over |= __builtin_mul_overflow(d->stride[i], 2, &d->stride[i]);
+    f->compute = td_dtype_real((td_dtype)d->dtype);
+    d->dtype = (uint8_t)f->compute;
+    return over ? td_fail(e, TD_E_SHAPE, "the sizes or strides overflow") : TD_OK;
+}
+
+TD_RULE(view_as_real)
+{
+    td_desc out = *td_in(f, 0);
+    if (out.ndim == TD_MAX_DIMS) return too_many_dims(out.ndim + 1, e);
+    TD_TRY(real_numbers(f, &out, e));
+    out.shape[out.ndim] = 2;
+    out.stride[out.ndim++] = 1;
+    return td_infer_append(f, &out, e);
+}
+
+TD_RULE(view_part)
+{
+    td_desc out = *td_in(f, 0);
+    int64_t part = td_attr_int(f->attrs, 0);
+    if (part != 0 && part != 1)
+        return td_fail(e, TD_E_INVALID, "part is 0 (the real numbers) or 1 (the imaginary ones), not %" PRId64, part);
+    TD_TRY(real_numbers(f, &out, e));
+    out.offset += part;
+    return td_infer_append(f, &out, e);
+}
+
+TD_RULE(view_as_complex)
+{
+    td_desc out = *td_in(f, 0);
+    int last = out.ndim - 1;
+    bool some = td_desc_numel(&out) > 0, odd = out.offset % 2 != 0;
+    f->compute = td_dtype_complex((td_dtype)out.dtype);
+    if (last < 0 || out.shape[last] != 2) return td_fail(e, TD_E_SHAPE, "Tensor must have a last dimension of size 2");
+    if (some && out.stride[last] != 1) return td_fail(e, TD_E_SHAPE, "Tensor must have a last dimension with stride 1");
+    if (some && odd) return td_fail(e, TD_E_SHAPE, "Tensor must have a storage_offset divisible by 2");
+    for (int i = 0; i < last; i++) {
+        if (some && out.shape[i] > 1 && out.stride[i] % 2)
+            return td_fail(e, TD_E_SHAPE, "Tensor must have a stride divisible by 2 for all but last dimension");
+        out.stride[i] /= 2;
+    }
+    out.dtype = (uint8_t)f->compute;
+    out.ndim--;
+    out.offset /= 2;
     return td_infer_append(f, &out, e);
 }
 

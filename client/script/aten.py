@@ -794,35 +794,11 @@ def unflatten(self, dim: int, sizes: list[int]):
     return td.unflatten(self, dim, sizes)
 
 
-# ---- complex numbers and their parts: over the same memory, and where gradients are wanted copies
-
-
-def _complex_of(real):
-    assert real.dtype == td.float32 or real.dtype == td.float64, "complex numbers are made of float32 and float64"
-    return td.complex64 if real.dtype == td.float32 else td.complex128
+# ---- complex numbers and their parts
 
 
 def _joined(real, imag):
-    kind = _complex_of(real)
-    if real.requires_grad or imag.requires_grad:
-        return real.to(kind) + imag.to(kind) * 1j
-    parts = ops.broadcast_tensors([real, imag])
-    return ops.view_dtype(ops.stack(parts, -1), kind).squeeze(-1)
-
-
-def view_as_real(self):
-    assert self.is_complex(), "view_as_real is only supported for complex tensors"
-    if self.requires_grad:
-        return ops.stack([ops.real(self), ops.imag(self)], -1)
-    return ops.view_dtype(self.unsqueeze(-1), td.float32 if self.dtype == td.complex64 else td.float64)
-
-
-def view_as_complex(self):
-    kind = _complex_of(self)
-    assert self.ndim > 0 and self.shape[-1] == 2, "Tensor must have a last dimension of size 2"
-    if self.requires_grad:
-        return _joined(ops.select(self, -1, 0), ops.select(self, -1, 1))
-    return ops.view_dtype(self, kind).squeeze(-1)
+    return ops.view_as_complex(ops.stack(ops.broadcast_tensors([real, imag]), -1))
 
 
 def complex(real, imag):
@@ -915,11 +891,11 @@ def view_copy(self, size: list[int]):
 
 
 def view_as_complex_copy(self):
-    return view_as_complex(self).clone()
+    return ops.view_as_complex(self).clone()
 
 
 def view_as_real_copy(self):
-    return view_as_real(self).clone()
+    return ops.view_as_real(self).clone()
 
 
 def transpose(self, dim0: int, dim1: int):

@@ -144,20 +144,21 @@ def attribute_is_mkldnn(input):
     return False
 
 
-# Views, which can be written to; where a gradient is wanted copies, as in Python.
-def _part(input, which: int):
-    wide = ops.view_dtype(input.unsqueeze(-1), td.float32 if input.dtype == td.complex64 else td.float64)
-    return ops.select(wide, -1, which)
-
-
+# Views, which can be written to.
 def attribute_real(input):
-    if not input.dtype.is_complex:
-        return input
-    return ops.real(input) if input.requires_grad else _part(input, 0)
+    return ops.view_part(input, 0) if input.dtype.is_complex else input
 
 
 def attribute_imag(input):
-    return ops.imag(input) if not input.dtype.is_complex or input.requires_grad else _part(input, 1)
+    return ops.view_part(input, 1) if input.dtype.is_complex else ops.imag(input)
+
+
+def real(input):
+    return attribute_real(input)
+
+
+def imag(input):
+    return attribute_imag(input)
 
 
 def swapaxes(input, axis0: int, axis1: int):

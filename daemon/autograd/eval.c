@@ -174,9 +174,8 @@ td_fmeta td_node_meta(const td_node *n, const td_shape *s)
 static int slice_history(td_tensor *out, td_node *slice, td_error *e)
 {
     td_node *n;
-    int err = td_view_node(out, &slice->slice->base, &n, e);
+    int err = td_view_node(out, &slice->slice->base, (td_edge){td_node_ref(slice), 0}, &n, e);
     if (err) return err;
-    n->edges[0] = (td_edge){td_node_ref(slice), 0};
     err = td_set_history(out, n, 0, e);
     td_node_unref(n);
     return err;
@@ -372,14 +371,6 @@ static int run_op(td_eval *v, td_node *n, td_tensor *const *g, const bool *want,
 
 /* ---- in place on a view */
 
-static void strided_attrs(td_attrs *a, const td_desc *d, int64_t origin)
-{
-    td_attrs_init(a);
-    td_attrs_ints(a, d->ndim, d->shape);
-    td_attrs_ints(a, d->ndim, d->stride);
-    td_attrs_int(a, d->offset - origin);
-}
-
 /* A copy of g that lies in memory as the base does. */
 static int copy_like_base(td_eval *v, const td_desc *base, td_tensor *g, td_tensor **out, td_error *e)
 {
@@ -444,11 +435,8 @@ static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *wa
     int err = wants && made ? 0 : td_no_memory(e, "for a gradient");
     for (int i = 0; i < inner->nin && !err; i++)
         wants[i] = i == 0 && reads ? want[0] && inner->edges[0].node : want[1 + i];
-    td_attrs a;
-    strided_attrs(&a, &s->view, s->base.offset);
     if (!err) err = copy_like_base(v, &s->base, g[0], &all, e);
-    td_input in = td_in(err ? NULL : all);
-    if (!err) err = td_eval_op(v, TD_OP_AS_STRIDED, 1, &in, &a, 1, &part, e);
+    if (!err) err = td_view_of(v, all, &s->base, &s->view, &part, e);
     if (!err) err = run_inner(v, inner, part, wants, made, e);
     if (!err && want[0]) {
         td_input own = td_in(reads ? made[0] : NULL);

@@ -35,7 +35,7 @@ static int check_view(td_tensor *dst, bool result_needs_grad, td_error *e)
         return td_fail(e, TD_E_AUTOGRAD,
                        "an in-place operation on a view that needs gradients wants a base without gaps or overlaps; "
                        "clone() the base first");
-    return 0;
+    return td_view_check(&dst->desc, &base->desc, e);
 }
 
 int td_check_write(td_tensor *dst, td_grad_mode mode, bool result_needs_grad, td_error *e)
@@ -50,27 +50,6 @@ int td_check_write(td_tensor *dst, td_grad_mode mode, bool result_needs_grad, td
             "a leaf Variable that requires grad is being used in an in-place operation. Do it under no_grad, or "
             "out of place");
     return dst->view_base ? check_view(dst, result_needs_grad, e) : 0;
-}
-
-int td_view_node(td_tensor *view, const td_desc *base, td_node **out, td_error *e)
-{
-    const td_desc *d = &view->desc;
-    const td_op *op = td_op_by_id(TD_OP_AS_STRIDED);
-    td_attrs a;
-    td_attrs_init(&a);
-    td_attrs_ints(&a, d->ndim, d->shape);
-    td_attrs_ints(&a, d->ndim, d->stride);
-    td_attrs_int(&a, d->offset);
-    td_node_size z = {.nin = 1, .nout = 1, .nattrs = (int)td_attrs_words(op, &a), .shapes = true};
-    z.nints = d->ndim + 2u * base->ndim + 1;
-    td_node *n = *out = td_node_new(&z, view->account, e);
-    if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
-    n->op = op->id;
-    n->given[0] = true;
-    td_attrs_encode(op, &a, n->attrs);
-    td_node_put_shape(n, &n->outs[0], 0, d, false);
-    td_node_put_shape(n, &n->shapes[0], d->ndim, base, true);
-    return 0;
 }
 
 static td_node *slice_node(td_tensor *view, td_node *inner, td_issuer *who, td_error *e)

@@ -274,11 +274,12 @@ static int leaf_edge(td_tensor *t, td_auto *a, td_edge *out, td_error *e)
 static int refresh_view(td_tensor *t, td_error *e)
 {
     td_node *n;
+    td_edge base;
     int err = td_former_keep(t, e);
-    if (!err) err = td_view_node(t, &t->view_base->desc, &n, e);
+    if (!err) err = td_edge_of(t->view_base, &base, e);
+    if (!err) err = td_view_node(t, &t->view_base->desc, base, &n, e);
     if (err) return err;
-    err = td_edge_of(t->view_base, &n->edges[0], e);
-    if (!err) err = td_set_history(t, n, 0, e);
+    err = td_set_history(t, n, 0, e);
     td_node_unref(n);
     return err;
 }

@@ -268,8 +268,13 @@ int td_write_begin(td_call *c, td_error *e);
 int td_rebase(td_call *c, td_node *node, td_error *e);
 /* Where a pending write writes to. */
 td_storage *td_node_writes(const td_node *n);
-/* A node that gives the gradient of a view by its geometry in the base; edge 0, to the base's, is the caller's to set. */
-int td_view_node(td_tensor *view, const td_desc *base, td_node **out, td_error *e);
+
+/* ---- views by their geometry (view.c) */
+
+/* Where one is complex and the other real: can a gradient be taken from one to the other? */
+int td_view_check(const td_desc *view, const td_desc *base, td_error *e);
+/* The node that gives the gradient of a view to its base: `at`, whose reference it takes, whatever comes of it. */
+int td_view_node(td_tensor *view, const td_desc *base, td_edge at, td_node **out, td_error *e);
 
 /* ---- hooks (hook.c) */
 
@@ -342,6 +347,8 @@ int td_eval_op(td_eval *v, unsigned op, int nin, const td_input *in, const td_at
 /* Write into dst. */
 int td_eval_into(td_eval *v, unsigned op, int nin, const td_input *in, const td_attrs *attrs, td_tensor *dst,
                  td_error *e);
+/* The view (view.c) of what lies in memory as the base does, from offset 0 on. */
+int td_view_of(td_eval *v, td_tensor *whole, const td_desc *base, const td_desc *view, td_tensor **out, td_error *e);
 /* The gradients of one node: g[nout] borrowed (NULL undefined), result[nin] gets new references or NULL; want[i] says
  * which. */
 int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e);

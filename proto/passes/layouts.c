@@ -30,7 +30,13 @@ static bool is_conv(const td_ir *ir, uint32_t node)
 /* It looks at strides. */
 static bool is_strict(const td_op *op)
 {
-    return op->id == TD_OP_VIEW || op->id == TD_OP_AS_STRIDED || op->id == TD_OP_VIEW_DTYPE;
+    switch (op->id) {
+    case TD_OP_VIEW:
+    case TD_OP_AS_STRIDED:
+    case TD_OP_VIEW_DTYPE:
+    case TD_OP_VIEW_AS_COMPLEX: return true;
+    default: return false;
+    }
 }
 
 /* A prim that does not care how a tensor lies, and keeps none. */

@@ -421,6 +421,26 @@ def _(r):
     return [r.t([r.size(3, 3, 3, 600, 40000), 2])], [to], lambda x: x.detach().view(to)
 
 
+@op("view_as_real", COMPLEX)
+def _(r):
+    if not r.dtype.is_complex:
+        raise Skip
+    return [r.t(r.shape(0, 3))], [], lambda x: torch.view_as_real(x.resolve_conj())
+
+
+@op("view_part", COMPLEX)
+def _(r):
+    if not r.dtype.is_complex:
+        raise Skip
+    part = r.int(0, 1)
+    return [r.t(r.shape(0, 4))], [part], lambda x: torch.view_as_real(x.resolve_conj()).select(-1, part)
+
+
+@op("view_as_complex")
+def _(r):
+    return [r.t([*r.shape(0, 3), 2])], [], torch.view_as_complex
+
+
 # ---- assembly
 
 @op("cat", HALF + INTS)
@@ -1611,7 +1631,7 @@ UNREPEATED = {"max_dim", "min_dim", "argmax", "argmin", "sort", "topk", "max_poo
 # Those of which more precision is another answer.
 EXACT = {"nextafter", "view_dtype"}
 # Inputs that must lie in memory as torch's copy of them does.
-CONTIGUOUS = {"view", "as_strided", "view_dtype"}
+CONTIGUOUS = {"view", "as_strided", "view_dtype", "view_as_complex"}
 
 # The last input that has a gradient.
 DIFFERENTIABLE = {"batch_norm": 2, "nll_loss": 1, "cross_entropy": 1, "smoothed_cross_entropy": 1, "binary_cross_entropy": 1, "bce_with_logits": 2, "poisson_nll_loss": 1,

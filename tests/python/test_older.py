@@ -181,3 +181,57 @@ def test_parts_of_complex_numbers_lie_where_these_do():
     assert u.tolist() == [1, 0]
     with pytest.raises(RuntimeError, match="complex"):
         td.ones(2).imag
+
+
+def test_parts_are_views_where_gradients_are_wanted():
+    a = td.tensor([1 + 2j, 3 - 1j, 0.5 + 0.25j], dtype=td.complex128, requires_grad=True)
+    w = a * 1
+    w.real.mul_(2)
+    w.imag.add_(w.real.detach())
+    td.real(w * w).sum().backward()
+    assert a.grad.tolist() == [8 - 8j, 24 - 10j, 4 - 2.5j]
+    a.grad = None
+    w = a.reshape(3, 1) * td.tensor([1.0, 2.0], dtype=td.float64) * 1
+    v = td.view_as_real(w.T)[0, 1:]  # of a base that lies otherwise
+    v[:, 0] = 5.0
+    v.mul_(3)
+    (abs(w) ** 2).sum().backward()
+    assert a.grad.tolist() == [10 + 20j, 24 - 26j, 4 + 6.5j] and [type(x.grad_fn).__name__ for x in (w.real, td.view_as_real(w), td.imag(w))] == [
+        "SelectBackward0", "ViewAsRealBackward0", "SelectBackward0"]
+
+
+def test_complex_numbers_over_parts_where_gradients_are_wanted():
+    r = td.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], dtype=td.float64, requires_grad=True)
+    p = r * 2
+    z = td.view_as_complex(p)
+    z.mul_(1j)
+    z[1:] *= z[1:].detach().clone()
+    (p**3).sum().backward()
+    assert r.grad.tolist() == [[24, -96], [-470592, -294144], [-4263360, -3316608]]
+
+    def twice(write):
+        p = r * 2
+        z = td.view_as_complex(p)
+        write(p, z)
+        (g,) = td.autograd.grad((z * z.conj() * z).real.sum(), r, create_graph=True)
+        return td.autograd.grad((g**2).sum(), r)[0].tolist()
+
+    assert twice(lambda p, z: p.mul_(p.detach().clone())) == [[3031040, 3538944], [9583902720, 7427063808], [678168576000, 439802265600]]
+    assert twice(lambda p, z: z.real.mul_(z.imag.clone())) == [[15015936, 10149888], [30731010048, 25954418688], [1770598932480, 1589799591936]]
+    at_odd = td.ones(6, dtype=td.float64, requires_grad=True) * 1
+    z = td.view_as_complex(at_odd[2:].view(2, 2))
+    z.zero_()
+    at_odd.sum().backward()
+    assert at_odd.tolist() == [1, 1, 0, 0, 0, 0]
+    with pytest.raises(RuntimeError, match="storage_offset divisible by 2"):
+        td.view_as_complex(at_odd[1:5].view(2, 2))
+    with pytest.raises(RuntimeError, match="without gaps"):
+        gaps = td.empty_strided((2, 2), (6, 1), dtype=td.float64)
+        z = td.view_as_complex(gaps)
+        z.mul_(td.ones(2, dtype=td.complex128, requires_grad=True)).tolist()
+
+
+def test_parts_of_infinite_numbers():
+    x = td.tensor([float("inf")], requires_grad=True)
+    z = td.complex(x, td.zeros(1))
+    assert z.real.item() == float("inf") and z.imag.item() == 0 and z.requires_grad

@@ -134,6 +134,16 @@ def writes_through_parts(x):
 
 
 @case(X)
+def writes_through_parts_of_what_has_a_gradient(x):
+    u = x.detach().requires_grad_() * 2
+    z = td.complex(u, u + 1)
+    z.real.mul_(3)
+    td.view_as_real(z)[0, :, 1] = 5.0
+    (g,) = td.autograd.grad((z * z).imag.sum(), [u])
+    return z, g, td.real(z), td.imag(z)
+
+
+@case(X)
 def one_dimension_as_several(x):
     return x.unflatten(-1, (2, -1)), x.unflatten(1, (-1, 1)), x[:0].unflatten(2, (-1, 2)).shape, td.unflatten(x[:, :0], 2, (2, 2)).shape
 

@@ -319,29 +319,14 @@ static PyObject *get_H(PyObject *self, void *ignored)
     return get_mH(self, ignored);
 }
 
-/* Every other number of the same memory. */
-static td_array *part_view(td_array *x, td_dtype d, int part)
-{
-    const char *where = tdpy_site();
-    td_array *wide = td_at_unsqueeze(where, x, -1);
-    td_array *both = wide ? td_at_view_dtype(where, wide, d == TD_COMPLEX64 ? TD_FLOAT32 : TD_FLOAT64) : NULL;
-    td_array *one = both ? td_at_select(where, both, -1, part) : NULL;
-    td_release(wide);
-    td_release(both);
-    return one;
-}
-
-/* Views, which can be written to; where a gradient is wanted copies: that of one dtype has no place in another's. */
+/* A view of one part; real numbers are theirs. */
 static PyObject *get_part(PyObject *self, int part)
 {
     td_array *x = tdpy_array(self);
     td_dtype d = td_dtype_of(x);
     if (d == TD_DTYPE_NONE) return tdpy_fail();
-    if (!td_dtype_is_complex(d) && part == 0) return Py_NewRef(self);
-    int grad = td_grad_enabled() && !tdpy_is_plain(self) ? tdpy_requires_grad(self) : 0;
-    if (grad < 0) return NULL;
-    if (td_dtype_is_complex(d) && !grad) return tdpy_wrap_like(part_view(x, d, part), self);
-    return tdpy_wrap_like(part ? td_at_imag(tdpy_site(), x) : td_at_real(tdpy_site(), x), self);
+    if (!td_dtype_is_complex(d)) return part ? tdpy_wrap_like(td_at_imag(tdpy_site(), x), self) : Py_NewRef(self);
+    return tdpy_wrap_like(td_at_view_part(tdpy_site(), x, part), self);
 }
 
 static PyObject *get_real(PyObject *self, void *ignored)

@@ -94,7 +94,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                     typename, view_as_complex_copy as view_as_complex_copy, view_as_real_copy as view_as_real_copy)
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._created import (complex as complex, empty_permuted as empty_permuted, empty_strided as empty_strided, logspace as logspace, polar as polar, scalar_tensor as scalar_tensor,
-                                  tril_indices as tril_indices, triu_indices as triu_indices, view_as_complex as view_as_complex, view_as_real as view_as_real)
+                                  tril_indices as tril_indices, triu_indices as triu_indices)
     from tensord._random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state, initial_seed as initial_seed,
                                  manual_seed as manual_seed, seed as seed, set_rng_state as set_rng_state)
     from tensord._formats import (channels_last as channels_last, channels_last_3d as channels_last_3d, contiguous_format as contiguous_format, layout as layout,
@@ -139,7 +139,7 @@ view_as_complex_copy view_as_real_copy""".split()),
     "_matrix": ("chain_matmul", "pca_lowrank", "svd_lowrank"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
-    "_created": ("complex", "empty_permuted", "empty_strided", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices", "view_as_complex", "view_as_real"),
+    "_created": ("complex", "empty_permuted", "empty_strided", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices"),
     "_formats": ("channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format", "strided"),
     "_sampled": ("normal", "randint_like"),
     "_settings": tuple("""are_deterministic_algorithms_enabled compile get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads

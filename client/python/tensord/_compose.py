@@ -215,6 +215,14 @@ def reshape_as(self, other):
     return self.reshape(other.shape)
 
 
+def real(input):
+    return input.real
+
+
+def imag(input):
+    return input.imag
+
+
 def view_as(self, other):
     return self.view(other.shape)
 

@@ -19,12 +19,8 @@ def _pair(function, a, b, names):
 
 
 def _join(real, imag):
-    """Their numbers as they are; where gradients are wanted, by a product with i (a nan beside an infinite imaginary part)."""
-    kind = real.dtype.to_complex()
-    if _C.is_grad_enabled() and (real.requires_grad or imag.requires_grad):
-        return real.to(kind) + imag.to(kind) * 1j
-    real, imag = ops.broadcast_tensors((real, imag))
-    return ops.view_dtype(_C.stack([real, imag], real.ndim), kind).reshape(real.shape)
+    """The pairs of their numbers, as they are."""
+    return _C.view_as_complex(_C.stack(ops.broadcast_tensors((real, imag)), -1))
 
 
 @_more._exactly
@@ -39,26 +35,6 @@ def polar(abs: Tensor, angle: Tensor) -> Any:
     """The complex tensor with these sizes and angles."""
     _pair("polar", abs, angle, ("abs", "angle"))
     return _join(abs * ops.cos(angle), abs * ops.sin(angle))
-
-
-def view_as_real(input: Tensor) -> Tensor:
-    """Real and imaginary parts as a last dimension of two, over the same memory (a copy where gradients are wanted)."""
-    if not input.is_complex():
-        raise _C.DTypeError(f"view_as_real is only supported for complex tensors, not for {input.dtype}")
-    if _C.is_grad_enabled() and input.requires_grad:
-        return _C.stack([_C.real(input), _C.imag(input)], -1)
-    return ops.view_dtype(input.unsqueeze(-1), input.dtype.to_real())
-
-
-def view_as_complex(input: Tensor) -> Tensor:
-    """Complex numbers of a last dimension of two, over the same memory (a copy where gradients are wanted)."""
-    if input.dtype not in (_C.float32, _C.float64):
-        raise _C.DTypeError(f"view_as_complex is for float32 and float64, of which complex numbers are made here, not for {input.dtype}; convert it first")
-    if input.ndim == 0 or input.shape[-1] != 2:
-        raise _C.ShapeError("Tensor must have a last dimension of size 2")
-    if _C.is_grad_enabled() and input.requires_grad:
-        return _join(input.select(-1, 0), input.select(-1, 1))
-    return ops.view_dtype(input, input.dtype.to_complex()).squeeze(-1)
 
 
 @_more._exactly

@@ -234,7 +234,7 @@ def made_by(results, slot):
 _NAMES = {
     "copy": "CloneBackward0", "square": "PowBackward0", "clamp": "ClampBackward1", "copy_": "CopyBackwards", "conv1d": "ConvolutionBackward0", "conv2d": "ConvolutionBackward0", "conv3d": "ConvolutionBackward0",
     "conv_transpose2d": "ConvolutionBackward0", "reshape": "ViewBackward0", "to": "ToCopyBackward0", "layer_norm": "NativeLayerNormBackward0",
-    "batch_norm": "NativeBatchNormBackward0", "linear": "AddmmBackward0", "_softmax": "SoftmaxBackward0", "swapaxes": "TransposeBackward0",
+    "batch_norm": "NativeBatchNormBackward0", "linear": "AddmmBackward0", "_softmax": "SoftmaxBackward0", "swapaxes": "TransposeBackward0", "view_part": "SelectBackward0",
 }
 
 

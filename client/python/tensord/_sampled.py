@@ -30,7 +30,7 @@ def _complex(make):
 
     def both(shape, dtype):
         parts = make((*_more._shape(shape), 2), dtype.to_real())
-        return ops.view_dtype(parts * 0.5**0.5 if make is ops.randn else parts, dtype).squeeze(-1)
+        return ops.view_as_complex(parts * 0.5**0.5 if make is ops.randn else parts)
 
     return both
 

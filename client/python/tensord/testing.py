@@ -134,7 +134,7 @@ def make_tensor(*shape: Any, dtype: Any, device: Any = None, low: Any = None, hi
     if dtype.is_complex:
         kind = dtype.to_real()
         made = _more._made(device, False, ops.rand, (*drawn, 2), kind) * (high - low) + low
-        made = ops.view_dtype(made, dtype).squeeze(-1)
+        made = ops.view_as_complex(made)
     elif floats:
         made = _more._made(device, False, ops.rand, drawn, dtype) * (high - low) + low
     else:

@@ -93,8 +93,7 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
 
 def _complex(re, im):
     """The complex tensor of two real ones."""
-    pairs = _C.stack([re, im], re.ndim)
-    return ops.view_dtype(pairs, re.dtype.to_complex()).reshape(re.shape)
+    return _C.view_as_complex(_C.stack([re, im], re.ndim))
 
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
