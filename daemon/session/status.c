@@ -562,18 +562,24 @@ static int step_table(td_session *s, td_activity *a, td_error *e)
     return TD_OK;
 }
 
+static int no_table(const char *what, td_error *e)
+{
+    char known[256] = "";
+    size_t at = 0, n = sizeof tables / sizeof tables[0];
+    for (size_t k = 0; k < n && at < sizeof known; k++) {
+        const char *before = k == 0 ? "" : k == n - 1 ? " and " : ", ";
+        at += (size_t)snprintf(known + at, sizeof known - at, "%s%s", before, tables[k].what);
+    }
+    return td_fail(e, TD_E_NOT_FOUND, "there is no table '%s'; there are %s", what, known);
+}
+
 int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     static const td_activity_kind kind = {"table", .step = step_table, .drop = drop_table, .cost = COST};
     const char *what = call->status->what;
     size_t k = 0, n = sizeof tables / sizeof tables[0];
     while (k < n && strcmp(tables[k].what, what) != 0) k++;
-    if (k == n)
-        return td_fail(
-            e, TD_E_NOT_FOUND,
-            "there is no table '%s'; there are status, sessions, tensors, names, queues, segments, turns, devices "
-            "and memory",
-            what);
+    if (k == n) return no_table(what, e);
     if (wait_for_table(s)) return TD_AGAIN;
     table *b = malloc(sizeof *b);
     if (!b) return td_no_memory(e, "for a table");

@@ -1,4 +1,4 @@
-"""Tensors made from numbers and from parts: complex, polar, logspace, indices of triangles; real and complex tensors over the same memory."""
+"""Tensors made from numbers and from parts: complex, polar, logspace, indices of triangles."""
 
 import math
 from typing import Any
