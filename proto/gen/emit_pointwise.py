@@ -23,8 +23,12 @@ BEHIND = {"polygamma", "zeta", "igamma", "igammac", "airy_ai", "chebyshev_t", "c
 # Functions of doubles that vectorise, too.
 WIDE_F64 = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "tanh", "sinh", "cosh", "sin", "cos", "pow", "log1pexp", "logaddexp", "logaddexp2", "npdf",
             "mish", "tan", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "erf", "erfc", "hypot", "ncdf", "gelu", "gelu_grad", "sinc", "geluarg", "geluarg_slope", "gelutanh", "gelutanh_grad", "xlogy", "xlog1py", "entr", "logit"}
+# The same, under the name of td_NAME_wide: td_NAME_f64 is the function that is called.
+SPECIAL_F64 = {"lgamma", "digamma", "erfinv", "ndtri", "erfcx", "log_ndtr", "i0", "i0e", "i1", "i1e", "k0", "k0e", "k1", "k1e", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1",
+               "spherical_j0"}
+WIDE_F64 |= SPECIAL_F64
 # Faster functions for blocks that doubles have, too.
-FAST_F64 = {"fmodnear", "remaindernear", "floordivnear"}
+FAST_F64 = {"fmodnear", "remaindernear", "floordivnear", "bessel_j0near", "bessel_j1near"}
 # Picoseconds of one element of float32 and of float64: of a loop without calls, of what a call adds (AVX-512, in cache), and of a polynomial of an order that is not known.
 PLAIN_PS, OTHER_PS, ORDERS_PS = (250, 500), (700, 8000), (100000, 100000)
 CALLS_PS = {
@@ -34,10 +38,10 @@ CALLS_PS = {
     "sigmoid": (150, 650), "log1pexp": (400, 3000), "logaddexp": (1100, 3400), "logaddexp2": (900, 3400), "pow": (2100, 4500), "gelu": (600, 4300),
     "gelutanh": (200, 1000), "mish": (250, 1200), "erf": (700, 3700), "erfc": (750, 3900), "ncdf": (650, 4200), "ldexp": (200, 300),
     "hypot": (400, 1300), "logit": (900, 1500), "sinc": (950, 1700), "xlogy": (250, 800), "xlog1py": (350, 1200), "entr": (300, 1000),
-    "lgamma": (4500, 12000), "digamma": (3500, 11000), "trigamma": (3000, 11000), "erfinv": (2200, 40000), "ndtri": (2300, 8000), "log_ndtr": (2800, 19000),
-    "erfcx": (1400, 35000), "i0": (1900, 45000), "i0e": (1300, 38000), "i1": (1900, 45000), "i1e": (1300, 37000), "k0": (2200, 46000), "k1": (2700, 46000),
-    "k0e": (2700, 42000), "k1e": (2900, 42000), "bessel_j0": (2000, 46000), "bessel_j1": (2000, 46000), "bessel_y0": (4300, 42000), "bessel_y1": (4300, 42000),
-    "spherical_j0": (800, 12000), "igamma": (38000, 90000), "igammac": (38000, 90000), "zeta": (170000, 170000), "polygamma": (200000, 200000),
+    "lgamma": (4500, 3100), "digamma": (3500, 3300), "trigamma": (3000, 11000), "erfinv": (2200, 3900), "ndtri": (2300, 3900), "log_ndtr": (2800, 7000),
+    "erfcx": (1400, 2500), "i0": (1900, 3700), "i0e": (1300, 2600), "i1": (1900, 3700), "i1e": (1300, 2600), "k0": (2200, 4800), "k1": (2700, 4900),
+    "k0e": (2700, 4500), "k1e": (2900, 4600), "bessel_j0": (2000, 4300), "bessel_j1": (2000, 4300), "bessel_y0": (4300, 5800), "bessel_y1": (4300, 5800),
+    "spherical_j0": (800, 1300), "igamma": (60000, 130000), "igammac": (60000, 130000), "zeta": (300000, 300000), "polygamma": (400000, 400000), "digamma_any": (3500, 16000),
     "airy_ai": (40000, 40000)}
 SCALAR = {"gcd", "lcm", "fmod", "remainder", "floordiv", "truncdiv", "pow"}  # loops or branches inside: no vectors for integers
 DIVISIONS = {"fmod", "remainder", "floordiv", "truncdiv"}  # of whole numbers: by 0 they fail
@@ -50,7 +54,9 @@ def calls(text):
 
 def spell(text, body):
     """The C text of an expression for one body type."""
-    return re.sub(r"\b([a-z]\w*)\(", lambda m: f"td_{m.group(1)}_{body}(", text)
+    def name(called):
+        return f"td_{called}_wide(" if body == "f64" and called in SPECIAL_F64 else f"td_{called}_{body}("
+    return re.sub(r"\b([a-z]\w*)\(", lambda m: name(m.group(1)), text)
 
 
 class Row:
@@ -74,7 +80,7 @@ class Row:
         """Instruction sets that this loop is made for."""
         used = set(calls(self.text(body) + self.expr.get("on", "")))
         hard, scalar = used - SIMPLE, used & SCALAR
-        if used & BEHIND and not (body == "f32" and "fast" in self.expr or "orders" in self.expr) or body == "u64":
+        if used & BEHIND and not (body == "f32" and "numbers" in self.expr or "orders" in self.expr) or body == "u64":
             return ISAS[:1]
         if body in ("f32", "f64") and used & {"fmod", "remainder", "floordiv"}:
             return ISAS[:2]
@@ -91,7 +97,9 @@ class Row:
         k = 0 if body == "f32" else 1
         if "orders" in self.expr:
             return ORDERS_PS[k]
-        text = self.text(body) or self.text("i64") or ""
+        return self.cost_of(self.text(body) or self.text("i64") or "", k)
+
+    def cost_of(self, text, k):
         return PLAIN_PS[k] + sum(CALLS_PS.get(c, OTHER_PS)[k] for c in calls(text) if c not in SIMPLE)
 
     def divides(self):
@@ -131,7 +139,7 @@ def blocks(row, body, text, out):
     """A loop over blocks: easy ones have a faster way, and elements that are guarded against are done once more, from what they were: the result may
     lie where they did."""
     x = row.op.params[0].name
-    guard = row.expr.get("guard")
+    guard, slow = guarded(row, body)
     out.write("    while (n > 0) {\n        const int64_t m = n < TD_PW_BLOCK ? n : TD_PW_BLOCK;\n")
     if guard:
         out.write("        T kept[TD_PW_BLOCK];\n")
@@ -148,7 +156,7 @@ def blocks(row, body, text, out):
         loop(row, body, text, out, 8, "m")
     if guard:
         out.write(f"        for (int64_t i = 0; guarded && i < m; i++) {{\n            const T {x} = kept[i];\n"
-                  f"            if ({spell(guard, body)}) o[i] = {spell(row.expr['slow'], body)};\n        }}\n")
+                  f"            if ({spell(guard, body)}) o[i] = {spell(slow, body)};\n        }}\n")
     out.write("        n -= m;\n        o += m;\n" + "".join(f"        in_{p.name} += m;\n" for p in row.op.params) + "    }\n")
 
 
@@ -156,13 +164,26 @@ def fast(row, body):
     return "fast" in row.expr and (body == "f32" or body == "f64" and calls(row.expr["fast"])[0] in FAST_F64)
 
 
+def guarded(row, body):
+    """Which elements are worked out once more, and how; none: nothing."""
+    if body == "f64" and not set(calls(row.text(body))) - WIDE_F64:
+        return next(((row.expr[g], row.expr[s]) for g, s in (("guard64", "slow64"), ("guard", "slow")) if g in row.expr), (None, None))
+    return (row.expr.get("guard"), row.expr.get("slow")) if body == "f32" else (None, None)
+
+
 def in_blocks(row, body):
-    return fast(row, body) or "guard" in row.expr and (body == "f32" or body == "f64" and not set(calls(row.text(body))) - WIDE_F64)
+    return fast(row, body) or guarded(row, body)[0] is not None
 
 
 def numbered(row, body, text, out):
     """Loops of their own for blocks in which one operand is the same such number throughout, and one that gives the same bits where others stand beside it."""
     y, cases = row.expr["number"], [(f"(T){v}", e) for v, e in row.expr["numbers"].items()]
+    if y not in [p.name for p in row.op.params]:  # an attribute
+        for v, e in cases:
+            out.write(f"    if ({y} == {v}) {{\n")
+            loop(row, body, e, out)
+            out.write("        return err;\n    }\n")
+        return
     among = " | ".join(f"({{0}} == {v})" for v, _ in cases)
     out.write(f"    const T first = n > 0 ? in_{y}[0] : 0;\n    int some = {among.format('first')}, others = 0;\n    if (some) {{\n"
               f"        for (int64_t i = 0; i < n; i++) others |= in_{y}[i] != first;\n    }}\n")
@@ -255,9 +276,12 @@ def notes(rows, table, out):
         absent = r.expr.get("absent", {})
         kinds = ", ".join(str(ABSENT[absent[a.name]]) if a.name in absent else "0" for a in r.op.attrs) or "0"
         result = "TD_PW_OUT_BOOL" if r.bool_out else "TD_PW_OUT_REAL" if r.expr.get("real_out") else "TD_PW_OUT_SAME"
-        easy = (f"{names.index(r.expr['number']) + 1}, {len(r.expr['numbers'])}, numbers_of_{r.name}" if "numbers" in r.expr
-                else f"{len(names)}, 0, 0" if "orders" in r.expr else "0, 0, 0")
-        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {{{r.cost('f32')}, {r.cost('f64')}}}, {{{kinds}}}, {str(r.divides()).lower()}, {easy}}}, /* {r.name} */\n")
+        given, easy, easy_ps = 0, (f"{len(names)}, 0, 0" if "orders" in r.expr else "0, 0, 0"), (0, 0)
+        if "numbers" in r.expr:
+            given = ([a.name for a in r.op.attrs] + [""]).index(r.expr["number"]) + 1 if r.expr["number"] not in names else 0
+            easy = f"{0 if given else names.index(r.expr['number']) + 1}, {len(r.expr['numbers'])}, numbers_of_{r.name}"
+            easy_ps = [max(r.cost_of(e, k) for e in r.expr["numbers"].values()) for k in range(2)]
+        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {{{r.cost('f32')}, {r.cost('f64')}}}, {{{kinds}}}, {str(r.divides()).lower()}, {easy}, {given}, {{{easy_ps[0]}, {easy_ps[1]}}}}}, /* {r.name} */\n")
     out.write("};\nconst unsigned char td_pw_row_of[] = {\n")
     for k, r in enumerate(rows):
         out.write(f"    [{r.op.id}] = {k + 1},\n")

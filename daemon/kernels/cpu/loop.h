@@ -49,6 +49,8 @@ typedef struct td_pw_op {
     bool divides;           /* whole numbers, among which there may be a 0 */
     uint8_t easy_in, neasy; /* which input, from 1, makes the loop cheap where it is one of so many numbers, or low */
     const double *easy;
+    uint8_t easy_attr; /* the attribute, from 1, that does so in the place of an input */
+    uint32_t easy_cost[2];
 } td_pw_op;
 
 /* Generated. Rows are counted from 1; 0 is no pointwise op. */

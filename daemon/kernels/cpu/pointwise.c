@@ -206,7 +206,9 @@ enum { PLAIN_PS = 250 }; /* an element without calls, as the table has it: most 
 
 static bool number_of(const td_kcall *k, const td_pw_op *op, int body, double *v)
 {
-    if (!op->easy_in || (body != TD_BODY_F32 && body != TD_BODY_F64)) return false;
+    if (body != TD_BODY_F32 && body != TD_BODY_F64) return false;
+    if (op->easy_attr) *v = attribute(&k->attrs->at[op->easy_attr - 1], 0, k->compute, body).re;
+    if (!op->easy_in) return op->easy_attr;
     const td_karg *x = &k->in[op->easy_in - 1];
     bool number = td_karg_is_number(x);
     if (number) *v = td_scalar_load(x->desc->dtype, x->data).re;
@@ -225,9 +227,9 @@ static bool easy(const td_kcall *k, const td_pw_op *op, int body)
 
 /* Of a polynomial: an order that is given as a number says how many steps there are. */
 #define STEP_NS 1.0 /* 0.1 in vectors, 3 one element after the other */
-static double called_ns(const td_kcall *k, const td_pw_op *op, int body)
+static double called_ns(const td_kcall *k, const td_pw_op *op, int body, const uint32_t *cost)
 {
-    double order, ns = op->cost[body == TD_BODY_F64] * 1e-3;
+    double order, ns = cost[body == TD_BODY_F64] * 1e-3;
     if (op->neasy || !number_of(k, op, body, &order)) return ns;
     double steps = 2 + STEP_NS * (order > 8 ? order : 0);
     return steps < 10 * ns ? steps : 10 * ns;
@@ -240,7 +242,8 @@ static double called_ns(const td_kcall *k, const td_pw_op *op, int body)
  * the C library. What is converted on its way is read and written once more. */
 static double element_ns(const td_kcall *k, const td_pw_op *op, int body, const uint8_t *want)
 {
-    bool calls = op->cost[0] > PLAIN_PS && !easy(k, op, body), complex = body == TD_BODY_C64 || body == TD_BODY_C128;
+    const uint32_t *cost = easy(k, op, body) ? op->easy_cost : op->cost;
+    bool calls = cost[0] > PLAIN_PS, complex = body == TD_BODY_C64 || body == TD_BODY_C128;
     double bytes = 0, moved = 0, n = (double)td_desc_numel(k->out[0].desc);
     for (int i = 0; i <= op->nin; i++) {
         const td_desc *d = i ? k->in[i - 1].desc : k->out[0].desc;
@@ -248,7 +251,7 @@ static double element_ns(const td_kcall *k, const td_pw_op *op, int body, const 
         bytes += raw;
         moved += d->dtype == want[i] ? loop : 3 * loop + 2 * raw;
     }
-    double ns = calls ? called_ns(k, op, body) * (complex ? 40 : 1) : 0;
+    double ns = calls ? called_ns(k, op, body, cost) * (complex ? 40 : 1) : 0;
     double loop = LOOP_BYTE_NS * moved * (complex && !calls ? 4 : 1), memory = n > 0 ? td_move_ns(bytes * n) / n : 0;
     ns = ns > loop ? ns : loop;
     return ns > memory ? ns : memory;

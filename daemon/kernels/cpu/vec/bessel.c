@@ -33,14 +33,19 @@ double td_i1_f64(double x)
     return x == -INFINITY ? x : scaled_up(fabs(x), td_i1e_f64(x));
 }
 
+/* log(x / 2), also of an x whose half is 0. */
+static double log_half(double x)
+{
+    return x < 0x1p-1000 ? log(x) - M_LN2 : log(0.5 * x);
+}
 /* K of order 0 and 1 up to 2; what the logarithm takes to infinity is apart. */
 static double k0_near(double x)
 {
-    return TD_CHEBYSHEV(td_k0_near, x * x, 0.0, 4.0) - log(0.5 * x) * td_i0_f64(x);
+    return TD_CHEBYSHEV(td_k0_near, x * x, 0.0, 4.0) - log_half(x) * td_i0_f64(x);
 }
 static double k1_near(double x)
 {
-    return TD_CHEBYSHEV(td_k1_near, x * x, 0.0, 4.0) / x + log(0.5 * x) * td_i1_f64(x);
+    return TD_CHEBYSHEV(td_k1_near, x * x, 0.0, 4.0) / x + log_half(x) * td_i1_f64(x);
 }
 double td_k0e_f64(double x)
 {

@@ -6,6 +6,7 @@
 #ifndef TENSORD_KERNELS_MATH_MORE_H
 #define TENSORD_KERNELS_MATH_MORE_H
 
+#include "daemon/kernels/cpu/vec/bessel_f64.h"
 #include "daemon/kernels/cpu/vec/math.h"
 #include "daemon/kernels/cpu/vec/special_f32.h"
 

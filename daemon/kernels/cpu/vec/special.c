@@ -51,8 +51,11 @@ double td_erfinv_f64(double x)
     return r * 0.70710678118654752440;
 }
 
+/* e^(-x^2 / 2) by the same means: a library's erfc would multiply what x / sqrt(2) lost. */
 double td_log_ndtr_f64(double x)
 {
-    double t = x * 0.70710678118654752440;
-    return x < -1 ? log(0.5 * td_erfcx_f64(-t)) - 0.5 * x * x : log1p(-0.5 * erfc(t));
+    double half = 0.5 * x, square = half * x, e = 0.5 * td_erfcx_f64(0.70710678118654752440 * fabs(x));
+    if (x < 0) return log(e) - square;
+    double less = fma(half, x, -square);
+    return x != x ? x : log1p(-e * exp(-square) * (square < 800 ? 1 - less : 1));
 }

@@ -15,14 +15,20 @@
  * their own (special_f32.h). */
 #define TD_SPECIAL_CALLED(F1, F2)                                                                                      \
     F2(polygamma)                                                                                                      \
-    F2(zeta)                                                            /* gamma.c */                                  \
-        F1(airy_ai)                                                     /* bessel.c */                                 \
-        F2(chebyshev_t) F2(chebyshev_u) F2(chebyshev_v) F2(chebyshev_w) /* polynomials.c */                            \
+    F2(zeta)    /* gamma.c */                                                                                          \
+    F1(airy_ai) /* bessel.c */                                                                                         \
+    F2(chebyshev_t)                                                                                                    \
+    F2(chebyshev_u) F2(chebyshev_v) F2(chebyshev_w) /* polynomials.c */                                                \
         F2(hermite_h) F2(hermite_he) F2(laguerre_l) F2(legendre_p)
 #define TD_SPECIAL_DOUBLE(F1)                                                                                          \
+    F1(trigamma)                                                                                                       \
+    TD_SPECIAL_WIDE(F1)
+/* Those of which loops over doubles have their own, too, where arithmetic is fused (special_f64.h, bessel_f64.h). */
+#define TD_SPECIAL_WIDE(F1)                                                                                            \
     F1(lgamma)                                                                                                         \
-    F1(digamma) F1(trigamma)                                        /* gamma.c */                                      \
-        F1(erfcx) F1(erfinv) F1(ndtri) F1(log_ndtr)                 /* special.c */                                    \
+    F1(digamma) /* gamma.c */                                                                                          \
+    F1(erfcx)                                                                                                          \
+    F1(erfinv) F1(ndtri) F1(log_ndtr)                               /* special.c */                                    \
         F1(i0) F1(i0e) F1(i1) F1(i1e) F1(k0) F1(k1) F1(k0e) F1(k1e) /* bessel.c */                                     \
         F1(bessel_j0) F1(bessel_j1) F1(bessel_y0) F1(bessel_y1) F1(spherical_j0)
 

@@ -9,30 +9,8 @@
 #define TENSORD_KERNELS_SPECIAL_F32_H
 
 #include "daemon/kernels/cpu/vec/math_f32.h"
+#include "daemon/kernels/cpu/vec/polynomial.h"
 #include "daemon/kernels/cpu/vec/special.h"
-
-/* TD_Pn(t, c0, c1, ...): the polynomial in t of n coefficients, the lowest first. */
-#define TD_P1(t, a) (a)
-#define TD_P2(t, a, ...) ((a) + (t)*TD_P1(t, __VA_ARGS__))
-#define TD_P3(t, a, ...) ((a) + (t)*TD_P2(t, __VA_ARGS__))
-#define TD_P4(t, a, ...) ((a) + (t)*TD_P3(t, __VA_ARGS__))
-#define TD_P5(t, a, ...) ((a) + (t)*TD_P4(t, __VA_ARGS__))
-#define TD_P6(t, a, ...) ((a) + (t)*TD_P5(t, __VA_ARGS__))
-#define TD_P7(t, a, ...) ((a) + (t)*TD_P6(t, __VA_ARGS__))
-#define TD_P8(t, a, ...) ((a) + (t)*TD_P7(t, __VA_ARGS__))
-#define TD_P9(t, a, ...) ((a) + (t)*TD_P8(t, __VA_ARGS__))
-#define TD_P10(t, a, ...) ((a) + (t)*TD_P9(t, __VA_ARGS__))
-#define TD_P11(t, a, ...) ((a) + (t)*TD_P10(t, __VA_ARGS__))
-#define TD_P12(t, a, ...) ((a) + (t)*TD_P11(t, __VA_ARGS__))
-#define TD_P13(t, a, ...) ((a) + (t)*TD_P12(t, __VA_ARGS__))
-#define TD_P14(t, a, ...) ((a) + (t)*TD_P13(t, __VA_ARGS__))
-#define TD_P15(t, a, ...) ((a) + (t)*TD_P14(t, __VA_ARGS__))
-#define TD_P16(t, a, ...) ((a) + (t)*TD_P15(t, __VA_ARGS__))
-#define TD_P17(t, a, ...) ((a) + (t)*TD_P16(t, __VA_ARGS__))
-#define TD_P18(t, a, ...) ((a) + (t)*TD_P17(t, __VA_ARGS__))
-#define TD_P19(t, a, ...) ((a) + (t)*TD_P18(t, __VA_ARGS__))
-#define TD_P20(t, a, ...) ((a) + (t)*TD_P19(t, __VA_ARGS__))
-#define TD_P21(t, a, ...) ((a) + (t)*TD_P20(t, __VA_ARGS__))
 
 /* log x for normal x > 0 within a unit of a double: the quotient and coefficients of fdlibm's e_log.c (Sun
  * Microsystems). td_klog is shorter, and has too few digits where a difference of logarithms is near zero. */
@@ -130,6 +108,12 @@ TD_FN float td_digamma_f32(float x)
     r = x < 0.0f ? r - 3.141592653589793 * t.cos / t.sin : r;
     r = x < 0.0f && t.sin == 0.0 ? (double)NAN : r;
     return x == 0.0f ? copysignf(INFINITY, -x) : (float)r;
+}
+
+/* As polygamma of order 0 is spelled for doubles. */
+TD_FN float td_digamma_any_f32(float x)
+{
+    return td_digamma_f32(x);
 }
 
 /* The derivative of digamma: eight squares as one quotient. */
