@@ -269,7 +269,7 @@ TD_FN float td_hypot_f32(float x, float y)
 TD_FN float td_logaddexp_f32(float x, float y)
 {
     double d = x == y ? 0.0 : (double)x - y;
-    return (float)(td_maximum_f32(x, y) + td_klog1p(td_kexp(-fabs(d))));
+    return (float)(td_maximum_f32(x, y) + td_klog1pexp2(-1.4426950408889634 * fabs(d)));
 }
 TD_FN double td_logaddexp_f64(double x, double y)
 {

@@ -119,9 +119,23 @@ TD_FN float td_tanh_f32(float x)
     return x != x ? x : copysignf(a < 0.55f ? small : big, x);
 }
 
+/* 1 / (1 + e^-x), of half of all: so 2^(n - 1) is at hand where it counts, and is one factor. */
 TD_FN float td_sigmoid_f32(float x)
 {
-    return 1.0f / (1.0f + td_exp_f32(-x));
+    const float shift = 12582912.0f;
+    float c = x > 87.0f ? 87.0f : x;
+    c = c < -89.0f ? -89.0f : c;
+    float t = c * -1.44269504f + shift, n = t - shift;
+    float r = -c - n * 0.693359375f;
+    r = r + n * 2.12194440e-4f;
+    float p = 1.3926204e-03f;
+    p = p * r + 8.363195e-03f;
+    p = p * r + 4.1666556e-02f;
+    p = p * r + 1.6666576e-01f;
+    p = p * r + 5.e-01f;
+    p = 1.0f + (r + r * r * p);
+    float s = 0.5f / (0.5f + p * td_from_bits_f((td_bits_f(t) - td_bits_f(shift) + 126u) << 23));
+    return x < -89.0f ? 0.0f : s;
 }
 
 /* log(1 + e^x), as its limit and log(1 + e) = 2 artanh(e / (2 + e)) of what is beside it. */
@@ -282,20 +296,6 @@ TD_FN double td_klog(double x)
     r = x == (double)INFINITY ? x : r;
     r = x == 0.0 ? -(double)INFINITY : r;
     return x < 0.0 || x != x ? (double)NAN : r;
-}
-
-/* log(1 + e) for e from 0 to 1, as 2 artanh(e / (2 + e)). */
-TD_FN double td_klog1p(double e)
-{
-    double s = e / (2.0 + e), z = s * s;
-    double p = 0.0953645163025460251;
-    p = p * z + 0.0722196256869146132;
-    p = p * z + 0.091277747110473391;
-    p = p * z + 0.111096495021333438;
-    p = p * z + 0.142857416636478375;
-    p = p * z + 0.199999998086858499;
-    p = p * z + 0.333333333335506813;
-    return 2.0 * (s + s * z * p);
 }
 
 /* As td_exp_f32, but for what is left of x, which is exact. */
@@ -517,6 +517,25 @@ TD_FN double td_kexp2(double t)
     p = p * r + 1.0000000005541648;
     return p * td_from_bits_d((td_bits_d(u) - td_bits_d(shift) + 1023) << 52);
 }
+/* log(1 + 2^t) for t <= 0, within 2^-29 of itself. */
+TD_FN double td_klog1pexp2(double t)
+{
+    double e = td_kexp2(t), u = 2.0 * e - 1.0;
+    double p = -6.1161389749315239e-7;
+    p = p * u + 1.9886571488055102e-6;
+    p = p * u - 4.6780733103728424e-6;
+    p = p * u + 1.5549668345011131e-5;
+    p = p * u - 5.4361569456742622e-5;
+    p = p * u + 0.00018522671535723297;
+    p = p * u - 0.00064212642992567696;
+    p = p * u + 0.0022881639297965548;
+    p = p * u - 0.0084610824806457436;
+    p = p * u + 0.033152445083028695;
+    p = p * u - 0.1442635495209176;
+    p = p * u + 0.8109302161239196;
+    return e * p;
+}
+
 /* What x^y is, when |x|^y is r: the rules for signs, zeros, infinities and NaN in the order in which they override.
  * ODD: beyond it all numbers are even. F: how functions of T end. */
 #define TD_POW_RULES(T, S, F, INT, BITS, ODD)                                                                          \

@@ -119,7 +119,7 @@ TD_FN float td_sinc_f32(float x)
 TD_FN float td_logaddexp2_f32(float x, float y)
 {
     double d = x == y ? 0.0 : (double)x - y;
-    return (float)(td_maximum_f32(x, y) + td_klog1p(td_kexp(-fabs(d) * 0.6931471805599453)) * 1.4426950408889634);
+    return (float)(td_maximum_f32(x, y) + 1.4426950408889634 * td_klog1pexp2(-fabs(d)));
 }
 TD_FN double td_logaddexp2_f64(double x, double y)
 {

@@ -42,50 +42,44 @@ TD_FN td_half_turn td_khalf_turn(double x)
 /* ---- the gamma function's logarithm and its derivatives: Stirling's series (DLMF 5.11.1, 5.11.2, 5.15.8) from 8 on,
  * recurrences below, reflections (5.5.3, 5.5.4, 5.15.6) below zero */
 
-/* Up to 2.5 it is (a - 1) (a - 2) P(a), from 3/4 on, or that of a + 1 less log a; above, of a product of six that lead
- * beyond 8. What a logarithm is taken from is gathered, so that there is one. */
-TD_FN double td_kgamma_near(double a)
-{
-    double from = a < 0.75 ? a + 1.0 : a, less = a < 0.75 ? a : a - 1.0;
-    double t = (from - 1.625) * (1.0 / 0.875);
-    return less * (from - 2.0) *
-           TD_P20(t, 0.46580963736146, -0.1151316173709272, 4.025612337077572e-2, -1.620838258290817e-2,
-                  7.029435437711296e-3, -3.187952327716851e-3, 1.488844856351251e-3, -7.097013986875558e-4,
-                  3.429217995218021e-4, -1.676575035765614e-4, 8.457102285186549e-5, -4.253764712461031e-5,
-                  1.727690513267244e-5, -7.982772187335307e-6, 9.683183597414321e-6, -5.562796393021487e-6,
-                  -1.969142593378332e-6, 1.33076970940611e-6, 1.57780952917947e-6, -8.783446976610799e-7);
-}
-TD_FN double td_kgamma_far(double y)
-{
-    double w = 1.0 / y, v = w * w;
-    return (y - 0.5) * td_klog_full(y) - y +
-           (0.91893853320467274178 + w * TD_P5(v, 8.333333333333029e-2, -2.777777767986868e-3, 7.936457398235828e-4,
-                                               -5.943200121277989e-4, 7.727287719374764e-4));
-}
+/* Up to 8 by f = a - floor(a), which is exact: (f - 1) f P(f) is that of 1 + f, and the logarithm of factors leads from
+ * there. There is one logarithm for all of it. */
 TD_FN double td_kgamma_six(double a)
 {
     return a * (a + 1.0) * (a + 2.0) * (a + 3.0) * (a + 4.0) * (a + 5.0);
 }
-typedef struct td_gamma_parts {
-    double base, off; /* the value of a > 0 is base less log off */
-} td_gamma_parts;
-TD_FN td_gamma_parts td_kgamma(double a)
+TD_FN double td_kgamma(double a)
 {
-    double near = td_kgamma_near(a), far = td_kgamma_far(a < 8.0 ? a + 6.0 : a);
-    td_gamma_parts g = {a <= 2.5 ? near : far, a <= 2.5 ? (a < 0.75 ? a : 1.0) : a < 8.0 ? td_kgamma_six(a) : 1.0};
-    return g;
+    double f = a - floor(a), t = 2.0 * f - 1.0, w = 1.0 / a, v = w * w, product = a - 1.0 > 1.0 ? a - 1.0 : 1.0;
+    double near =
+        (f - 1.0) * f *
+        TD_P21(t, 0.483128950540980889, -0.072979947957152969, 0.0157278502686412116, -0.00391356093763165898,
+               0.00104981866445087185, -0.000294550701400926531, 0.0000851009037846805146, -0.0000250943298484944584,
+               7.51139153172965753e-6, -2.27424097113204102e-6, 6.9484401875500963e-7, -2.13884356116115898e-7,
+               6.62360193972509949e-8, -2.05776116337301297e-8, 6.43415235729120174e-9, -2.07328278423982132e-9,
+               6.53326852843441649e-10, -1.63938160099989034e-10, 5.18198984494435975e-11, -3.53389816227587917e-11,
+               1.12733549551650479e-11);
+    product *= a - 2.0 > 1.0 ? a - 2.0 : 1.0;
+    product *= a - 3.0 > 1.0 ? a - 3.0 : 1.0;
+    product *= a - 4.0 > 1.0 ? a - 4.0 : 1.0;
+    product *= a - 5.0 > 1.0 ? a - 5.0 : 1.0;
+    product *= a - 6.0 > 1.0 ? a - 6.0 : 1.0;
+    double l = td_klog_full(a >= 8.0 || a < 1.0 ? a : product);
+    double rest = 0.41893853320467274178 + w * TD_P5(v, 8.333333333333029e-2, -2.777777767986868e-3,
+                                                     7.936457398235828e-4, -5.943200121277989e-4, 7.727287719374764e-4);
+    /* what is chosen between is no product: it would be contracted in vectors only */
+    double up = a >= 8.0 ? a - 0.5 : 1.0, by = a >= 8.0 ? l - 1.0 : a < 1.0 ? -l : l;
+    return up * by + (a >= 8.0 ? rest : near);
 }
 TD_FN float td_lgamma_f32(float x)
 {
     double a = fabs((double)x), mirror = 3.141592653589793 / (a * fabs(td_khalf_turn(a).sin));
-    td_gamma_parts g = td_kgamma(a);
-    double l = td_klog_full(x < 0.0f ? g.off * mirror : g.off), r = x < 0.0f ? l - g.base : g.base - l;
-    return a == (double)INFINITY ? INFINITY : (float)r;
+    double g = td_kgamma(a), below = td_klog_full(mirror) - g;
+    return a == (double)INFINITY ? INFINITY : (float)(x < 0.0f ? below : g);
 }
 TD_FN float td_lgammapos_f32(float x)
 {
-    td_gamma_parts g = td_kgamma(x);
-    return x == INFINITY ? x : (float)(g.base - td_klog_full(g.off));
+    return (float)td_kgamma(x);
 }
 
 /* Eight terms of the recurrence as one quotient: the product of x, x + 1, ... and its derivative. */
@@ -160,15 +154,30 @@ TD_FN float td_ndtri_f32(float x)
                              -2.6210756965475, 1.9483863729692, -0.94926876785078, 0.21687685420152);
     return (float)td_kndtri(d - 0.5, p, tail);
 }
-/* r up to 4.2: the largest float below 1 has 4.17. */
+/* A quotient in x^2 up to 0.9125; beyond, in r = sqrt(-log p) up to 4.2: the largest float below 1 has 4.17. */
+TD_FN int td_erfinvmid_f32(float x)
+{
+    return fabsf(x) <= 0.9125f;
+}
+TD_FN float td_erfinv_mid_f32(float x)
+{
+    double d = x, z = d * d;
+    double over = TD_P7(z, 0.88622692545276024, -2.9732799030696108, 3.8397141162832438, -2.3700272538977119,
+                        0.69772479556500639, -0.082063593774349043, 0.0019127556600369247);
+    return (float)(d * over /
+                   TD_P7(z, 1.0, -3.6167864883656517, 5.1355941739571727, -3.5958780680520153, 1.2694512040408858,
+                         -0.20220542174623577, 0.0099177640450099849));
+}
 TD_FN float td_erfinv_f32(float x)
 {
-    double d = x, p = 0.5 - 0.5 * fabs(d), r = sqrt(-td_klog_positive(p)), t = (r - 2.7885) * (1.0 / 1.4115);
-    double tail =
-        TD_P15(t, 3.3393986165142, 2.1864993855689, -7.0138938050078e-2, 2.7536269515002e-2, -1.1209555994151e-2,
-               4.6804727998422e-3, -1.9929093499945e-3, 8.5494982187024e-4, -3.7333433209828e-4, 1.8413116766332e-4,
-               -8.5780610624338e-5, 1.5269398609597e-5, -4.8348920034532e-6, 1.8033129821003e-5, -9.0059741836607e-6);
-    return x == 0.0f ? x : (float)(0.70710678118654752440 * td_kndtri(0.5 * d, p, tail));
+    double p = 0.5 - 0.5 * fabs((double)x), r = sqrt(-td_klog_positive(p)),
+           t = r * 0.82235911839013336 - 2.45390829723856;
+    double tail = TD_P13(t, 2.574535217307599, 1.3210250243007035, -0.031422260238345902, 0.010004741449724209,
+                         -0.0032996426550451691, 0.001114320213231774, -0.0003834542576612818, 0.00013523915613483563,
+                         -4.7933695574625841e-5, 1.5143457510137577e-5, -5.4629997394153333e-6, 3.6320809950993299e-6,
+                         -1.3497722487229418e-6);
+    float far = copysignf(p > 0.0 ? (float)tail : p == 0.0 ? INFINITY : NAN, x);
+    return td_erfinvmid_f32(x) ? td_erfinv_mid_f32(x) : far;
 }
 
 /* For a >= 0, as P(t) / (1 + 2a) with t = (a - 2) / (a + 2). */
