@@ -1687,6 +1687,45 @@ static void special_functions_of_doubles(void)
     td_isa_use(td_isa_level());
 }
 
+/* Results that go past the caches: the same bytes, wherever they begin and end, also where they lie in an operand. */
+static void streamed(void)
+{
+    enum { MOST = 70001 };
+    static const int64_t sizes[] = {1, 15, 16, 63, 64, 65, 1023, 1024, 1025, 5000, 65536, MOST};
+    static const struct {
+        const char *name;
+        td_dtype t;
+        int nin, size; /* of an element of the result */
+    } t[] = {{"neg", TD_FLOAT32, 1, 4},
+             {"add", TD_FLOAT32, 2, 4},
+
+             {"relu", TD_FLOAT64, 1, 8},
+             {"add", TD_INT64, 2, 8}};
+    static char x[MOST * 8 + 64], z[MOST * 8 + 64], want[MOST * 8 + 64];
+    static _Alignas(64) char got[MOST * 8 + 256];
+    const double usual = td_stream_bytes;
+    for (size_t i = 0; i < sizeof x; i++) x[i] = (char)random_below(120), z[i] = (char)random_below(120);
+    for (int level = 0; level < 3; level++) {
+        if (!td_isa_use(level)) continue;
+        for (size_t k = 0; k < sizeof t / sizeof *t; k++)
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+                for (int at = 0; at <= 64; at += 16) {
+                    size_t bytes = (size_t)(sizes[s] * t[k].size);
+                    bool within = at == 16;
+                    td_stream_bytes = INFINITY;
+                    apply_two(t[k].name, t[k].t, sizes[s], x, t[k].nin > 1 ? z : NULL, want);
+                    memset(got, 7, sizeof got);
+                    if (within) memcpy(got + at, x, bytes);
+                    td_stream_bytes = 0;
+                    apply_two(t[k].name, t[k].t, sizes[s], within ? got + at : x, t[k].nin > 1 ? z : NULL, got + at);
+                    CU_ASSERT_EQUAL(memcmp(got + at, want, bytes), 0);
+                    CU_ASSERT(got[at + (int)bytes] == 7 && (!at || got[at - 1] == 7));
+                }
+    }
+    td_stream_bytes = usual;
+    td_isa_use(td_isa_level());
+}
+
 /* Polynomials of doubles and of floats beside the functions of one element. */
 static void orders(void)
 {
@@ -1825,5 +1864,5 @@ TD_CUNIT_MAIN_WITH("kernels_pointwise", init, NULL, {"all ops, layouts and dtype
                    {"large, in place, any order", large}, {"complex", complex_numbers},
                    {"complex quotients", complex_quotients}, {"estimates", estimates},
                    {"functions of doubles", doubles}, {"special functions of doubles", special_functions_of_doubles},
-                   {"elements alone", alone}, {"polynomials", orders},
+                   {"results past the caches", streamed}, {"elements alone", alone}, {"polynomials", orders},
                    {"incomplete gamma functions", incomplete_gammas})

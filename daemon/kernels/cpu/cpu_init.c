@@ -25,12 +25,24 @@ static void choose_loops(void)
             best > 1 ? ", avx512" : "", names[best]);
 }
 
+double td_stream_bytes = 32 << 20;
+
+/* What one core sees of it: sysconf() may tell that of all cores together. */
+static void measure_cache(void)
+{
+    FILE *f = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "re");
+    long kb = 0;
+    if (f && fscanf(f, "%ldK", &kb) == 1 && kb > 0) td_stream_bytes = (double)kb * 1024;
+    if (f) fclose(f);
+}
+
 void td_cpu_init(void)
 {
     static bool done;
     if (done) return;
     done = true;
     choose_loops();
+    measure_cache();
     td_cpu_blas_init();
     td_cpu_thread_init();
 }

@@ -7,6 +7,7 @@
 #include "daemon/kernels/cpu/vec/recurrent.h"
 #include "daemon/kernels/cpu/vec/reduce.h"
 #include "daemon/kernels/cpu/vec/softmax.h"
+#include "daemon/kernels/cpu/vec/stream.h"
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
@@ -15,6 +16,7 @@
     extern const td_pw_fn td_pw_table_##ISA[][TD_BODY_COUNT];                                                          \
     extern const td_pw_fn td_casts_##ISA[TD_DTYPE_COUNT][TD_DTYPE_COUNT];                                              \
     void td_transpose_##ISA(void *, int64_t, const void *, int64_t, int, int64_t, int);                                \
+    td_stream_fn td_stream_##ISA;                                                                                      \
     extern const td_reducers td_reduce_##ISA;                                                                          \
     extern const td_philox_fns td_philox_##ISA;                                                                        \
     extern const td_gemm_kernel td_gemm_##ISA;                                                                         \
@@ -27,6 +29,7 @@
                                      td_pw_table_##ISA,                                                                \
                                      td_casts_##ISA,                                                                   \
                                      td_transpose_##ISA,                                                               \
+                                     td_stream_##ISA,                                                                  \
                                      &td_reduce_##ISA,                                                                 \
                                      &td_philox_##ISA,                                                                 \
                                      &td_gemm_##ISA,                                                                   \

@@ -12,4 +12,8 @@ bool td_isa_use(int level);
 /* Which one is. */
 int td_isa_used(void);
 
+/* Read and written by a plain op, from which its result goes past the caches: as much as the last of them holds. Tests
+ * say another. The bits are the same. */
+extern double td_stream_bytes;
+
 #endif

@@ -76,6 +76,7 @@ typedef struct td_isa {
     const td_pw_fn (*cast)[TD_DTYPE_COUNT];     /* [from][to] */
     void (*transpose)(void *to, int64_t to_stride, const void *from, int64_t from_stride, int rows, int64_t cols,
                       int size);
+    void (*stream)(void *to, const void *from, int64_t bytes, bool last); /* vec/stream.h */
     const struct td_reducers *reduce;
     const struct td_philox_fns *philox;
     const struct td_gemm_kernel *gemm;

@@ -3,6 +3,7 @@
  * Two ways: operands that are all contiguous and alike (or single numbers) go straight to the loop, so that small ops
  * cost next to nothing; everything else walks in tiles. Both give the same bits: an element depends on nothing but its
  * operands. */
+#include "daemon/kernels/cpu/isa.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
@@ -30,6 +31,7 @@ typedef struct flat {
     td_pw_attr at[3];
     uint8_t nops, numbers; /* numbers: mask of operands that are one number */
     uint8_t rounded;       /* mask of numbers that pass through narrow and widen */
+    bool streams;          /* the result goes past the caches */
     uint8_t size[TD_TILE_OPS];
 } flat;
 
@@ -103,13 +105,32 @@ td_pw_attr td_pointwise_attr(const td_op *op, const td_attrs *attrs, td_dtype co
     return attribute(&attrs->at[nr], td_pw_ops[td_pw_row_of[op->id] - 1].absent[nr], compute, body_of[compute]);
 }
 
+/* Not where it lies in lines that were just read, or does not begin with a line. */
+static bool streams_now(const flat *f)
+{
+    bool apart = f->streams && td_isa_now->level > 0 && (uintptr_t)f->data[0] % TD_LINE_BYTES == 0;
+    for (int op = 1; op < f->nops; op++) apart = apart && f->data[op] != f->data[0];
+    return apart;
+}
+
+static void repeat_number(const flat *f, int op, int64_t n, char *to)
+{
+    _Alignas(16) char value[16], narrow[16];
+    const void *raw = f->data[op], *wide = value, *rounded = narrow;
+    if (f->cast[op]) f->cast[op](1, value, &raw, NULL);
+    else memcpy(value, raw, f->size[op]);
+    if (f->rounded >> op & 1) f->narrow(1, narrow, &wide, NULL), f->widen(1, value, &rounded, NULL);
+    td_fill(to, value, n, f->size[op]);
+}
+
 static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
     const flat *f = (const flat *)k->state;
     int64_t from = chunk * f->per_chunk, to = from + f->per_chunk < f->n ? from + f->per_chunk : f->n;
     const void *in[TD_TILE_OPS];
+    bool streams = streams_now(f);
     int err = 0;
-    if (!f->numbers) {
+    if (!f->numbers && !streams) {
         for (int op = 1; op < f->nops; op++) in[op - 1] = f->data[op] + from * f->size[op];
         err = f->fn(to - from, f->data[0] + from * f->size[0], in, f->at);
         if (err) fail_division(k);
@@ -118,19 +139,16 @@ static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int widest = 1;
     for (int op = 0; op < f->nops; op++) widest = f->size[op] > widest ? f->size[op] : widest;
     int64_t block = TD_TILE_BYTES / widest;
-    for (int op = 1; op < f->nops; op++) {
-        if (!(f->numbers >> op & 1)) continue;
-        _Alignas(16) char value[16], narrow[16];
-        const void *raw = f->data[op], *wide = value, *rounded = narrow;
-        if (f->cast[op]) f->cast[op](1, value, &raw, NULL);
-        else memcpy(value, raw, f->size[op]);
-        if (f->rounded >> op & 1) f->narrow(1, narrow, &wide, NULL), f->widen(1, value, &rounded, NULL);
-        td_fill((char *)scratch + op * TD_TILE_BYTES, value, to - from < block ? to - from : block, f->size[op]);
-    }
+    for (int op = 1; op < f->nops; op++)
+        if (f->numbers >> op & 1)
+            repeat_number(f, op, to - from < block ? to - from : block, (char *)scratch + op * TD_TILE_BYTES);
     for (int64_t i = from; i < to; i += block) {
+        int64_t n = to - i < block ? to - i : block;
+        char *out = f->data[0] + i * f->size[0];
         for (int op = 1; op < f->nops; op++)
             in[op - 1] = f->numbers >> op & 1 ? (char *)scratch + op * TD_TILE_BYTES : f->data[op] + i * f->size[op];
-        err |= f->fn(to - i < block ? to - i : block, f->data[0] + i * f->size[0], in, f->at);
+        err |= f->fn(n, streams ? scratch : out, in, f->at);
+        if (streams) td_isa_now->stream(out, scratch, n * f->size[0], i + n == to);
     }
     if (err) fail_division(k);
 }
@@ -238,11 +256,25 @@ static double called_ns(const td_kcall *k, const td_pw_op *op, int body, const u
 /* What a byte costs in the loop alone, first-level cache to first-level cache. */
 #define LOOP_BYTE_NS 0.0085
 
+static const uint32_t *cost_of(const td_kcall *k, const td_pw_op *op, int body)
+{
+    return easy(k, op, body) ? op->easy_cost : op->cost;
+}
+
+/* A plain op whose operands fill the last cache: its result would be read before it is written, and pushed out again.
+ * What takes longer to work out than to write is better off with stores that go along. */
+static bool streams(const td_kcall *k, const td_pw_op *op, int body)
+{
+    double bytes = (double)td_desc_nbytes(k->out[0].desc);
+    for (int i = 0; i < op->nin; i++) bytes += (double)td_desc_nbytes(k->in[i].desc);
+    return cost_of(k, op, body)[0] <= PLAIN_PS && bytes >= td_stream_bytes;
+}
+
 /* Time of the loop for one element, from the float figure: memory (near or far, as they lie there), width and calls of
  * the C library. What is converted on its way is read and written once more. */
 static double element_ns(const td_kcall *k, const td_pw_op *op, int body, const uint8_t *want)
 {
-    const uint32_t *cost = easy(k, op, body) ? op->easy_cost : op->cost;
+    const uint32_t *cost = cost_of(k, op, body);
     bool calls = cost[0] > PLAIN_PS, complex = body == TD_BODY_C64 || body == TD_BODY_C128;
     double bytes = 0, moved = 0, n = (double)td_desc_numel(k->out[0].desc);
     for (int i = 0; i <= op->nin; i++) {
@@ -314,12 +346,13 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
         f->fn = fns[body];
         f->narrow = narrow, f->widen = widen;
         f->rounded = rounded;
+        f->streams = streams(k, op, body);
         memcpy(f->at, at, op->nattr * sizeof *at);
         f->per_chunk = td_chunk_elements(f->n, ns, 1024);
         k->nphases = f->n > 0;
         k->phase[0].fn = flat_chunk;
         k->phase[0].chunks = td_cut(f->n, f->per_chunk);
-        k->scratch_bytes = f->numbers ? TD_TILE_SCRATCH : 0;
+        k->scratch_bytes = f->numbers || f->streams ? TD_TILE_SCRATCH : 0;
         k->cost_ns = 20 + ns * (double)f->n;
         td_plan_moves(k, flat_addresses, sizeof *f);
         return TD_OK;
