@@ -173,7 +173,7 @@ ELSEWHERE = {"as a view": "view as_strided expand permute transpose squeeze unsq
 REASONS = {
     ("1K", ""): "the call is a message, and the end of the round an answer",
     ("64K", "add sub mul div maximum minimum fmax fmin addcmul addcdiv lerp reciprocal rsqrt sqrt neg abs relu copy full fill pow_2 square add_row add_column outer "
-            "hardsigmoid hardswish softshrink bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift"):
+            "exp2 sigmoid silu floor ceil round frac nan_to_num hardsigmoid hardswish softshrink bitwise_and bitwise_or bitwise_xor bitwise_not bitwise_left_shift bitwise_right_shift"):
         "one thread has done it before a second one is awake; PyTorch's second one spins",
     ("64K", "prod sum mean norm cosine_similarity"): "in double, where PyTorch adds and multiplies floats",
     ("64K", "cummax cummin"): "elements become doubles or int64 on the way, and back",

@@ -40,13 +40,11 @@ TD_FN double td_from_bits_d(uint64_t u)
 
 /* ---- float throughout: what networks use most */
 
-/* e^x = 2^n e^r with |r| <= ln2/2. Adding 1.5*2^23 rounds to an integer and leaves it in the low bits. 2^n is applied
- * in two halves, so that denormal results are rounded once and 2^128 never appears. */
-TD_FN float td_exp_f32(float x)
+/* e^x = 2^n e^r with |r| <= ln2/2, for x from -104.5 to 89. Adding 1.5*2^23 rounds to an integer and leaves it in the
+ * low bits. 2^n is applied in two halves, so that denormal results are rounded once and 2^128 never appears. */
+TD_FN float td_exp_within_f32(float x)
 {
     const float shift = 12582912.0f;
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -104.5f ? -104.5f : x;
     float t = x * 1.44269504f + shift, n = t - shift;
     float r = x - n * 0.693359375f;
     r = r + n * 2.12194440e-4f;
@@ -58,6 +56,12 @@ TD_FN float td_exp_f32(float x)
     p = 1.0f + (r + r * r * p);
     int32_t k = (int32_t)(td_bits_f(t) - td_bits_f(shift)), half = k >> 1;
     return p * td_from_bits_f((uint32_t)(half + 127) << 23) * td_from_bits_f((uint32_t)(k - half + 127) << 23);
+}
+TD_FN float td_exp_f32(float x)
+{
+    x = x > 89.0f ? 89.0f : x;
+    x = x < -104.5f ? -104.5f : x;
+    return td_exp_within_f32(x);
 }
 
 /* (log(1 + f) - f + f^2 / 2) / f^3 for 1 + f in [sqrt(1/2), sqrt(2)). */
@@ -150,19 +154,33 @@ TD_FN float td_log1pexp_f32(float x)
     return (x > 0 ? x : 0.0f) + (2.0f * s + 2.0f * s * z * p);
 }
 
-/* e^(-a^2 / div) for a >= 0 with div 1 or 2: the square is split, because its rounding error would be multiplied by its
- * size. */
+/* The lesser of a >= 0 and `most`, of their bits: one instruction, where comparing floats takes several. NaN becomes
+ * `most`, too. */
+TD_FN float td_at_most_f32(float a, float most)
+{
+    uint32_t u = td_bits_f(a), v = td_bits_f(most);
+    return td_from_bits_f(u < v ? u : v);
+}
+
+/* e^(-a^2 scale) for a >= 0 with scale 1 or 1/2, as of a number where a is none: the square's rounding error, which
+ * would be multiplied by its size, is put back; without fused arithmetic the square is split. */
 TD_FN float td_exp_minus_square_f32(float a, float scale)
 {
-    a = a > 15.0f ? 15.0f : a;
+    a = td_at_most_f32(a, scale == 1.0f ? 10.2f : 14.4f); /* e^-104, and 0 with what else stands before it */
+#ifdef __FMA__
+    float part = a * scale, square = part * a, e = td_exp_within_f32(-square);
+    return e - e * __builtin_fmaf(part, a, -square);
+#else
     float hi = td_from_bits_f(td_bits_f(a) & 0xfffff000u), d = (a - hi) * (a + hi) * scale;
-    return td_exp_f32(-hi * hi * scale) * (1.0f - d * (1.0f - d * (0.5f - d * (0.16666667f - d * 0.041666668f))));
+    return td_exp_within_f32(-hi * hi * scale) *
+           (1.0f - d * (1.0f - d * (0.5f - d * (0.16666667f - d * 0.041666668f))));
+#endif
 }
 
 /* erfc(a) for a >= 0, as e^(-a^2) P(q) / (1 + 2a) with q = (a-3)/(a+3). */
 TD_FN float td_erfc_tail_f32(float a)
 {
-    float b = a > 15.0f ? 15.0f : a, q = (b - 3.0f) / (b + 3.0f);
+    float b = td_at_most_f32(a, 15.0f), q = (b - 3.0f) / (b + 3.0f);
     float p = -2.7639026e-04f;
     p = p * q - 7.9574925e-04f;
     p = p * q + 1.9963759e-03f;
@@ -204,7 +222,7 @@ TD_FN float td_erfc_f32(float x)
 /* The upper tail of the normal distribution at a >= 0: erfc(a / sqrt 2) / 2, with q = (a-3)/(a+3). */
 TD_FN float td_normal_tail_f32(float a)
 {
-    float b = a > 15.0f ? 15.0f : a, q = (b - 3.0f) / (b + 3.0f);
+    float b = td_at_most_f32(a, 15.0f), q = (b - 3.0f) / (b + 3.0f);
     float p = 4.6484103e-05f;
     p = p * q + 1.2235213e-05f;
     p = p * q - 4.6938617e-04f;
@@ -227,7 +245,7 @@ TD_FN float td_ncdf_f32(float x)
 TD_FN float td_gelu_f32(float x)
 {
     float t = td_normal_tail_f32(fabsf(x));
-    return x < -15.0f ? (x == -INFINITY ? NAN : -0.0f) : x * (x < 0 ? t : 1.0f - t);
+    return x * (x < 0 ? t : 1.0f - t); /* below -15 the tail is 0 */
 }
 TD_FN float td_npdf_f32(float x)
 {
