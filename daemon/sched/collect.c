@@ -183,6 +183,11 @@ void td_sched_urge(td_sched *s)
     if (td_pool_visible(&s->pool)) td_pool_wake_if_needed(&s->pool, false);
 }
 
+uint64_t td_sched_worked_ns(const td_sched *s)
+{
+    return td_pool_worked_ns(&s->pool);
+}
+
 bool td_sched_is_here(const td_sched *s)
 {
     return td_pool_is_here(&s->pool);

@@ -306,6 +306,7 @@ bool td_pool_stop(td_pool *p);
 void td_pool_deinit(td_pool *p);
 /* See td_sched_help(). (loop) */
 bool td_pool_help(td_pool *p);
+uint64_t td_pool_worked_ns(const td_pool *p);
 /* Tasks that may run now. `worker`: from one, or from a loop that helps. */
 void td_pool_post(td_pool *p, td_chain *ready, bool worker);
 /* A task's run is over: its work memory goes back, and who comes next is to know how it went. (owner) */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GRAIN_NS 10000   /* small chunks are claimed several at a time */
@@ -360,6 +361,18 @@ int td_pool_init(td_pool *p, td_sched *s, int workers, td_error *e)
         if (r) return td_fail_errno(e, r, "cannot start worker thread %d of %d", p->started + 1, workers);
     }
     return 0;
+}
+
+uint64_t td_pool_worked_ns(const td_pool *p)
+{
+    uint64_t ns = 0;
+    for (int i = 0; i < p->started; i++) {
+        clockid_t clock;
+        struct timespec t;
+        if (pthread_getcpuclockid(p->workers[i].thread, &clock) || clock_gettime(clock, &t)) continue;
+        ns += (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+    }
+    return ns;
 }
 
 /* By no clock that somebody may set. */

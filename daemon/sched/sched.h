@@ -100,6 +100,8 @@ bool td_sched_collect(td_sched *s, int most);
 bool td_sched_help(td_sched *s);
 /* The loop has other things to do: see that somebody is awake for what is ready. */
 void td_sched_urge(td_sched *s);
+/* How long the workers have had a processor so far, all together. */
+uint64_t td_sched_worked_ns(const td_sched *s);
 /* Does a worker work on the processor that the loop is on? Then giving way takes long. */
 bool td_sched_is_here(const td_sched *s);
 /* Block until every task has ended and was collected (tests, shutdown). */

@@ -316,27 +316,48 @@ static bool turn_over(const td_session *s, uint64_t *until)
     return now > *until;
 }
 
-static void wait_for_own_tasks(td_session *s);
+static void look_later(td_session *s);
 
-/* None of its tasks has ended: what comes behind a long one need not wait with those that do. */
+enum { LOOK_MS = 10, LOOKS = 20, LONG_NS = 16000000 };
+
+/* None of its tasks has ended, though the workers had processors? Where other programs have these nothing ends for long
+ * either, and whatever were asked for ahead meanwhile would have memory. So it is their time that counts, and the
+ * clock's only after many looks, for what runs on a device. */
+static bool takes_long(td_session *s)
+{
+    uint64_t ended = td_flow_ended(s->flow), worked = td_sched_worked_ns(s->service->sched);
+    bool first = !s->was_worked_ns || ended != s->was_ended;
+    if (!first && worked - s->was_worked_ns < LONG_NS && ++s->looks < LOOKS) return false;
+    s->was_ended = ended;
+    s->was_worked_ns = worked;
+    s->looks = 0;
+    return !first;
+}
+
+/* What comes behind a long one need not wait with those that do. */
 static void go_further_ahead(void *session)
 {
     td_session *s = session;
-    if (td_flow_ended(s->flow) == s->was_ended)
-        s->ahead = s->ahead < s->all->max_pending / 2 ? 2 * s->ahead : s->all->max_pending;
-    if (too_much_under_way(s, s->ahead, 1)) wait_for_own_tasks(s);
+    if (takes_long(s)) s->ahead = s->ahead < s->all->max_pending / 2 ? 2 * s->ahead : s->all->max_pending;
+    if (too_much_under_way(s, s->ahead, 1)) look_later(s);
     else td_session_look_again(s);
+}
+
+static void look_later(td_session *s)
+{
+    s->paced = s->ahead < s->all->max_pending;
+    if (s->paced) td_deadline_arm(s->service, &s->wait.deadline, LOOK_MS, go_further_ahead, s);
 }
 
 /* Until most of them have ended, or for so long that one of them takes long. */
 static void wait_for_own_tasks(td_session *s)
 {
     static const td_wait_kind for_tasks = {"its own pending tasks"};
-    enum { LONG_MS = 20 };
     td_session_throttle(s, &for_tasks);
-    s->was_ended = td_flow_ended(s->flow);
-    s->paced = s->ahead < s->all->max_pending;
-    if (s->paced) td_deadline_arm(s->service, &s->wait.deadline, LONG_MS, go_further_ahead, s);
+    uint64_t ended = td_flow_ended(s->flow);
+    if (ended != s->was_ended) s->was_worked_ns = 0;
+    s->was_ended = ended;
+    look_later(s);
 }
 
 /* Is so much under way already that more must wait? Then it waits. */

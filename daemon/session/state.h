@@ -170,6 +170,8 @@ struct td_session {
     bool throttled, paced; /* paced: until a deadline at the latest */
     uint32_t ahead;        /* tasks that it may have in flight now: the pace, or more behind one that takes long */
     uint64_t was_ended;    /* of its tasks, when it began to wait for them, or looked again */
+    uint64_t was_worked_ns; /* what the workers had worked when it looked first; 0: it has not looked yet */
+    int looks;              /* since then */
     td_service *service;
     td_session_io io;
     uint32_t id, uid, pid;
