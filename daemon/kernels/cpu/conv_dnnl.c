@@ -4,6 +4,7 @@
 #include "daemon/kernels/cpu/conv.h"
 #include "daemon/kernels/cpu/dnnl_conv.h"
 #include "daemon/kernels/cpu/plan.h"
+#include <math.h>
 
 typedef struct dnnl_state {
     td_conv c;                  /* first: the sum of weight gradients looks for it here */
@@ -250,11 +251,17 @@ static void tile_chunk(td_kcall *k, int64_t chunk, void *scratch_in)
     td_dnnl_conv_put(d);
 }
 
-/* At most 32 partial sums of together 64 MB, and a few ms of work in a tile. */
+/* At most 32 partial sums of together 64 MB, and a few ms of work in a tile. Each thread has memory for the images of
+ * one, which are to stay in its processor's own cache, unless the sums are so large that fewer of them take less. */
 static void cut_tiles(td_conv *c)
 {
+    int64_t image = td_max64(1, c->c * c->h * c->w + c->o * c->p);
+    int64_t least =
+        (int64_t)sqrt((double)c->n * (double)c->o * (double)c->k / (2 * (double)image)); /* of two threads */
+    int64_t images =
+        td_min64(td_max64(TD_CONV_DNNL_TILE_ROOM / image, least), TD_CONV_DNNL_TILE / td_max64(1, image_macs_m(c)));
     int64_t most = td_max64(1, td_min64(TD_CONV_DNNL_TILES, TD_CONV_DNNL_TILE_BYTES / td_max64(1, c->o * c->k * 4)));
-    c->per = td_max64(td_cut(c->n, most), td_min64(c->n, TD_CONV_DNNL_TILE / td_max64(1, image_macs_m(c))));
+    c->per = td_max64(td_cut(c->n, most), td_min64(c->n, images));
     c->per = td_max64(1, c->per);
     c->tiles = td_cut(c->n, c->per);
 }

@@ -134,6 +134,7 @@
     T(CONV_DNNL_PART_CHANNELS, 32, "elements", "conv2d", "a cut of output channels is a multiple of these")            \
     T(CONV_DNNL_FEW, 4, "rows", "conv2d", "fewer chunks cut output channels")                                          \
     T(CONV_DNNL_TILE, 60, "million products", "conv2d_backward", "of the images of a tile")                            \
+    T(CONV_DNNL_TILE_ROOM, 131072, "elements", "conv2d_backward", "of these images and their gradients")               \
     T(CONV_DNNL_TILES, 32, "rows", "conv2d_backward", "most partial sums")                                             \
     T(CONV_DNNL_TILE_BYTES, 67108864, "bytes", "conv2d_backward", "of all partial sums")                               \
     T(CONV_DNNL_KEPT, 96, "rows", TD_CONVS_, "shapes whose primitives are kept")                                       \
