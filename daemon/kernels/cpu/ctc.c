@@ -110,12 +110,26 @@ static int64_t class_at(const ctc_state *s, const int64_t *labels, int64_t p)
     return p % 2 ? labels[p / 2] : s->blank;
 }
 
-/* A path may go from place p - 2 to p, but not over the blank between two equal labels. */
-static void mark_skips(const ctc_row *r, const ctc_room *room)
+/* n places of no path. False: rested. */
+static bool clear(td_kcall *k, double *to, int64_t n)
 {
-    const int64_t places = 2 * r->labels + 1;
-    for (int64_t p = 0; p < places + EDGE; p++)
-        room->skip[p] = p % 2 && p >= 2 && p < places && room->labels[p / 2] != room->labels[p / 2 - 1] ? 0 : NEVER;
+    for (int64_t from = 0; from < n; from += TD_REST_ELEMENTS) {
+        for (int64_t p = from; p < td_min64(n, from + TD_REST_ELEMENTS); p++) to[p] = NEVER;
+        if (td_kernel_rest(k)) return false;
+    }
+    return true;
+}
+
+/* A path may go from place p - 2 to p, but not over the blank between two equal labels. False: rested. */
+static bool mark_skips(td_kcall *k, const ctc_row *r, const ctc_room *room)
+{
+    const int64_t *labels = room->labels;
+    if (!clear(k, room->skip, 2 * r->labels + 1 + EDGE)) return false;
+    for (int64_t j = 1, done = 0; j < r->labels; j++) {
+        if (labels[j] != labels[j - 1]) room->skip[2 * j + 1] = 0;
+        if (td_kernel_rest_after(k, &done, 1)) return false;
+    }
+    return true;
 }
 
 /* Log probabilities of the classes of n places from p on, in step t of row i. */
@@ -186,9 +200,9 @@ static double forward(td_kcall *k, const ctc_state *s, const ctc_row *r, int64_t
     const int64_t places = 2 * r->labels + 1, width = places + EDGE;
     double *now = alpha + EDGE, *before;
     if (r->steps == 0) return r->labels == 0 ? 0 : INFINITY;
-    mark_skips(r, room);
+    if (!mark_skips(k, r, room) || !clear(k, alpha, width)) return NEVER;
     load_said(k, s, room, 0, i, 0, td_min64(2, places));
-    for (int64_t p = -EDGE; p < places; p++) now[p] = p >= 0 && p < 2 ? room->said[p] : NEVER;
+    for (int64_t p = 0; p < td_min64(2, places); p++) now[p] = room->said[p];
     for (int64_t t = 1; t < r->steps; t++) {
         before = now;
         now = alpha + (keep ? t : t % 2) * width + EDGE;
@@ -305,7 +319,8 @@ static void gradient_chunk(td_kcall *k, int64_t chunk, void *scratch)
     }
     /* Behind the last step is one in which paths have ended: at the last blank, or at the last label before it. */
     double *after = room.near, *now = after + 2 * s->most + 1 + EDGE;
-    for (int64_t p = 0; p < width; p++) after[p] = p == places - 1 ? 0 : NEVER;
+    if (!clear(k, after, width)) return;
+    after[places - 1] = 0;
     for (int64_t t = r->steps - 1; t >= 0; t--) {
         double *keep = after;
         const double *far = t == r->steps - 1 ? after + 1 : after + 2, *skip = room.skip + EDGE;
