@@ -529,16 +529,20 @@ static void max_all(void)
             for (int nan = 0; nan < 2; nan++) max_case(t, nan ? SHUFFLED : PLAIN, 4, sparse[i], nan, 10);
 }
 
-/* Rows of as many windows as are looked at together, one less, one more, and more than twice as many. */
+/* Rows of as many windows as are looked at together (of wide elements half as many), one less, one more, and more than
+ * twice as many. */
 static void max_wide(void)
 {
-    static const int64_t windows[] = {TD_POOL_ROW - 1, TD_POOL_ROW, TD_POOL_ROW + 1, 2 * TD_POOL_ROW + 3};
+    static const int64_t windows[] = {
+        TD_POOL_ROW_LEAST - 1, TD_POOL_ROW_LEAST, TD_POOL_ROW_LEAST + 1, TD_POOL_SIDE / 2 - 1, TD_POOL_SIDE / 2,
+        TD_POOL_SIDE / 2 + 1,  TD_POOL_SIDE - 1,  TD_POOL_SIDE,          TD_POOL_SIDE + 1,     2 * TD_POOL_SIDE + 3};
     for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
         for (size_t i = 0; i < sizeof pools / sizeof *pools; i++) {
             const pool q = pools[i];
             int64_t width = (windows[w] - 1) * q.sw + q.dw * (q.kw - 1) + 1;
             for (int t = TD_FLOAT32; t <= TD_FLOAT64; t++) max_case(t, PLAIN, 4, q, i & 1, width);
-            max_case(TD_INT8, SHUFFLED, 4, q, false, width);
+            for (int t = TD_UINT8; t < TD_DTYPE_COUNT; t++)
+                if (td_dtype_is_integral(t)) max_case(t, SHUFFLED, 4, q, false, width);
         }
 }
 
@@ -664,6 +668,13 @@ static void adaptive_all(void)
                 adaptive_case(types[i], l, dims, (int64_t[]){1, 3, 6}, (int64_t[]){2, 5, 1},
                               l % 2); /* more than there are */
             }
+    for (int which = -1; which <= 1; which++) /* rows that are passed over some elements at a time, and what is left */
+        for (int i = 0; i < 8; i++) {
+            const int64_t wide = TD_POOL_SCAN + which;
+            adaptive_case(types[i / 2], PLAIN, 3, (int64_t[]){2, 3, 2 * wide}, (int64_t[]){1, 2, 2}, i % 2);
+            adaptive_case(types[i / 2], PLAIN, 2, (int64_t[]){5, wide}, (int64_t[]){2, 1}, i % 2);
+            adaptive_case(types[i / 2], PLAIN, 1, (int64_t[]){9 * wide + 5}, (int64_t[]){1}, i % 2);
+        }
     for (int which = -1; which <= 1; which++) /* planes of a chunk */
         adaptive_case(TD_FLOAT32, which + 1, 1, (int64_t[]){TD_POOL_CHUNK / 8 + which}, (int64_t[]){3}, false);
     tt x = TT(TD_FLOAT32, 2, 3), v = TT(TD_FLOAT32, 2, 3), ix = TT(TD_INT64, 2, 3);

@@ -4,6 +4,7 @@
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/rows.h"
+#include "daemon/kernels/cpu/vec/pool.h"
 #include "daemon/kernels/plans.h"
 
 typedef struct adaptive {
@@ -25,14 +26,21 @@ static void share(int64_t i, int64_t size, int64_t n, int64_t *first, int64_t *e
     static bool look_##name(td_kcall *k, int64_t *done, const adaptive *s, const T *x, const int64_t *first,           \
                             const int64_t *end, T *out, int64_t *index)                                                \
     {                                                                                                                  \
+        void (*const scan)(int64_t, const T *, int64_t, T *, int64_t *) = td_isa_now->pool->scan_##name;               \
         int64_t best = (first[0] * s->in[1] + first[1]) * s->in[2] + first[2];                                         \
         T value = x[best];                                                                                             \
+        const bool wide = end[2] - first[2] == s->in[2]; /* rows that follow each other are one */                     \
+        const int64_t down = wide ? end[1] - first[1] : 1;                                                             \
         for (int64_t z = first[0]; z < end[0]; z++)                                                                    \
-            for (int64_t y = first[1]; y < end[1]; y++) {                                                              \
-                const int64_t row = (z * s->in[1] + y) * s->in[2], last = row + end[2];                                \
+            for (int64_t y = first[1]; y < end[1]; y += down) {                                                        \
+                const int64_t row = (z * s->in[1] + y) * s->in[2], last = row + (down - 1) * s->in[2] + end[2];        \
                 for (int64_t i = row + first[2], to; i < last; i = to) {                                               \
                     to = td_min64(i + TD_REST_ELEMENTS, last);                                                         \
                     if (td_kernel_rest_after(k, done, to - i)) return false;                                           \
+                    if (to - i >= TD_POOL_SCAN) {                                                                      \
+                        scan(to - i, x + i, i, &value, &best);                                                         \
+                        continue;                                                                                      \
+                    }                                                                                                  \
                     for (int64_t j = i; j < to; j++) {                                                                 \
                         const T v = x[j];                                                                              \
                         if (v > value || v != v) value = v, best = j;                                                  \
@@ -46,16 +54,18 @@ static void share(int64_t i, int64_t size, int64_t n, int64_t *first, int64_t *e
     static bool plane_##name(td_kcall *k, int64_t *done, const adaptive *s, const T *x, T *out, int64_t *index)        \
     {                                                                                                                  \
         int64_t first[3], end[3];                                                                                      \
-        for (int64_t at = 0; at < s->places; at++) {                                                                   \
+        for (int64_t at = 0; at < s->places;) {                                                                        \
             share(at / s->n[2] / s->n[1], s->in[0], s->n[0], &first[0], &end[0]);                                      \
             share(at / s->n[2] % s->n[1], s->in[1], s->n[1], &first[1], &end[1]);                                      \
-            share(at % s->n[2], s->in[2], s->n[2], &first[2], &end[2]);                                                \
-            if (!look_##name(k, done, s, x, first, end, out + at, index + at)) return false;                           \
+            for (int64_t i = 0; i < s->n[2]; i++, at++) {                                                              \
+                share(i, s->in[2], s->n[2], &first[2], &end[2]);                                                       \
+                if (!look_##name(k, done, s, x, first, end, out + at, index + at)) return false;                       \
+            }                                                                                                          \
         }                                                                                                              \
         return true;                                                                                                   \
     }
-DEFINE_MAX(float, f)
-DEFINE_MAX(double, d)
+DEFINE_MAX(float, f32)
+DEFINE_MAX(double, f64)
 
 /* A plane as numbers that can be compared: as it lies, or loaded part by part. NULL: rested. */
 static const void *load_plane(td_kcall *k, int64_t *done, const adaptive *s, int64_t plane, char *scratch)
@@ -95,7 +105,7 @@ static void planes_chunk(td_kcall *k, int64_t chunk, void *scratch)
         char *out = (char *)k->out[0].data + b * s->places * size;
         void *to = dtype == acc ? out : result;
         int64_t *index = (int64_t *)k->out[1].data + b * s->places;
-        if (!(acc == TD_FLOAT64 ? plane_d(k, &done, s, x, to, index) : plane_f(k, &done, s, x, to, index))) return;
+        if (!(acc == TD_FLOAT64 ? plane_f64(k, &done, s, x, to, index) : plane_f32(k, &done, s, x, to, index))) return;
         if (to != out && !store_plane(k, &done, s, out, to)) return;
     }
 }

@@ -9,6 +9,12 @@
 
 enum { ROW = TD_POOL_ROW };
 
+/* Those whose means are taken together. */
+static td_pool_columns columns(const td_pool *p, bool backward)
+{
+    return td_pool_inside(p, !backward && p->kw <= TD_POOL_ROW_KERNEL);
+}
+
 /* Both ways over one plane: windows in order, so that the gradient adds in order. A window may be as large as one
  * likes. Means of windows inside of a row are taken together: each adds its elements in the same order as alone, so the
  * bits are the same. */
@@ -61,9 +67,9 @@ enum { ROW = TD_POOL_ROW };
         }                                                                                                              \
         return sum;                                                                                                    \
     }                                                                                                                  \
-    static void plane_##s(td_kcall *k, int64_t *done, const td_pool *p, bool backward, const T *from, T *to)           \
+    static void plane_##s(td_kcall *k, int64_t *done, const td_pool *p, bool backward, td_pool_columns in,             \
+                          const T *from, T *to)                                                                        \
     {                                                                                                                  \
-        const td_pool_columns in = td_pool_inside(p, !backward && p->kw <= TD_POOL_ROW_KERNEL);                        \
         for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
             int64_t y0, y1, ny = td_pool_part(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                \
             for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
@@ -99,16 +105,17 @@ static void avg_chunk(td_kcall *k, int64_t chunk, bool backward, char *scratch)
     int64_t from_n = backward ? outer : inner, to_n = backward ? inner : outer;
     int64_t done = 0;
     char *result = scratch + from_n * acc;
+    const td_pool_columns in = columns(p, backward);
     td_cut_range(p->planes, p->per, chunk, &b, &e);
     for (; b < e; b++) {
         if (td_kernel_rest(k)) return;
-        const void *from = td_pool_plane(&k->in[0], p->acc, b, scratch);
+        const void *from = td_pool_plane(p, &k->in[0], b, from_n, scratch);
         char *out = (char *)k->out[0].data + b * to_n * (int64_t)td_dtype_size(p->dtype);
         char *to = p->dtype == p->acc ? out : result;
         if (backward) memset(to, 0, (size_t)(to_n * acc));
-        if (p->acc == TD_FLOAT64) plane_d(k, &done, p, backward, from, (double *)to);
-        else if (p->acc == TD_INT64) plane_i(k, &done, p, backward, from, (int64_t *)to);
-        else plane_f(k, &done, p, backward, from, (float *)to);
+        if (p->acc == TD_FLOAT64) plane_d(k, &done, p, backward, in, from, (double *)to);
+        else if (p->acc == TD_INT64) plane_i(k, &done, p, backward, in, from, (int64_t *)to);
+        else plane_f(k, &done, p, backward, in, from, (float *)to);
         if (to != out) td_row_store(out, 1, p->dtype, to, to_n);
     }
 }
@@ -135,6 +142,8 @@ static int plan_avg(td_kcall *k, const td_desc *x, const td_desc *y, int a0, td_
     bool some = td_desc_numel(k->out[0].desc) > 0, back = fn == backward_chunk;
     if (some && (back ? td_pool_plan_avg_back_last(k) : td_pool_plan_avg_last(k))) return 0;
     if (!td_desc_is_contiguous(k->out[0].desc)) return td_plan_wants_rows(k);
+    const td_pool_columns in = columns(p, back);
+    if (in.first < in.last) td_pool_cut(k, p, TD_POOL_TOGETHER_NS);
     k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);
     if (some) td_plan_phase(k, fn, td_cut(p->planes, p->per));
     td_plan_moves_freely(k, sizeof *p);

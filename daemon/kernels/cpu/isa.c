@@ -3,6 +3,7 @@
 #include "daemon/kernels/cpu/vec/attention.h"
 #include "daemon/kernels/cpu/vec/gemm.h"
 #include "daemon/kernels/cpu/vec/philox.h"
+#include "daemon/kernels/cpu/vec/pool.h"
 #include "daemon/kernels/cpu/vec/product.h"
 #include "daemon/kernels/cpu/vec/recurrent.h"
 #include "daemon/kernels/cpu/vec/reduce.h"
@@ -24,6 +25,7 @@
     extern const td_products td_product_##ISA;                                                                         \
     extern const td_recurrents td_recurrent_##ISA;                                                                     \
     extern const td_attentions td_attention_##ISA;                                                                     \
+    extern const td_pools td_pool_##ISA;                                                                               \
     static const td_isa isa_##ISA = {#ISA,                                                                             \
                                      LEVEL,                                                                            \
                                      td_pw_table_##ISA,                                                                \
@@ -36,7 +38,8 @@
                                      &td_softmax_##ISA,                                                                \
                                      &td_product_##ISA,                                                                \
                                      &td_recurrent_##ISA,                                                              \
-                                     &td_attention_##ISA};
+                                     &td_attention_##ISA,                                                              \
+                                     &td_pool_##ISA};
 
 DECLARE(base, 0)
 const td_isa *td_isa_now = &isa_base;

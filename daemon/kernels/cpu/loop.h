@@ -65,6 +65,7 @@ struct td_philox_fns;
 struct td_gemm_kernel;
 struct td_softmax_cols;
 struct td_attentions;
+struct td_pools;
 struct td_products;
 struct td_recurrents;
 
@@ -84,6 +85,7 @@ typedef struct td_isa {
     const struct td_products *product;
     const struct td_recurrents *recurrent;
     const struct td_attentions *attention;
+    const struct td_pools *pool;
 } td_isa;
 
 /* The best set for this processor: chosen once by td_cpu_init, the portable one before. */

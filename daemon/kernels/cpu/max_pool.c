@@ -4,11 +4,10 @@
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/pool.h"
+#include "daemon/kernels/cpu/vec/pool.h"
 #include "daemon/kernels/cpu/walk.h"
 #include "daemon/kernels/plans.h"
 #include <math.h>
-
-enum { ROW = TD_POOL_ROW };
 
 /* The call, and what was done of it since it rested last. */
 typedef struct resting {
@@ -21,35 +20,15 @@ static bool rests(resting *r, int64_t elements)
     return td_kernel_rest_after(r->k, &r->done, elements);
 }
 
-/* One plane, contiguous. `T` is compared as it is loaded. Windows inside of a row look at their element of one place
- * before they go to the next place, so that the loop has no branches; few are looked at one by one. A plane may be as
- * large as one likes, and so may a window: they rest within. */
+/* Those whose windows are taken side by side. */
+static td_pool_columns columns(const td_pool *p)
+{
+    return td_pool_inside(p, p->h * p->w <= INT32_MAX);
+}
+
+/* One plane, contiguous. `T` is compared as it is loaded. Windows inside of a row are taken side by side (vec/pool.c);
+ * few are looked at one by one. A plane may be as large as one likes, and so may a window: they rest within. */
 #define DEFINE_MAX(name, T, LOWEST)                                                                                    \
-    static TD_FOR_SETS(void, name##_look, (int64_t n, const T *x, int64_t step, int32_t at, T *value, int32_t *best),  \
-                       (n, x, step, at, value, best))                                                                  \
-    {                                                                                                                  \
-        for (int64_t i = 0; i < n; i++) {                                                                              \
-            const T v = x[i * step], now = value[i];                                                                   \
-            const bool wins = (v > now) | (v != v);                                                                    \
-            value[i] = wins ? v : now;                                                                                 \
-            best[i] = wins ? at + (int32_t)(i * step) : best[i];                                                       \
-        }                                                                                                              \
-    }                                                                                                                  \
-    static void name##_row(resting *r, const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, int64_t n,    \
-                           T *out, int64_t *index)                                                                     \
-    {                                                                                                                  \
-        int32_t best[ROW];                                                                                             \
-        int64_t x0 = ox * p->sw - p->pw;                                                                               \
-        for (int64_t i = 0; i < n; i++) best[i] = (int32_t)(y0 * p->w + x0 + i * p->sw);                               \
-        for (int64_t i = 0; i < n; i++) out[i] = x[best[i]];                                                           \
-        for (int64_t y = y0; y < y1; y += p->dh)                                                                       \
-            for (int64_t k = 0; k < p->kw; k++) {                                                                      \
-                int64_t at = y * p->w + x0 + k * p->dw;                                                                \
-                name##_look(n, x + at, p->sw, (int32_t)at, out, best);                                                 \
-                if (rests(r, n)) return;                                                                               \
-            }                                                                                                          \
-        for (int64_t i = 0; i < n; i++) index[i] = best[i];                                                            \
-    }                                                                                                                  \
     static void name##_one(resting *r, const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, T *out,       \
                            int64_t *index)                                                                             \
     {                                                                                                                  \
@@ -74,16 +53,15 @@ static bool rests(resting *r, int64_t elements)
         *out = value;                                                                                                  \
         *index = best;                                                                                                 \
     }                                                                                                                  \
-    static void name(resting *r, const td_pool *p, const T *x, T *out, int64_t *index)                                 \
+    static void name(resting *r, const td_pool *p, td_pool_columns in, const T *x, T *out, int64_t *index)             \
     {                                                                                                                  \
         int64_t y0, y1;                                                                                                \
-        const td_pool_columns in = td_pool_inside(p, p->h * p->w <= INT32_MAX);                                        \
+        const td_max_row side = td_isa_now->pool->max[p->acc];                                                         \
         for (int64_t oy = 0; oy < p->oh; oy++, out += p->ow, index += p->ow) {                                         \
             td_pool_window(oy, p->h, p->kh, p->sh, p->ph, p->dh, &y0, &y1);                                            \
             const td_pool_columns row = y0 < y1 ? in : (td_pool_columns){0, 0};                                        \
             for (int64_t ox = 0; ox < row.first; ox++) name##_one(r, p, x, y0, y1, ox, out + ox, index + ox);          \
-            for (int64_t ox = row.first; ox < row.last; ox += ROW)                                                     \
-                name##_row(r, p, x, y0, y1, ox, td_min64(ROW, row.last - ox), out + ox, index + ox);                   \
+            if (row.first < row.last) side(r->k, &r->done, p, x, y0, y1, row, out, index);                             \
             for (int64_t ox = row.last; ox < p->ow; ox++) name##_one(r, p, x, y0, y1, ox, out + ox, index + ox);       \
         }                                                                                                              \
     }
@@ -98,19 +76,19 @@ DEFINE_MAX(max_u64, uint64_t, 0)
 DEFINE_MAX(max_f32, float, -INFINITY)
 DEFINE_MAX(max_f64, double, -INFINITY)
 
-static void max_plane(resting *r, const td_pool *p, const void *x, void *out, int64_t *index)
+static void max_plane(resting *r, const td_pool *p, td_pool_columns in, const void *x, void *out, int64_t *index)
 {
     switch (p->acc) {
-    case TD_UINT8: max_u8(r, p, x, out, index); break;
-    case TD_INT8: max_i8(r, p, x, out, index); break;
-    case TD_INT16: max_i16(r, p, x, out, index); break;
-    case TD_INT32: max_i32(r, p, x, out, index); break;
-    case TD_INT64: max_i64(r, p, x, out, index); break;
-    case TD_UINT16: max_u16(r, p, x, out, index); break;
-    case TD_UINT32: max_u32(r, p, x, out, index); break;
-    case TD_UINT64: max_u64(r, p, x, out, index); break;
-    case TD_FLOAT32: max_f32(r, p, x, out, index); break;
-    default: max_f64(r, p, x, out, index);
+    case TD_UINT8: max_u8(r, p, in, x, out, index); break;
+    case TD_INT8: max_i8(r, p, in, x, out, index); break;
+    case TD_INT16: max_i16(r, p, in, x, out, index); break;
+    case TD_INT32: max_i32(r, p, in, x, out, index); break;
+    case TD_INT64: max_i64(r, p, in, x, out, index); break;
+    case TD_UINT16: max_u16(r, p, in, x, out, index); break;
+    case TD_UINT32: max_u32(r, p, in, x, out, index); break;
+    case TD_UINT64: max_u64(r, p, in, x, out, index); break;
+    case TD_FLOAT32: max_f32(r, p, in, x, out, index); break;
+    default: max_f64(r, p, in, x, out, index);
     }
 }
 
@@ -119,12 +97,14 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const td_pool *p = (const td_pool *)k->state;
     int64_t b, e, n = p->oh * p->ow, size = (int64_t)td_dtype_size(p->dtype);
     char *result = (char *)scratch + p->h * p->w * (int64_t)td_dtype_size(p->acc);
+    const td_pool_columns in = columns(p);
     td_cut_range(p->planes, p->per, chunk, &b, &e);
     for (resting r = {.k = k}; b < e; b++) {
         if (rests(&r, n)) return;
         char *out = (char *)k->out[0].data + b * n * size;
         void *to = p->dtype == p->acc ? out : result;
-        max_plane(&r, p, td_pool_plane(&k->in[0], p->acc, b, scratch), to, (int64_t *)k->out[1].data + b * n);
+        max_plane(&r, p, in, td_pool_plane(p, &k->in[0], b, p->h * p->w, scratch), to,
+                  (int64_t *)k->out[1].data + b * n);
         if (to != out) td_row_store(out, 1, p->dtype, to, n);
     }
 }
@@ -137,6 +117,8 @@ int td_cpu_plan_max_pool2d(td_kcall *k, td_error *e)
     if (p->dtype == TD_BOOL || td_dtype_is_complex(p->dtype)) return td_refuse_dtype(k, 0, "max_pool2d", e);
     if (td_desc_numel(k->out[0].desc) > 0 && td_pool_plan_max_last(k)) return 0;
     if (!td_desc_is_contiguous(k->out[0].desc)) return td_plan_wants_rows(k);
+    const td_pool_columns in = columns(p);
+    if (in.first < in.last) td_pool_cut(k, p, TD_POOL_TOGETHER_NS);
     k->scratch_bytes = (size_t)(p->h * p->w + p->oh * p->ow) * td_dtype_size(p->acc);
     if (p->oh * p->ow > 0) td_plan_phase(k, forward_chunk, td_cut(p->planes, p->per));
     td_plan_moves_freely(k, sizeof *p);
@@ -187,7 +169,7 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
         char *out = (char *)k->out[0].data + b * s->size * (int64_t)td_dtype_size(s->dtype);
         char *dx = s->dtype == s->acc ? out : result;
         memset(dx, 0, (size_t)(s->size * acc));
-        if (!back_plane(k, s, b, td_pool_plane(&k->in[0], s->acc, b, gbuf), dx)) return;
+        if (!back_plane(k, s, b, td_pool_plane_from(&k->in[0], s->acc, b, gbuf), dx)) return;
         if (dx != out) td_row_store(out, 1, s->dtype, dx, s->size);
     }
 }

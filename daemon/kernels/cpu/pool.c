@@ -28,16 +28,24 @@ int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out
     }
     if (p->kh < 1 || p->kw < 1 || p->sh < 1 || p->sw < 1 || p->dh < 1 || p->dw < 1 || p->ph < 0 || p->pw < 0)
         return td_fail(e, TD_E_INVALID, "%s: kernel, stride and dilation must be at least 1, padding at least 0", name);
+    p->flat = p->acc == k->in[0].desc->dtype && td_desc_is_contiguous(k->in[0].desc);
     for (int d = 0; d < x->ndim - 2; d++) p->planes *= x->shape[d];
     p->h = x->shape[x->ndim - 2], p->w = x->shape[x->ndim - 1];
     p->oh = out->shape[x->ndim - 2], p->ow = out->shape[x->ndim - 1];
-    int64_t work = p->oh * p->ow * td_min64(p->kh, p->h + 1) * td_min64(p->kw, p->w + 1) + p->h * p->w;
-    p->per = td_max64(1, TD_POOL_CHUNK / td_max64(1, work));
-    k->cost_ns = (double)p->planes * (double)work * 1.2 + 100;
+    td_pool_cut(k, p, 1.2);
     return 0;
 }
 
-const void *td_pool_plane(const td_karg *x, unsigned acc, int64_t i, void *buf)
+void td_pool_cut(td_kcall *k, td_pool *p, double ns)
+{
+    const double looks = (double)td_min64(p->kh, p->h + 1) * (double)td_min64(p->kw, p->w + 1),
+                 work = (double)(p->oh * p->ow) * looks + (double)(p->h * p->w) + 1, planes = (double)p->planes;
+    const double share = planes / TD_CHUNK_SHARES, least = TD_SHARE_NS / (work * ns), most = TD_CHUNK_NS / (work * ns);
+    p->per = td_max64(1, (int64_t)(share < least ? least : share < most ? share : most));
+    k->cost_ns = planes * work * ns + 100;
+}
+
+const void *td_pool_plane_from(const td_karg *x, unsigned acc, int64_t i, void *buf)
 {
     const td_desc *d = x->desc;
     int64_t size = (int64_t)td_dtype_size(d->dtype), lead = d->ndim - 2, at = 0, h = d->shape[lead],

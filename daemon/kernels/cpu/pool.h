@@ -8,8 +8,8 @@
 typedef struct td_pool {
     int64_t planes, h, w, oh, ow;
     int64_t kh, kw, sh, sw, ph, pw, dh, dw;
-    int64_t per; /* planes of a chunk */
-    bool include_pad;
+    int64_t per;            /* planes of a chunk */
+    bool include_pad, flat; /* flat: planes lie behind each other, in the computed dtype */
     uint8_t dtype, acc;
 } td_pool;
 
@@ -18,8 +18,17 @@ typedef struct td_pool {
 int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated,
                    const char *name, td_error *e);
 
-/* Plane `i` of x: as it lies, or copied into buf in the computed dtype. */
-const void *td_pool_plane(const td_karg *x, unsigned acc, int64_t i, void *buf);
+/* Chunks of whole planes of which an element that is looked at takes `ns`; what init says holds for windows one by one.
+ */
+void td_pool_cut(td_kcall *k, td_pool *p, double ns);
+
+/* Plane `i` of x, of n elements: as it lies, or copied into buf in the computed dtype. */
+const void *td_pool_plane_from(const td_karg *x, unsigned acc, int64_t i, void *buf);
+static inline const void *td_pool_plane(const td_pool *p, const td_karg *x, int64_t i, int64_t n, void *buf)
+{
+    if (p->flat) return (const char *)x->data + i * n * (int64_t)td_dtype_size(p->acc);
+    return td_pool_plane_from(x, p->acc, i, buf);
+}
 
 /* Positions inside the plane that output index `i` looks at: *first, *first + step, ... below *last. */
 static inline void td_pool_window(int64_t i, int64_t size, int64_t k, int64_t s, int64_t p, int64_t d, int64_t *first,
@@ -53,6 +62,9 @@ static inline td_pool_columns td_pool_inside(const td_pool *p, bool together)
     if (!together || in.last < in.first + TD_POOL_ROW_LEAST) in.last = in.first;
     return in;
 }
+
+/* Time of an element that is looked at where most windows are taken together. */
+#define TD_POOL_TOGETHER_NS 0.25
 
 /* pool_last.c: of images that lie channels last. k->state holds the td_pool; false: not a call for these. */
 bool td_pool_plan_max_last(td_kcall *k);

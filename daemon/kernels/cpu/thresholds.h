@@ -55,8 +55,8 @@
     T(CHUNK_LEAST, 8192, "elements", TD_MOVES_, "fewer are one chunk")                                                 \
     T(CHUNK_MOST, 262144, "elements", TD_MOVES_, "of a chunk, however fast the loop is")                               \
     T(CHUNK_NS, 100000, "ns", TD_MOVES_ " scatter scatter_add scatter_fold index_put index_add", "a chunk aims at")    \
-    T(CHUNK_SHARES, 4, "rows", TD_MOVES_, "chunks that a short call is cut into, ...")                                 \
-    T(SHARE_NS, 10000, "ns", TD_MOVES_, "... of which each takes so long at least")                                    \
+    T(CHUNK_SHARES, 4, "rows", TD_MOVES_ " " TD_POOLS_, "chunks that a short call is cut into, ...")                                 \
+    T(SHARE_NS, 10000, "ns", TD_MOVES_ " " TD_POOLS_, "... of which each takes so long at least")                                    \
     T(ASSEMBLE_BYTES, 262144, "bytes", "cat stack repeat flip roll constant_pad", "of the result that a chunk writes") \
     T(PAD_FILL_BYTES, 131072, "bytes", "constant_pad", "that a chunk fills")                                           \
     T(SEQUENCE_BLOCK, 256, "elements", "arange linspace", "worked out at once")                                        \
@@ -153,7 +153,9 @@
     T(DEPTHWISE_WEIGHTS_CHUNK, 700000, "products", "conv2d_backward", "of a chunk of channels")                        \
     /* pooling: pool.c, max_pool.c, avg_pool.c, adaptive_max.c */                                                                      \
     T(POOL_CHUNK, 100000, "elements", TD_POOLS_ " adaptive_max", "looked at by a chunk of whole planes")                               \
-    T(POOL_ROW, 64, "columns", "max_pool2d avg_pool2d", "windows side by side, inside the plane, taken together")        \
+    T(POOL_SIDE, 16, "columns", "max_pool2d", "windows side by side, inside the plane, taken together; half of wide ones")                  \
+    T(POOL_SCAN, 8, "elements", "adaptive_max", "of a row of a window, from which most are passed over eight at a time")   \
+    T(POOL_ROW, 64, "columns", "avg_pool2d", "the same")                                                                 \
     T(POOL_ROW_LEAST, 4, "columns", "max_pool2d avg_pool2d", "fewer are not")                                                     \
     T(POOL_ROW_KERNEL, 256, "columns", "avg_pool2d", "most of a window of those")                                      \
     T(POOL_BACK_CHUNK, 65536, "elements", TD_POOLS_BACK_, "of a chunk of whole planes, or of channels")                \

@@ -1,0 +1,21 @@
+/* Windows of a pool that lie whole inside of a row, taken side by side in vectors. A place is an int32_t on the way, so
+ * the plane has no more elements than that. */
+#ifndef TENSORD_KERNELS_VEC_POOL_H
+#define TENSORD_KERNELS_VEC_POOL_H
+
+#include "daemon/kernels/cpu/pool.h"
+
+/* Output columns `in` of one row, whose windows are the rows from y0 below y1 of the plane x. Where the call has failed
+ * (*done counts since it rested last) some may be missing. */
+typedef void (*td_max_row)(td_kcall *k, int64_t *done, const td_pool *p, const void *x, int64_t y0, int64_t y1,
+                           td_pool_columns in, void *values, int64_t *index);
+
+typedef struct td_pools {
+    td_max_row max[TD_DTYPE_COUNT]; /* by the dtype that is compared */
+    /* The largest so far, and its place, after n elements of which the first has place `at`: the first of equals, and
+     * the last NaN. */
+    void (*scan_f32)(int64_t n, const float *x, int64_t at, float *value, int64_t *best);
+    void (*scan_f64)(int64_t n, const double *x, int64_t at, double *value, int64_t *best);
+} td_pools;
+
+#endif
