@@ -243,7 +243,8 @@ static void plan_write(td_kcall *k, td_scatter *s, int64_t n)
     if (s->how <= TD_FOLD_ADD && s->inner > 1) cost = 0.2 * (double)n + 15.0 * (double)indices;
     k->cost_ns += cost + 0.3 * (double)indices;
     if (s->copies) k->cost_ns += td_move_ns(2 * (double)td_desc_numel(y) * (double)td_dtype_size(y->dtype));
-    int64_t want = td_min64((int64_t)(k->cost_ns / TD_CHUNK_NS) + 1, TD_PUT_CHUNKS);
+    const int64_t shares = td_min64((int64_t)(k->cost_ns / TD_SHARE_NS), TD_CHUNK_SHARES),
+                  want = td_min64(td_max64((int64_t)(k->cost_ns / TD_CHUNK_NS) + 1, shares), TD_PUT_CHUNKS);
     s->per = s->axis >= 0 ? td_max64(1, td_cut(idx->shape[s->axis], td_min64(want, idx->shape[s->axis]))) : 1;
     s->near = s->per;
     if (s->copies && s->axis >= 0) {

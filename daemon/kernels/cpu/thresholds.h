@@ -55,8 +55,8 @@
     T(CHUNK_LEAST, 8192, "elements", TD_MOVES_, "fewer are one chunk")                                                 \
     T(CHUNK_MOST, 262144, "elements", TD_MOVES_, "of a chunk, however fast the loop is")                               \
     T(CHUNK_NS, 100000, "ns", TD_MOVES_ " scatter scatter_add scatter_fold index_put index_add", "a chunk aims at")    \
-    T(CHUNK_SHARES, 4, "rows", TD_MOVES_ " " TD_POOLS_, "chunks that a short call is cut into, ...")                                 \
-    T(SHARE_NS, 10000, "ns", TD_MOVES_ " " TD_POOLS_, "... of which each takes so long at least")                                    \
+    T(CHUNK_SHARES, 4, "rows", TD_MOVES_ " " TD_POOLS_ " scatter scatter_add scatter_fold", "chunks that a short call is cut into, ...")                                 \
+    T(SHARE_NS, 10000, "ns", TD_MOVES_ " " TD_POOLS_ " scatter scatter_add scatter_fold", "... of which each takes so long at least")                                    \
     T(ASSEMBLE_BYTES, 262144, "bytes", "cat stack repeat flip roll constant_pad", "of the result that a chunk writes") \
     T(PAD_FILL_BYTES, 131072, "bytes", "constant_pad", "that a chunk fills")                                           \
     T(SEQUENCE_BLOCK, 256, "elements", "arange linspace", "worked out at once")                                        \
