@@ -88,6 +88,12 @@ static void topk_row(td_kcall *k, const td_sort *s, const char *x, const td_sort
                      int64_t *indices)
 {
     td_keys_load(room->keys, x, s->dtype, s->descending, s->n);
+    if (s->n <= TD_SORT_RANKED) { /* ordered as fast as counted */
+        td_keys_order(room->keys, s->n, room->words, room->spare);
+        for (int64_t i = 0; i < s->k; i++) room->places[i] = td_order_place(room->words[i]);
+        td_sort_write(values, indices, x, s->size, room->places, s->k, s->size);
+        return;
+    }
     if (!keep_first(k, room->keys, s->n, s->k, room->words, room->spare, room->places)) return;
     in_order(room->keys, s->k, room->places, room->words, room->spare);
     td_sort_write(values, indices, x, s->size, (int64_t *)room->words, s->k, s->size);
@@ -104,6 +110,12 @@ static void kth_row(td_kcall *k, const td_sort *s, const char *x, const td_sort_
     uint64_t key;
     int64_t below, at = 0;
     td_keys_load(room->keys, x, s->dtype, false, s->n);
+    if (s->n <= TD_SORT_RANKED) {
+        td_keys_order(room->keys, s->n, room->words, room->spare);
+        at = td_order_place(room->words[s->rank]);
+        td_sort_write(values, indices, x, s->size, &at, 1, s->size);
+        return;
+    }
     if (!td_keys_select(k, room->keys, s->n, s->rank, room->spare, &key, &below)) return;
     for (int64_t left = s->rank - below;; at++)
         if (room->keys[at] == key && left-- == 0) break;
