@@ -267,3 +267,21 @@ def test_autocast_leaves_out_alone():
         td.mm(a, a, out=into)
         assert td.mm(a, a).dtype is td.bfloat16
     assert td.equal(into, a * 4)
+
+
+@pytest.mark.parametrize("write, shape", [
+    (lambda x, out: td.nn.functional.gelu(x, out=out), (2, 3, 4, 6, 8)),
+    (lambda x, out: td.narrow_copy(x, 3, 1, 4, out=out), (2, 3, 4, 4, 8)),
+    (lambda x, out: td.nn.functional.avg_pool3d(x, 2, out=out), (2, 3, 2, 3, 4)),
+])
+def test_out_with_gaps(write, shape):
+    """What PyTorch 2.13 itself gets wrong: its gelu leaves such a result as it was, narrow_copy and avg_pool3d write over the gaps."""
+    x = td.rand(2, 3, 4, 6, 8) - 0.5
+    want = td.empty(0)
+    write(x, want)
+    assert want.shape == shape
+    stepped, turned = td.full((*shape[:-1], 2 * shape[-1]), 7.0), td.full(shape[::-1], 7.0)
+    for whole, part in ((stepped, stepped[..., ::2]), (turned, turned.permute(4, 3, 2, 1, 0))):
+        strides = part.stride()
+        assert write(x, part) is part
+        assert part.stride() == strides and td.equal(part, want) and whole.eq(7).sum().item() == whole.numel() - part.numel()
