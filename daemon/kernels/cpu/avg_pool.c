@@ -108,7 +108,7 @@ static void avg_chunk(td_kcall *k, int64_t chunk, bool backward, char *scratch)
     const td_pool_columns in = columns(p, backward);
     td_cut_range(p->planes, p->per, chunk, &b, &e);
     for (; b < e; b++) {
-        if (td_kernel_rest(k)) return;
+        if (td_kernel_rest_after(k, &done, from_n)) return;
         const void *from = td_pool_plane(p, &k->in[0], b, from_n, scratch);
         char *out = (char *)k->out[0].data + b * to_n * (int64_t)td_dtype_size(p->dtype);
         char *to = p->dtype == p->acc ? out : result;

@@ -51,7 +51,7 @@ void td_sort_chunk(td_kcall *k, int64_t chunk, void *scratch, td_sort_row row)
     const int64_t size = s->size, width = s->nr ? s->shape[s->nr - 1] : 1, next = s->nr ? s->stride[s->nr - 1] : 0;
     td_sort_room room = {.raw = scratch};
     char *values = room.raw + padded(s->group * s->n, s->size);
-    int64_t *indices = (int64_t *)(values + padded(s->group * s->k, s->size)), b, e, g;
+    int64_t *indices = (int64_t *)(values + padded(s->group * s->k, s->size)), b, e, g, done = 0;
     room.places = indices + padded(s->group * s->k, 8) / 8;
     room.keys = (uint64_t *)room.places + padded(s->n, 8) / 8;
     room.words = room.keys + padded(s->n, 8) / 8;
@@ -64,7 +64,7 @@ void td_sort_chunk(td_kcall *k, int64_t chunk, void *scratch, td_sort_row row)
         char *v = apart ? values : (char *)k->out[0].data + to * size;
         int64_t *at = apart ? indices : (int64_t *)k->out[1].data + to;
         for (int64_t i = 0; i < g; i++) {
-            if (td_kernel_rest(k)) return;
+            if (td_kernel_rest_after(k, &done, 4 * s->n)) return; /* an element takes some nanoseconds */
             row(k, s, turned ? room.raw + i * s->n * size : td_sort_at(k, s, b + i), &room, v + i * s->k * size,
                 at + i * s->k);
         }
