@@ -599,7 +599,7 @@ static void avg_all(void)
 /* Rows of as many windows as are taken together, and as few, and windows as wide, one less and one more. */
 static void avg_wide(void)
 {
-    static const int64_t windows[] = {TD_POOL_ROW_LEAST, TD_POOL_ROW, 2 * TD_POOL_ROW + 2};
+    static const int64_t windows[] = {TD_POOL_ROW_LEAST, TD_POOL_SIDE / 2, TD_POOL_SIDE, 2 * TD_POOL_SIDE + 2};
     for (int which = -1; which <= 1; which++)
         for (int t = TD_FLOAT32; t <= TD_FLOAT64; t++) {
             for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)

@@ -4,10 +4,8 @@
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/pool.h"
-#include "daemon/kernels/cpu/sets.h"
+#include "daemon/kernels/cpu/vec/pool.h"
 #include "daemon/kernels/plans.h"
-
-enum { ROW = TD_POOL_ROW };
 
 /* Those whose means are taken together. */
 static td_pool_columns columns(const td_pool *p, bool backward)
@@ -16,36 +14,9 @@ static td_pool_columns columns(const td_pool *p, bool backward)
 }
 
 /* Both ways over one plane: windows in order, so that the gradient adds in order. A window may be as large as one
- * likes. Means of windows inside of a row are taken together: each adds its elements in the same order as alone, so the
- * bits are the same. */
+ * likes. Means of windows inside of a row are taken side by side (vec/pool.c): each adds its elements in the same order
+ * as alone, so the bits are the same. */
 #define DEFINE_AVG(T, s)                                                                                               \
-    TD_INLINE void add_##s(int64_t n, int64_t cols, const T *x, int64_t step, T *sum)                                  \
-    {                                                                                                                  \
-        for (int64_t c = 0; c < cols; c++)                                                                             \
-            for (int64_t i = 0; i < n; i++) sum[i] += x[c + i * step];                                                 \
-    }                                                                                                                  \
-    static TD_FOR_SETS(void, add_row_##s, (int64_t n, int64_t cols, const T *x, int64_t step, T *sum),                 \
-                       (n, cols, x, step, sum))                                                                        \
-    {                                                                                                                  \
-        if (step == 1) add_##s(n, cols, x, 1, sum);                                                                    \
-        else if (step == 2) add_##s(n, cols, x, 2, sum);                                                               \
-        else add_##s(n, cols, x, step, sum);                                                                           \
-    }                                                                                                                  \
-    static TD_FOR_SETS(void, over_##s, (int64_t n, const T *sum, T count, T *to), (n, sum, count, to))                 \
-    {                                                                                                                  \
-        for (int64_t i = 0; i < n; i++) to[i] = sum[i] / count;                                                        \
-    }                                                                                                                  \
-    static bool row_##s(td_kcall *k, int64_t *done, const td_pool *p, const T *x, int64_t rows, int64_t n, T count,    \
-                        T *to)                                                                                         \
-    {                                                                                                                  \
-        T sum[ROW] = {0};                                                                                              \
-        for (int64_t y = 0; y < rows; y++) {                                                                           \
-            add_row_##s(n, p->kw, x + y * p->w, p->sw, sum);                                                           \
-            if (td_kernel_rest_after(k, done, n * p->kw)) return false;                                                \
-        }                                                                                                              \
-        over_##s(n, sum, count, to);                                                                                   \
-        return true;                                                                                                   \
-    }                                                                                                                  \
     TD_INLINE T sum_##s(T sum, const T *x, int64_t width, int64_t rows, int64_t cols)                                  \
     {                                                                                                                  \
         for (int64_t y = 0; y < rows; y++)                                                                             \
@@ -70,14 +41,14 @@ static td_pool_columns columns(const td_pool *p, bool backward)
     static void plane_##s(td_kcall *k, int64_t *done, const td_pool *p, bool backward, td_pool_columns in,             \
                           const T *from, T *to)                                                                        \
     {                                                                                                                  \
+        const td_mean_row mean = td_isa_now->pool->mean_##s;                                                           \
         for (int64_t oy = 0; oy < p->oh; oy++) {                                                                       \
             int64_t y0, y1, ny = td_pool_part(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                \
             for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
-                if (ox >= in.first && ox < in.last) {                                                                  \
-                    const int64_t n = td_min64(ROW, in.last - ox), all = (p->include_pad ? ny : y1 - y0) * p->kw,      \
-                                  x = y0 * p->w + ox * p->sw - p->pw;                                                  \
-                    if (!row_##s(k, done, p, from + x, y1 - y0, n, (T)td_max64(1, all), to + oy * p->ow + ox)) return; \
-                    ox += n - 1;                                                                                       \
+                if (ox == in.first && ox < in.last) {                                                                  \
+                    const int64_t all = (p->include_pad ? ny : y1 - y0) * p->kw;                                       \
+                    if (!mean(k, done, p, from, y0, y1, in, td_max64(1, all), to + oy * p->ow)) return;                \
+                    ox = in.last - 1;                                                                                  \
                     continue;                                                                                          \
                 }                                                                                                      \
                 int64_t x0, x1, nx = td_pool_part(ox, p->w, p->kw, p->sw, p->pw, &x0, &x1);                            \
@@ -94,9 +65,9 @@ static td_pool_columns columns(const td_pool *p, bool backward)
             }                                                                                                          \
         }                                                                                                              \
     }
-DEFINE_AVG(float, f)
-DEFINE_AVG(double, d)
-DEFINE_AVG(int64_t, i)
+DEFINE_AVG(float, f32)
+DEFINE_AVG(double, f64)
+DEFINE_AVG(int64_t, i64)
 
 static void avg_chunk(td_kcall *k, int64_t chunk, bool backward, char *scratch)
 {
@@ -113,9 +84,9 @@ static void avg_chunk(td_kcall *k, int64_t chunk, bool backward, char *scratch)
         char *out = (char *)k->out[0].data + b * to_n * (int64_t)td_dtype_size(p->dtype);
         char *to = p->dtype == p->acc ? out : result;
         if (backward) memset(to, 0, (size_t)(to_n * acc));
-        if (p->acc == TD_FLOAT64) plane_d(k, &done, p, backward, in, from, (double *)to);
-        else if (p->acc == TD_INT64) plane_i(k, &done, p, backward, in, from, (int64_t *)to);
-        else plane_f(k, &done, p, backward, in, from, (float *)to);
+        if (p->acc == TD_FLOAT64) plane_f64(k, &done, p, backward, in, from, (double *)to);
+        else if (p->acc == TD_INT64) plane_i64(k, &done, p, backward, in, from, (int64_t *)to);
+        else plane_f32(k, &done, p, backward, in, from, (float *)to);
         if (to != out) td_row_store(out, 1, p->dtype, to, to_n);
     }
 }

@@ -61,7 +61,7 @@ static td_pool_columns columns(const td_pool *p)
             td_pool_window(oy, p->h, p->kh, p->sh, p->ph, p->dh, &y0, &y1);                                            \
             const td_pool_columns row = y0 < y1 ? in : (td_pool_columns){0, 0};                                        \
             for (int64_t ox = 0; ox < row.first; ox++) name##_one(r, p, x, y0, y1, ox, out + ox, index + ox);          \
-            if (row.first < row.last) side(r->k, &r->done, p, x, y0, y1, row, out, index);                             \
+            if (row.first < row.last && !side(r->k, &r->done, p, x, y0, y1, row, out, index)) return;                  \
             for (int64_t ox = row.last; ox < p->ow; ox++) name##_one(r, p, x, y0, y1, ox, out + ox, index + ox);       \
         }                                                                                                              \
     }

@@ -64,7 +64,7 @@ static inline td_pool_columns td_pool_inside(const td_pool *p, bool together)
 }
 
 /* Time of an element that is looked at where most windows are taken together. */
-#define TD_POOL_TOGETHER_NS 0.25
+#define TD_POOL_TOGETHER_NS 0.15
 
 /* pool_last.c: of images that lie channels last. k->state holds the td_pool; false: not a call for these. */
 bool td_pool_plan_max_last(td_kcall *k);

@@ -153,9 +153,8 @@
     T(DEPTHWISE_WEIGHTS_CHUNK, 700000, "products", "conv2d_backward", "of a chunk of channels")                        \
     /* pooling: pool.c, max_pool.c, avg_pool.c, adaptive_max.c */                                                                      \
     T(POOL_CHUNK, 100000, "elements", TD_POOLS_ " adaptive_max", "looked at by a chunk of whole planes")                               \
-    T(POOL_SIDE, 16, "columns", "max_pool2d", "windows side by side, inside the plane, taken together; half of wide ones")                  \
+    T(POOL_SIDE, 16, "columns", "max_pool2d avg_pool2d", "windows side by side, inside the plane, taken together; half of wide ones")                  \
     T(POOL_SCAN, 8, "elements", "adaptive_max", "of a row of a window, from which most are passed over eight at a time")   \
-    T(POOL_ROW, 64, "columns", "avg_pool2d", "the same")                                                                 \
     T(POOL_ROW_LEAST, 4, "columns", "max_pool2d avg_pool2d", "fewer are not")                                                     \
     T(POOL_ROW_KERNEL, 256, "columns", "avg_pool2d", "most of a window of those")                                      \
     T(POOL_BACK_CHUNK, 65536, "elements", TD_POOLS_BACK_, "of a chunk of whole planes, or of channels")                \
