@@ -48,7 +48,7 @@
     T(LANES, 32, "elements", "layer_norm layer_norm_backward batch_norm batch_norm_backward", "running sums")          \
     /* the walk in tiles: tile.c, pointwise.c, move.c */                                                               \
     T(TILE_BYTES, 4096, "bytes", TD_WALKS_, "of one operand in one tile")                                              \
-    T(TILE_SHORT, 64, "elements", TD_MOVES_, "rows shorter than this share a tile")                                    \
+    T(TILE_SHORT, 64, "elements", TD_MOVES_, "rows shorter than this become one run in a tile")                                  \
     T(TURN_LEAST, 4, "rows", TD_WALKS_, "fewer are not turned")                                                        \
     T(REPEAT_FILL, 32, "columns", TD_WALKS_, "from which a repeated element is filled in row by row")                  \
     T(COPY_ALIASED, 2048, "bytes", TD_MOVES_ " index_select embedding", "of a row that is copied with care")               \

@@ -122,7 +122,7 @@ void td_tiles_finish(td_tiles *t, double element_ns)
     int64_t chunk = td_chunk_elements(td_tiles_numel(t), element_ns, block);
     bool small = t->ndim > 1 && inner < TD_TILE_SHORT;
     if (t->turned && !small) t->rows = min64(second, TD_LINE_BYTES / widest);
-    else t->rows = small ? min64(second, block / inner) : 1;
+    else t->rows = inner <= block / 2 ? min64(second, block / inner) : 1;
     t->cols = min64(inner, direct && t->rows == 1 ? chunk : block / t->rows);
     t->dense = 1;
     for (int op = 0; op < t->nops && t->rows > 1; op++) {
@@ -203,12 +203,18 @@ static const void *fetch(const td_tiles *t, int op, const char *from, int64_t ro
                          char *spare)
 {
     const void *raw = from;
-    if (!(rows == 1 && t->stride[op][0] == t->raw[op])) {
+    bool rounded = t->rounded >> op & 1, runs = t->stride[op][0] == t->raw[op];
+    if (runs && rows > 1 && t->cast[op] && cols >= TD_TILE_SHORT) {
+        for (int64_t r = 0; r < rows; r++, raw = (const char *)raw + t->stride[op][1])
+            t->cast[op](cols, buffer + r * cols * t->body[op], &raw, NULL);
+        if (rounded) round_off(t, rows * cols, buffer, buffer, spare);
+        return buffer;
+    }
+    if (!(rows == 1 && runs)) {
         void *to = t->cast[op] ? spare : buffer;
         td_gather(to, from, rows, cols, t->ndim > 1 ? t->stride[op][1] : 0, t->stride[op][0], t->raw[op]);
         raw = to;
     }
-    bool rounded = t->rounded >> op & 1;
     if (!t->cast[op] && !rounded) return raw;
     if (t->cast[op]) t->cast[op](rows * cols, buffer, &raw, NULL);
     if (rounded) round_off(t, rows * cols, buffer, t->cast[op] ? buffer : raw, spare);
