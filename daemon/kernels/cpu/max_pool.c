@@ -141,19 +141,21 @@ static bool back_plane(td_kcall *k, const back_state *s, int64_t plane, const vo
         at += i % d->shape[n] * d->stride[n];
         i /= d->shape[n];
     }
-    int64_t done = 0;
-    for (int64_t i = 0; i < s->n; i++) {
-        if (td_kernel_rest_after(k, &done, 1)) return false;
-        const char *from = (const char *)k->in[1].data;
-        int64_t to = td_load_index(
-            from + (at + i / w * stride[0] + i % w * stride[1]) * (int64_t)td_dtype_size(d->dtype), d->dtype);
-        if (to == -1) continue; /* a window of padding alone */
-        if (to < 0 || to >= s->size) {
-            td_pool_bad_index(k, to, s->size);
-            return false;
+    const int64_t size = (int64_t)td_dtype_size(d->dtype);
+    const char *row = (const char *)k->in[1].data + at * size;
+    for (int64_t i = 0, done = 0; i < s->n; row += stride[0] * size) {
+        const char *from = row;
+        for (const int64_t end = i + w; i < end; i++, from += stride[1] * size) {
+            if (td_kernel_rest_after(k, &done, 1)) return false;
+            const int64_t to = td_load_index(from, d->dtype);
+            if (to == -1) continue; /* a window of padding alone */
+            if (to < 0 || to >= s->size) {
+                td_pool_bad_index(k, to, s->size);
+                return false;
+            }
+            if (s->acc == TD_FLOAT64) ((double *)dx)[to] += ((const double *)g)[i];
+            else ((float *)dx)[to] += ((const float *)g)[i];
         }
-        if (s->acc == TD_FLOAT64) ((double *)dx)[to] += ((const double *)g)[i];
-        else ((float *)dx)[to] += ((const float *)g)[i];
     }
     return true;
 }
