@@ -142,3 +142,38 @@ def test_cross_entropy_of_a_linear_layer():
     F.linear_cross_entropy(x, w, at).backward()
     F.cross_entropy(x @ (v := w.detach().requires_grad_()).t(), at).backward()
     assert td.allclose(w.grad, v.grad)
+
+
+def test_functions_of_each_tensor_of_a_list():
+    """The numbers are PyTorch 2.13's."""
+    def two():
+        return [td.tensor([[0.5, 2.0]], dtype=td.float64), td.tensor([4.0, 1.0, 0.25], dtype=td.float64)]
+
+    def values(tensors):
+        return [t.tolist() for t in tensors]
+
+    x, y = two(), td._foreach_neg(two())
+    assert isinstance(y, tuple) and values(y) == [[[-0.5, -2.0]], [-4.0, -1.0, -0.25]]
+    assert values(td._foreach_sqrt(x)[1:]) == [[2.0, 1.0, 0.5]] and values(td._foreach_norm(x, 1)) == [2.5, 5.25] and values(td._foreach_max(x)) == [2.0, 4.0]
+    assert values(td._foreach_norm(x, float("inf"))) == [2.0, 4.0] and values(td._foreach_powsum(x)) == [4.25, 17.0625]
+    assert values(td._foreach_mul(x, [2, 3])) == [[[1.0, 4.0]], [12.0, 3.0, 0.75]] and values(td._foreach_add(x, y, alpha=2)) == values(y)
+    assert values(td._foreach_sub(x, td.tensor(1.0))) == [[[-0.5, 1.0]], [3.0, 0.0, -0.75]] and values(td._foreach_pow(2, x[1:])) == [[16.0, 2.0, 2.0**0.25]]
+    assert values(td._foreach_lerp(x, y, 0.25)) == values(td._foreach_mul(x, scalar=0.5)) == values(td._foreach_lerp(x, y, weight=[0.25, 0.25]))
+    assert values(td._foreach_addcmul(x, y, y, value=-1))[0] == [[0.25, -2.0]] and values(td._foreach_addcdiv(x, x, x, td.tensor([1.0, 2.0])))[1] == [6.0, 3.0, 2.25]
+    assert values(td._foreach_maximum(x, 1)) == values(td._foreach_clamp_min(x, 1)) == [[[1.0, 2.0]], [4.0, 1.0, 1.0]]
+    assert td._foreach_mul_(x, 2) is x and values(x) == [[[1.0, 4.0]], [8.0, 2.0, 0.5]]
+    td._foreach_copy_(x, two())
+    td._foreach_lerp_(x, td._foreach_clone(y), 1.0)
+    assert values(x) == values(y)
+    td._foreach_zero_(x)
+    assert values(x) == [[[0.0, 0.0]], [0.0, 0.0, 0.0]]
+    w = td.tensor([1.0, 2.0], requires_grad=True)
+    td._foreach_mul([w, w], [w, 3])[0].sum().backward()
+    assert w.grad.tolist() == [2.0, 4.0]
+    for bad, text in ((lambda: td._foreach_add([], 1), "at least one tensor"), (lambda: td._foreach_add(x, y[:1]), "got 2 and 1"), (lambda: td._foreach_mul(x, [1]), "as scalar list"),
+                      (lambda: td._foreach_add(x, td.ones(3)), "expected to be 0 dim"), (lambda: td._foreach_add_([td.ones(2)], [td.ones(3)]), r"_foreach_add_\(\): "),
+                      (lambda: td._foreach_exp(td.ones(3)), "in a list or tuple")):
+        with pytest.raises((RuntimeError, TypeError), match=text):
+            bad()
+    with pytest.raises(AttributeError):
+        td._foreach_clone_(x)

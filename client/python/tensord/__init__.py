@@ -172,6 +172,8 @@ if not TYPE_CHECKING:
                     raise
                 # What looks at modules (hasattr, help, tab completion) goes on after no other error.
                 raise AttributeError(str(e), name=name) from None
+        elif name.startswith("_foreach_"):
+            value = getattr(importlib.import_module("tensord._foreach"), name)
         elif name.startswith("_"):  # the import system asks for such before it imports them
             raise AttributeError(f"module 'tensord' has no attribute '{name}'")
         else:
