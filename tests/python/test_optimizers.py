@@ -356,13 +356,11 @@ def test_swalr(options):
 def test_ways_of_stepping_change_nothing(name):
     make = getattr(td.optim, name)
     x, y = (td.nn.Parameter(td.tensor([1.0, -2.0])) for _ in range(2))
-    a, b = make([x], lr=0.1), make([y], lr=0.1, foreach=True, capturable=True, fused=True, differentiable=False)
+    a, b = make([x], lr=0.1), make([y], lr=0.1, foreach=True, capturable=True, fused=True)
     for p, o in ((x, a), (y, b)):
         p.square().sum().backward()
         o.step()
     assert td.equal(x, y) and b.param_groups[0].keys() == a.param_groups[0].keys()
-    with pytest.raises(td.Unsupported, match="differentiable=True"):
-        make([x], differentiable=True)
 
 
 def test_hooks_of_state_dicts():
@@ -448,3 +446,52 @@ def test_states_of_another_kind(kind):
 def test_lbfgs_where_all_is_flat():
     p = td.ones(2)
     assert td.optim.LBFGS([p], tolerance_grad=-math.inf).step(lambda: td.tensor([10])).item() == 10
+
+
+RECORDED = [r for r in RULES if r[0] != "Adafactor"] + [("SGD", dict(lr=0.1, weight_decay=0.2)), ("RMSprop", dict(lr=0.02, weight_decay=0.1)), ("NAdam", dict(decoupled_weight_decay=True))]
+
+
+def stepped(kind, options, start, differentiable=True):
+    """A parameter behind three steps by gradients that come of its start, and what the optimizer was given."""
+    w = td.tensor(start, dtype=td.float64, requires_grad=True)
+    p = w.clone() if differentiable else w.detach().clone()
+    o = getattr(td.optim, kind)([p], differentiable=differentiable, **options)
+    for k in range(3):
+        p.grad = (w * w * (k + 1) + w.sin()).detach() if not differentiable else w * w * (k + 1) + w.sin()
+        o.step()
+    return w, p
+
+
+@pytest.mark.parametrize("kind, options", RECORDED, ids=lambda x: x if isinstance(x, str) else "-".join(x))
+def test_gradients_pass_through_steps(kind, options):
+    start = [1.0, -2.0, 0.5]
+    w, p = stepped(kind, options, start)
+    td.testing.assert_close(p, stepped(kind, options, start, False)[1], check_stride=False, rtol=1e-6, atol=1e-8)
+    (p**3).sum().backward()
+    if kind == "SGD" and options.get("momentum"):  # nothing flows to the first gradient: see the next test
+        return
+    for k in range(3):
+        low, high = ((stepped(kind, options, [x + d * (k == j) for j, x in enumerate(start)], False)[1] ** 3).sum().item() for d in (-1e-5, 1e-5))
+        assert w.grad[k].item() == pytest.approx((high - low) / 2e-5, rel=1e-4, abs=1e-6)
+
+
+def test_gradients_of_momentum_and_of_numbers():
+    """The numbers are PyTorch 2.13's."""
+    w, p = stepped("SGD", dict(lr=0.1, momentum=0.9, weight_decay=0.1), [1.0, -2.0, 0.5])
+    (p**3).sum().backward()
+    assert p.tolist() == pytest.approx([-0.4688655764600004, -5.1638376782252875, -0.030774278827043783], rel=1e-12) and w.grad.tolist() == pytest.approx([-0.35682332778962456, 304.25280331074043, 0.00011216547566168756], rel=1e-12)
+    lr, decay = (td.tensor(x, dtype=td.float64, requires_grad=True) for x in (0.1, 0.2))
+    w, p = stepped("SGD", dict(lr=lr, weight_decay=decay), [1.0, -2.0, 0.5])
+    (p**3).sum().backward()
+    assert [w.grad.tolist(), lr.grad.item(), decay.grad.item()] == [pytest.approx([-0.012472374920977601, 163.33947979613407, 0.009015354756647803], rel=1e-12), pytest.approx(-933.1267211032806, rel=1e-12), pytest.approx(33.666784984391796, rel=1e-12)]
+    betas = [td.tensor(x, dtype=td.float64, requires_grad=True) for x in (0.9, 0.99)]
+    w, p = stepped("Adam", dict(lr=td.tensor(0.1), betas=betas), [1.0, -2.0, 0.5])
+    (p**3).sum().backward()
+    assert [b.grad.item() for b in betas] == pytest.approx([0.9664884906100148, -0.7662403252027161], rel=1e-5)
+
+
+def test_what_records_no_step_takes_leaves():
+    w = td.ones(2, requires_grad=True)
+    with pytest.raises(td.InvalidError, match="non-leaf"):
+        td.optim.SGD([w * 2])
+    assert td.optim.Adam([w * 2], differentiable=True).param_groups[0]["differentiable"] is True

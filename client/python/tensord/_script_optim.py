@@ -114,8 +114,9 @@ def _refusal(optimizer):
         return f"a program steps {', '.join(k.__name__ for k in _RULES)}; {kind.__name__} is none of these: call step() outside, behind the program"
     if "step" in vars(optimizer):
         return f"a program cannot run the hooks of the optimizer {kind.__name__}; remove them, or call step() outside, behind the program"
-    if any(group.get("amsgrad") for group in optimizer.param_groups):
-        return f"a program steps no {kind.__name__} with amsgrad: call step() outside, behind the program"
+    for name in ("amsgrad", "differentiable"):
+        if any(group.get(name) for group in optimizer.param_groups):
+            return f"a program steps no {kind.__name__} with {name}: call step() outside, behind the program"
     _begun(optimizer)
     return None
 

@@ -5,7 +5,7 @@ import math
 import tensord as td
 from tensord import _C
 from tensord.optim._more_optimizers import _count, _zero
-from tensord.optim._optimizers import Optimizer, _not_negative, _ways
+from tensord.optim._optimizers import Optimizer, _not_negative
 
 
 class Adafactor(Optimizer):
@@ -17,9 +17,7 @@ class Adafactor(Optimizer):
 
     _in_parts = False
 
-    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, maximize=False, foreach=None, capturable=False,
-                 differentiable=False, fused=None):
-        _ways(differentiable)
+    def __init__(self, params, lr=1e-2, beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0, *, maximize=False, foreach=None, capturable=False, fused=None):
         _not_negative(lr=lr, weight_decay=weight_decay)
         if beta2_decay > 0:
             raise _C.InvalidError(f"beta2_decay should be <= 0 but is: {beta2_decay}")

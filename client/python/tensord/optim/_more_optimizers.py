@@ -5,7 +5,7 @@ What a step counts is a tensor of the daemon, so that processes may share it (sh
 
 import tensord as td
 from tensord import _C
-from tensord.optim._optimizers import _STEP, Optimizer, _not_negative, _ways
+from tensord.optim._optimizers import _STEP, Optimizer, _decayed as _with_decay, _not_negative
 
 
 def _betas_are_right(betas):
@@ -23,12 +23,7 @@ def _count(state):
 
 
 def _decayed(p, g, group):
-    """The gradient with the weights' decay, which is taken from the weights themselves when it is decoupled."""
-    decay = group["weight_decay"]
-    if decay and group.get("decoupled_weight_decay"):
-        p.mul_(1 - group["lr"] * decay)
-        return g
-    return g.add(p, alpha=decay) if decay else g
+    return _with_decay(p, g, group, group.get("decoupled_weight_decay"))
 
 
 class Adadelta(Optimizer):
@@ -36,11 +31,10 @@ class Adadelta(Optimizer):
 
     def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not 0 <= rho <= 1:
             raise _C.InvalidError(f"rho must be between 0 and 1, but is {rho}")
-        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(params, dict(lr=lr, rho=rho, eps=eps, weight_decay=weight_decay, maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -50,8 +44,8 @@ class Adadelta(Optimizer):
         self._ready(p, group, state)
         state["step"].add_(1)
         g, rho, eps = _decayed(p, g, group), group["rho"], group["eps"]
-        size = state["square_avg"].mul_(rho).addcmul_(g, g, value=1 - rho).add(eps).sqrt_()
-        step = state["acc_delta"].add(eps).sqrt_().div_(size).mul_(g)
+        size = state["square_avg"].mul_(rho).addcmul_(g, g, value=1 - rho).add(eps).sqrt()
+        step = state["acc_delta"].add(eps).sqrt().div(size).mul(g)
         state["acc_delta"].mul_(rho).addcmul_(step, step, value=1 - rho)
         p.add_(step, alpha=-group["lr"])
 
@@ -61,10 +55,9 @@ class Adamax(Optimizer):
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         _betas_are_right(betas)
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -74,7 +67,7 @@ class Adamax(Optimizer):
         self._ready(p, group, state)
         (b1, b2), t, g = group["betas"], _count(state), _decayed(p, g, group)
         mean = state["exp_avg"].lerp_(g, 1 - b1)
-        largest = state["exp_inf"].copy_(td.maximum(state["exp_inf"] * b2, g.abs().add_(group["eps"])))
+        largest = state["exp_inf"].copy_(td.maximum(state["exp_inf"] * b2, g.abs().add(group["eps"])))
         p.sub_(mean / largest * (group["lr"] / (1 - b1**t)))
 
 
@@ -83,11 +76,10 @@ class NAdam(Optimizer):
 
     def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, momentum_decay=4e-3, decoupled_weight_decay=False, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay)
         _betas_are_right(betas)
         super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, momentum_decay=momentum_decay,
-                                      decoupled_weight_decay=decoupled_weight_decay, maximize=maximize))
+                                      decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -99,7 +91,7 @@ class NAdam(Optimizer):
         now, then = (b1 * (1 - 0.5 * 0.96 ** (k * decay)) for k in (t, t + 1))
         product = state["mu_product"].mul_(now).to(_C.float64)
         mean = state["exp_avg"].lerp_(g, 1 - b1)
-        size = state["exp_avg_sq"].mul_(b2).addcmul_(g, g, value=1 - b2).div(1 - b2**t).sqrt_().add_(group["eps"])
+        size = state["exp_avg_sq"].mul_(b2).addcmul_(g, g, value=1 - b2).div(1 - b2**t).sqrt().add(group["eps"])
         p.sub_(g / size * (group["lr"] * (1 - now) / (1 - product)))
         p.sub_(mean / size * (group["lr"] * then / (1 - product * then)))
 
@@ -109,10 +101,9 @@ class RAdam(Optimizer):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0, decoupled_weight_decay=False, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         _betas_are_right(betas)
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay, maximize=maximize))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, decoupled_weight_decay=decoupled_weight_decay, maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -121,7 +112,7 @@ class RAdam(Optimizer):
     def _update(self, p, g, group, state):
         self._ready(p, group, state)
         (b1, b2), t, g = group["betas"], _count(state), _decayed(p, g, group)
-        mean, size = state["exp_avg"].lerp_(g, 1 - b1), state["exp_avg_sq"].mul_(b2).addcmul_(g, g, value=1 - b2).sqrt().add_(group["eps"])
+        mean, size = state["exp_avg"].lerp_(g, 1 - b1), state["exp_avg_sq"].mul_(b2).addcmul_(g, g, value=1 - b2).sqrt().add(group["eps"])
         limit, rest = 2 / (1 - b2) - 1, 1 - b2**t
         length = limit - 2 * t * b2**t / rest
         slowed = ((length - 4) * (length - 2) * limit / ((limit - 4) * (limit - 2) * length)).clamp(min=0).sqrt() * rest.sqrt()
@@ -133,11 +124,10 @@ class Rprop(Optimizer):
 
     def __init__(self, params, lr=1e-2, etas=(0.5, 1.2), step_sizes=(1e-6, 50), *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr)
         if not 0 < etas[0] < 1 < etas[1]:
             raise _C.InvalidError(f"etas lie below and above 1, but are {etas}")
-        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize))
+        super().__init__(params, dict(lr=lr, etas=etas, step_sizes=step_sizes, maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -159,9 +149,8 @@ class ASGD(Optimizer):
 
     def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, weight_decay=weight_decay)
-        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize))
+        super().__init__(params, dict(lr=lr, lambd=lambd, alpha=alpha, t0=t0, weight_decay=weight_decay, maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -171,8 +160,8 @@ class ASGD(Optimizer):
     def _update(self, p, g, group, state):
         self._ready(p, group, state)
         t, g, eta, mu = _count(state), _decayed(p, g, group), state["eta"], state["mu"]
-        p.mul_(1 - group["lambd"] * eta).sub_(g * eta)
-        state["ax"].add_((p - state["ax"]) * mu)
+        p.mul_(1 - group["lambd"] * eta).sub_(g * eta.clone())
+        state["ax"].add_((p - state["ax"]) * mu.clone())
         eta.copy_(group["lr"] / (1 + group["lambd"] * group["lr"] * t) ** group["alpha"])
         mu.copy_(1 / (t - group["t0"]).clamp(min=1))
 

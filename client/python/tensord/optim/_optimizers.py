@@ -1,4 +1,5 @@
 """Optimizers. A step of SGD, Adam and AdamW is one op a parameter, in the daemon, in place; the others (and Adam with amsgrad) are put together from ops.
+With differentiable=True all are, and the ops are recorded: gradients flow through a step, to what its gradients came from and to numbers that are tensors.
 
 foreach, fused and capturable, which change no number in PyTorch, are taken and change nothing.
 """
@@ -67,7 +68,7 @@ class Optimizer:
         for p in params:
             if not td.is_tensor(p):
                 raise _C.DTypeError(f"an optimizer optimizes tensors, not {_C._a_type(p)}")
-            if not p.is_leaf:
+            if not p.is_leaf and not self.defaults.get("differentiable"):
                 raise _C.InvalidError("can't optimize a non-leaf Tensor")
             if any(p is q for g in self.param_groups for q in g["params"]):
                 raise _C.InvalidError("a parameter is in two groups")
@@ -89,11 +90,16 @@ class Optimizer:
         if closure is not None:
             with td.enable_grad():
                 loss = closure()
-        with td.no_grad():
-            for group in self.param_groups:
+        for group in self.param_groups:
+            recorded = bool(group.get("differentiable"))
+            with td.set_grad_enabled(recorded):
                 for p, g in zip(group["params"], _C._grads(group["params"])):
-                    if g is not None:
-                        self._step_of(p, -g if group.get("maximize") else g, group, self.state[p])
+                    if g is None:
+                        continue
+                    state = self.state[p]
+                    if recorded:  # what earlier steps saved of it stays as it was
+                        state.update({k: v.clone() for k, v in state.items() if td.is_tensor(v)})
+                    self._step_of(p, -g if group.get("maximize") else g, group, state)
         return loss
 
     def _step_of(self, p, g, group, state):
@@ -240,10 +246,22 @@ def _not_negative(**numbers):
             raise _C.InvalidError(f"{name} must not be negative, but is {v}")
 
 
-def _ways(differentiable):
-    """Of the ways in which PyTorch can step, the one that would change something."""
-    if differentiable:
-        raise _C.Unsupported("differentiable=True: a step is written in place and recorded by nobody; write it with ops, of parameters given to tensord.func.functional_call()")
+def _decayed(p, g, group, decoupled=False):
+    """The gradient with the weights' decay, which is taken from the weights themselves when it is decoupled."""
+    decay = group["weight_decay"]
+    if td.is_tensor(decay) and not decoupled:
+        return g + p.clone() * decay  # p is written before anybody asks for the gradient
+    if not td.is_tensor(decay) and not decay:
+        return g
+    if decoupled:
+        p.mul_(1 - group["lr"] * decay)
+        return g
+    return g.add(p, alpha=decay)
+
+
+def _squared(mean, g, beta):
+    """The mean of squares, with those of one gradient more."""
+    return mean.lerp_(g * g, 1 - beta) if td.is_tensor(beta) else mean.mul_(beta).addcmul_(g, g, value=1 - beta)
 
 
 class SGD(Optimizer):
@@ -251,12 +269,11 @@ class SGD(Optimizer):
 
     def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0, nesterov=False, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, momentum=momentum, weight_decay=weight_decay)
         if nesterov and (momentum <= 0 or dampening):
             raise _C.InvalidError("nesterov needs a momentum, and no dampening")
         super().__init__(params, dict(lr=lr, momentum=momentum, dampening=dampening, weight_decay=weight_decay, nesterov=nesterov,
-                                      maximize=maximize))
+                                      maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if group["momentum"] and not state:
@@ -265,6 +282,8 @@ class SGD(Optimizer):
                 state["first"] = td.ones((), dtype=td.bool, device=p.device)  # is the next step, which nothing dampens
 
     def _update(self, p, g, group, state):
+        if group.get("differentiable"):
+            return self._recorded(p, g, group, state)
         buffer, dampening = None, 0.0
         if group["momentum"]:
             begins = not state
@@ -275,6 +294,17 @@ class SGD(Optimizer):
                 first.fill_(False)  # others may have it, too
             buffer = state["momentum_buffer"]
         ops.sgd_step(p, g, buffer, group["lr"], group["momentum"], dampening, group["weight_decay"], group["nesterov"])
+
+    @staticmethod
+    def _recorded(p, g, group, state):
+        g, momentum = _decayed(p, g, group), group["momentum"]
+        if momentum:
+            if "momentum_buffer" in state:
+                state["momentum_buffer"].mul_(momentum).add_(g, alpha=1 - group["dampening"])
+            else:
+                state["momentum_buffer"] = g.detach().clone()  # nothing flows to the first gradient that way, as in PyTorch
+            g = g.add(state["momentum_buffer"], alpha=momentum) if group["nesterov"] else state["momentum_buffer"]
+        p.sub_(g * group["lr"])
 
     def _state_of(self, state):
         first = state.get("first")
@@ -288,11 +318,10 @@ class Adam(Optimizer):
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, eps=eps, weight_decay=weight_decay)
         if not all(0 <= b < 1 for b in betas):
             raise _C.InvalidError(f"betas must be at least 0 and below 1, but are {betas}")
-        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize))
+        super().__init__(params, dict(lr=lr, betas=betas, eps=eps, weight_decay=weight_decay, amsgrad=amsgrad, maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -303,21 +332,20 @@ class Adam(Optimizer):
     def _update(self, p, g, group, state):
         self._ready(p, group, state)
         b1, b2 = group["betas"]
-        if group["amsgrad"]:
-            return self._by_the_largest(p, g, group, state)
+        if group["amsgrad"] or group.get("differentiable"):
+            return self._of_ops(p, g, group, state)
         ops.adam_step(p, g, state["exp_avg"], state["exp_avg_sq"], state["step"], group["lr"], b1, b2, group["eps"], group["weight_decay"],
                       self._decoupled)
 
-    def _by_the_largest(self, p, g, group, state):
+    def _of_ops(self, p, g, group, state):
         """amsgrad: the second moment is the largest that there was (Reddi, Kale and Kumar 2018)."""
-        (b1, b2), lr, decay = group["betas"], group["lr"], group["weight_decay"]
+        (b1, b2), lr = group["betas"], group["lr"]
         t = state["step"].add_(1).to(_C.float64)
-        if decay and self._decoupled:
-            p.mul_(1 - lr * decay)
-        g = g.add(p, alpha=decay) if decay and not self._decoupled else g
-        mean = state["exp_avg"].lerp_(g, 1 - b1)
-        largest = state["max_exp_avg_sq"].copy_(td.maximum(state["max_exp_avg_sq"], state["exp_avg_sq"].mul_(b2).addcmul_(g, g, value=1 - b2)))
-        p.sub_(mean / (largest.sqrt() / (1 - b2**t).sqrt() + group["eps"]) * (lr / (1 - b1**t)))
+        g = _decayed(p, g, group, self._decoupled)
+        mean, size = state["exp_avg"].lerp_(g, 1 - b1), _squared(state["exp_avg_sq"], g, b2)
+        if group["amsgrad"]:
+            size = state["max_exp_avg_sq"].copy_(td.maximum(state["max_exp_avg_sq"].clone(), size))
+        p.sub_(mean / (size.sqrt() / (1 - b2**t).sqrt() + group["eps"]) * (lr / (1 - b1**t)))
 
 
 class AdamW(Adam):
@@ -335,10 +363,9 @@ class RMSprop(Optimizer):
 
     def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0, momentum=0, centered=False, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum)
         super().__init__(params, dict(lr=lr, alpha=alpha, eps=eps, weight_decay=weight_decay, momentum=momentum, centered=centered,
-                                      maximize=maximize))
+                                      maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -348,13 +375,13 @@ class RMSprop(Optimizer):
     def _update(self, p, g, group, state):
         self._ready(p, group, state)
         state["step"].add_(1)
-        g = g.add(p, alpha=group["weight_decay"]) if group["weight_decay"] else g
+        g = _decayed(p, g, group)
         a = group["alpha"]
         size = state["square_avg"].mul_(a).addcmul_(g, g, value=1 - a)
         if group["centered"]:
             mean = state["grad_avg"].lerp_(g, 1 - a)
             size = size.addcmul(mean, mean, value=-1)
-        size = size.sqrt().add_(group["eps"])
+        size = size.sqrt().add(group["eps"])
         if group["momentum"]:
             p.add_(state["momentum_buffer"].mul_(group["momentum"]).addcdiv_(g, size), alpha=-group["lr"])
         else:
@@ -366,10 +393,9 @@ class Adagrad(Optimizer):
 
     def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0, initial_accumulator_value=0, eps=1e-10, *, maximize=False, foreach=None, capturable=False,
                  differentiable=False, fused=None):
-        _ways(differentiable)
         _not_negative(lr=lr, lr_decay=lr_decay, weight_decay=weight_decay, initial_accumulator_value=initial_accumulator_value, eps=eps)
         super().__init__(params, dict(lr=lr, lr_decay=lr_decay, eps=eps, weight_decay=weight_decay,
-                                      initial_accumulator_value=initial_accumulator_value, maximize=maximize))
+                                      initial_accumulator_value=initial_accumulator_value, maximize=maximize, differentiable=differentiable))
 
     def _begin(self, p, group, state):
         if not state:
@@ -377,10 +403,10 @@ class Adagrad(Optimizer):
 
     def _update(self, p, g, group, state):
         self._ready(p, group, state)
-        g = g.add(p, alpha=group["weight_decay"]) if group["weight_decay"] else g
-        size = state["sum"].addcmul_(g, g).sqrt().add_(group["eps"])
+        g = _decayed(p, g, group)
+        size = state["sum"].addcmul_(g, g).sqrt().add(group["eps"])
         if group["lr_decay"]:
-            size = size * (1 + state["step"] * group["lr_decay"])
+            size = size * (1 + state["step"].clone() * group["lr_decay"])
         state["step"].add_(1)
         p.addcdiv_(g, size, value=-group["lr"])
 
