@@ -200,10 +200,11 @@ static bool make_items(td_value *v, td_value_kind kind, uint32_t n)
     return items != NULL;
 }
 
-/* Of tensors only, by the type alone. */
+/* Of tensors only, by the type alone. One that might be None by its type is none by how it was made. */
 static bool of_type(td_calling *x, uint32_t type, td_value *v) /* NOLINT(misc-no-recursion) */
 {
     const td_ir *ir = x->p->ir;
+    while (td_type_kind_of(ir, type) == TD_T_OPTIONAL) type = td_type_part(ir, type, 0);
     if (td_type_kind_of(ir, type) == TD_T_TENSOR) {
         *v = td_value_array(x->out[x->bound++]);
         return true;

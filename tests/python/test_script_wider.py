@@ -36,6 +36,8 @@ def plain(x):
 
 
 SOURCES = {  # a source with f; calls of it
+    "a tuple of tensors whose type lets one be none": ("class Out(NamedTuple):\n    y: Tensor\n    aux: Optional[Tensor]\n    both: Optional[Tuple[Tensor, Optional[Tensor]]]\n\ndef f(x):\n    return Out(x, x * 2, (x, x * 3))",
+                                                       ["td.ones(2)"]),
     "a union": ("def f(x: Union[int, str, Tensor, List[int]]):\n    if isinstance(x, int):\n        return x + 1\n    if isinstance(x, str):\n        return len(x)\n    if isinstance(x, Tensor):\n        return int(x.sum())\n    return x[-1]",
                 ["3", "'ab'", "td.ones(4)", "[5, 6]"]),
     "ints and floats of a union": ("def f(x: Union[int, float]):\n    if isinstance(x, int):\n        return 'int'\n    return 'float'", ["1", "1.5"]),
