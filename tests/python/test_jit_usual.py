@@ -2,9 +2,11 @@
 futures, interfaces, enumerations, copies, and programs of whole networks that torch.jit.load() opens."""
 import copy
 import enum
+import gc
 import io
 import pickle
 import warnings
+import weakref
 from typing import Dict, List, Optional, Tuple
 
 import numpy as np
@@ -42,8 +44,6 @@ def test_every_name_is_here_or_explained():
 
 
 def test_absent_names_say_what_does_their_work():
-    with pytest.raises(AttributeError, match=r"'script_method': tensord.jit.script\(model\)"):
-        td.jit.script_method
     with pytest.raises(AttributeError, match="'last_executed_optimized_graph': program.plan"):
         td.jit.last_executed_optimized_graph
     with pytest.raises(AttributeError, match="has no attribute 'nonsense'$"):
@@ -366,6 +366,90 @@ def test_a_module_of_a_program_is_not_made_by_itself():
     with pytest.raises(TypeError, match="CompilationUnit"):
         td.jit.script(AddOne()).define("def f(self): return 1")
     assert not isinstance(AddOne(), td.jit.ScriptModule) and isinstance(td.jit.trace(AddOne(), td.ones(1)), td.jit.ScriptModule)
+
+
+class Marked(td.jit.ScriptModule):
+    """As PyTorch's users wrote modules before script()."""
+
+    __constants__ = ["n"]
+
+    def __init__(self, n):
+        td.jit.ScriptModule.__init__(self)
+        self.n, self.weight = n, td.nn.Parameter(td.tensor([2.0, 3.0]))
+        self.found = td.jit.Attribute({"a": 1}, Dict[str, int])
+        self.register_buffer("seen", td.zeros(2))
+
+    def in_python(self, x):
+        return [self.forward(x)]
+
+    @td.jit.script_method
+    def scaled(self, x, k: int = 3):
+        return x * k
+
+    @td.jit.script_method
+    def forward(self, x):
+        self.seen.add_(x)
+        if self.training:
+            x = x + 100
+        for i in range(self.n):
+            x = x + i
+        return self.scaled(x * self.weight, 10) + self.found["a"]
+
+
+class MarkedAnew(Marked):
+    @td.jit.script_method
+    def forward(self, x):
+        return self.scaled(x)
+
+
+class Unmarked(td.jit.ScriptModule):
+    def forward(self, x):
+        return x + 1
+
+    @td.jit.script_method
+    def wrong(self, x):
+        return x.no_such_thing()
+
+
+def test_classes_that_say_which_methods_are_programs(tmp_path):
+    a, x = Marked(3).eval(), td.ones(2)
+    assert isinstance(a, td.jit.ScriptModule) and isinstance(a, td.nn.Module) and td.jit.script(a) is a and [n for n, _ in a.named_parameters()] == ["weight"]
+    assert a(x).tolist() == [81.0, 121.0] and a.seen.tolist() == [1.0, 1.0] and a.in_python(x)[0].tolist() == [81.0, 121.0] and a.found == {"a": 1}
+    assert a.scaled(x).tolist() == [3.0, 3.0] and a.train()(x).tolist() == [2081.0, 3121.0] and "prim::Loop" in a.graph and a.schema == "forward(Tensor x) -> Tensor"
+    twin = copy.deepcopy(a.eval())
+    twin.weight.data.zero_()
+    assert twin(x).tolist() == [1.0, 1.0] and pickle.loads(pickle.dumps(a))(x).tolist() == copy.copy(a)(x).tolist() == [81.0, 121.0]
+    assert MarkedAnew(3)(x).tolist() == [3.0, 3.0] and td.nn.Sequential(a, a)(x).tolist() == td.jit.script(td.nn.Sequential(a, a))(x).tolist()
+    td.jit.save(a, tmp_path / "a.pt")
+    back = td.jit.load(tmp_path / "a.pt")
+    assert back(x).tolist() == [81.0, 121.0] and back.scaled(x, 2).tolist() == [2.0, 2.0]
+    hook = a.register_forward_hook(lambda module, given, out: out * 0)
+    assert a(x).tolist() == [0.0, 0.0]
+    hook.remove()
+    with pytest.raises(td.Unsupported, match="no 'no_such_thing'"):  # behind __init__(), as script() of it would
+        Unmarked()
+    with td.enable_grad():
+        a(x).sum().backward()
+    assert a.weight.grad.tolist() == [40.0, 40.0]
+
+
+def test_methods_that_stay_in_python():
+    class Half(td.jit.ScriptModule):
+        def forward(self, x):
+            return self.doubled(x) + len(str(type(self)))
+
+        @td.jit.script_method
+        def doubled(self, x):
+            return x * 2
+
+    a = Half()
+    assert a(td.zeros(1)).item() == len(str(Half)) and a.doubled(td.ones(1)).item() == 2
+    with pytest.raises(TypeError, match=r"forward\(\) of Half is no program"):
+        a.graph
+    gone = weakref.ref(a)
+    del a
+    gc.collect()
+    assert gone() is None
 
 
 def test_what_programs_say_of_themselves():

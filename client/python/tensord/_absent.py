@@ -56,7 +56,6 @@ _WHY = {
                                  "CheckpointFunction": "checkpoint() does; it is no autograd.Function here"},
     "tensord.jit": {**dict.fromkeys(("ONNXTracedModule", "save_jit_module_to_flatbuffer", "jit_module_from_flatbuffer"), "programs live in files that program.save() writes and tensord.jit.load() reads"),
                     "last_executed_optimized_graph": "program.plan(*args) shows what runs for such arguments",
-                    "script_method": "tensord.jit.script(model) makes programs of instances: write forward() in a plain Module, and mark other methods with tensord.jit.export",
                     "RecursiveScriptClass": "a program gives objects of the class itself",
                     "frontend": "the front end is C (client/script): tensord.jit.script() is its door"},
     "tensord.utils.data": dict.fromkeys(("IterDataPipe", "MapDataPipe", "DFIterDataPipe", "DataChunk", "functional_datapipe", "guaranteed_datapipes_determinism",

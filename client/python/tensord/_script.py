@@ -449,7 +449,7 @@ class World:
             of_class = isinstance(value, (types.FunctionType, classmethod)) and not _is_ours(value.__module__) and vars(module).get(name) is not value
             if name in names or name.startswith("__") or of_class or name not in called and isinstance(value, types.FunctionType):
                 continue
-            if isinstance(value, property):
+            if isinstance(value, property) or hasattr(value, "_tensord_export"):
                 continue
             if name not in called and hasattr(value, "param_groups"):
                 continue  # its state need not be made

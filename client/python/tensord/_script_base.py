@@ -1,13 +1,35 @@
-"""What modules that are programs have in common, whether script(), trace(), freeze() or load() made them."""
+"""What modules that are programs have in common, whether script(), trace(), freeze() or load() made them, or a class that says which of its methods
+are programs (_script_written.py)."""
 from ._named import Named
 from .nn import Module
 
 
-class ScriptModule(Named, Module):
-    """A module that is a program: what script(), trace(), freeze() and load() give of modules. It is not made by itself, nor a class derived of it."""
+class _Kind(type):
+    def __new__(cls, name, bases, members, **kw):
+        """One's own classes are derived of what makes programs of methods, in the place of ScriptModule."""
+        if not members["__module__"].startswith("tensord."):
+            from ._script_written import Written
+
+            bases = tuple(Written if base is ScriptModule else base for base in bases)
+        return super().__new__(cls, name, bases, members, **kw)
+
+    def __call__(cls, *args, **kwargs):
+        made = super().__call__(*args, **kwargs)
+        made._complete()
+        return made
+
+
+class ScriptModule(Named, Module, metaclass=_Kind):
+    """A module that is a program: what script(), trace(), freeze() and load() give of modules. It is not made by itself; a class derived of it
+    says by @script_method which of its methods are programs."""
 
     def __init__(self, *args):
-        raise TypeError("a ScriptModule is not made by itself: td.jit.script(module) makes a program of a module")
+        if hasattr(self, "_program_of_it"):  # called by its name, as older classes do
+            return Module.__init__(self)
+        raise TypeError("a ScriptModule is not made by itself: td.jit.script(module) makes a program of a module, and so do classes derived of it, with @td.jit.script_method")
+
+    def _complete(self):
+        """Behind the last __init__()."""
 
     @property
     def original_name(self) -> str:

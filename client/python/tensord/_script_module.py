@@ -13,10 +13,10 @@ class Method(Scripted):
     """A method of such a module. It is made anew when its module is another one: in training or not, with other tensors."""
 
     def __init__(self, module, name):
-        function = getattr(type(module), name)
+        function = plain(getattr(type(module), name))
         functools.update_wrapper(self, function)
         self._module, self._name = module, name
-        self._begin(plain(function), name, True)
+        self._begin(function, name, True)
 
     def _entry(self, world):
         number = world.object(self._module, "", (self._name,))
@@ -51,9 +51,11 @@ class RecursiveScriptModule(ScriptModule):
         object.__setattr__(self, "__dict__", module.__dict__)  # the very same
         for part in module.modules():
             _unpack_attributes(part)
-        exported = [k for c in type(module).__mro__ for k, v in vars(c).items() if hasattr(v, "_tensord_export")]
+        exported = dict.fromkeys(k for c in type(module).__mro__ for k, v in vars(c).items() if hasattr(v, "_tensord_export"))
+        if not isinstance(module, ScriptModule):
+            exported = {"forward": None, **exported}
         object.__setattr__(self, "_original", module)
-        object.__setattr__(self, "_methods", {name: Method(module, name) for name in dict.fromkeys(["forward", *exported])})
+        object.__setattr__(self, "_methods", {name: Method(module, name) for name in exported})
 
     @property
     def forward(self):

@@ -49,7 +49,7 @@ __all__ = ["Attribute", "CompilationUnit", "Error", "Final", "FrozenModule", "Fu
            "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedFunction", "TracedModule", "TracerWarning",
            "TracingCheckError", "annotate", "enable_onednn_fusion", "export", "export_opnames", "fork", "freeze", "fuser", "ignore", "interface",
            "is_scripting", "is_tracing", "isinstance", "load", "onednn_fusion_enabled", "open", "optimize_for_inference", "optimized_execution",
-           "run_frozen_optimizations", "save", "script", "script_if_tracing", "set_fusion_strategy", "strict_fusion", "timeout", "trace",
+           "run_frozen_optimizations", "save", "script", "script_if_tracing", "script_method", "set_fusion_strategy", "strict_fusion", "timeout", "trace",
            "trace_module", "unused", "wait"]
 
 Final = typing.Final
@@ -170,6 +170,10 @@ def __getattr__(name):
         from ._script_base import ScriptModule
 
         return ScriptModule
+    if name == "script_method":
+        from ._script_written import script_method
+
+        return script_method
     if name == "CompilationUnit":
         from ._script_unit import CompilationUnit
 
