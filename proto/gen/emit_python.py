@@ -108,7 +108,8 @@ def called(f, self_, ops):
     """The statements that call it. What is just an op's call needs no Python."""
     if not f.py:
         return f"return tdpy_call(&tdpy_{f.symbol}, false, {self_}, args, n, kw);"
-    forward = f'return tdpy_{"create" if f.creation else "forward"}("{f.py}", {self_}, args, n, kw);'
+    way = "tdpy_create(" if f.creation else "tdpy_forward(" if f.py == f.name else f'tdpy_forward_as("{f.name}", '
+    forward = f'return {way}"{f.py}", {self_}, args, n, kw);'
     if not f.plain:
         return forward
     op = ops[f.plain]

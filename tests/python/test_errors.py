@@ -524,3 +524,19 @@ def test_written_to_what_is_read():
         with pytest.raises(td.InvalidError, match="some elements of the input tensor and the written-to tensor refer to a single memory location"):
             td.cat((x, y), 0, out=out)
     assert td.cat((x, y), 0, out=td.ones(0)).shape == (4, 6)
+
+
+@pytest.mark.parametrize("call, name", [(lambda: td.svd(td.ones(3)), "svd"), (lambda: td.ones(3).pinverse(), "pinverse"), (lambda: td.qr(td.ones(3)), "qr"),
+                                        (lambda: td.ones(4).split_with_sizes([1, 2]), "split_with_sizes"), (lambda: td.clip(td.ones(3), td.ones(4)), "clip")])
+def test_other_names_of_functions_are_those_that_were_called(call, name):
+    with pytest.raises(td.Error, match=rf"^{name}\(\): "):
+        call()
+
+
+@pytest.mark.parametrize("name", ["inv", "cholesky", "det", "slogdet"])
+def test_programs_name_what_users_know(name):
+    """They are made of ops with names of their own."""
+    function = getattr(td.linalg, name)
+    program, bad = td.jit.trace(lambda x: function(x), td.eye(2)), td.zeros(2, 3) if "det" in name else -td.ones(2, 2)
+    with pytest.raises(td.Error, match=rf"^linalg\.{name}\(\): "):
+        td.Tensor.tolist(program(bad) if name != "slogdet" else program(bad)[0])

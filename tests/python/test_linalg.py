@@ -122,7 +122,7 @@ FAILING = {
     "linalg_svdvals": lambda none, nan: td.linalg.svdvals(nan), "linalg_eigh": lambda none, nan: td.linalg.eigh(nan), "linalg_eigvalsh": lambda none, nan: td.linalg.eigvalsh(nan),
     "linalg_eig": lambda none, nan: td.linalg.eig(nan), "linalg_eigvals": lambda none, nan: td.linalg.eigvals(nan), "linalg_pinv": lambda none, nan: td.linalg.pinv(nan),
     "linalg_lstsq": lambda none, nan: td.linalg.lstsq(nan, nan), "linalg_matrix_norm": lambda none, nan: td.linalg.matrix_norm(nan, 2), "linalg_matrix_rank": lambda none, nan: td.linalg.matrix_rank(nan),
-    "linalg_cond": lambda none, nan: td.linalg.cond(nan), "norm": lambda none, nan: td.norm(nan, "nuc"), "matrix_pinverse": lambda none, nan: td.pinverse(nan),
+    "linalg_cond": lambda none, nan: td.linalg.cond(nan), "norm": lambda none, nan: td.norm(nan, "nuc"), "pinverse": lambda none, nan: td.pinverse(nan),
 }
 
 

@@ -957,10 +957,10 @@ static bool names_format(PyObject *kw)
                   find_keyword(kw, "pin_memory") >= 0);
 }
 
-static PyObject *forward(const char *name, bool creates, PyObject *self, PyObject *const *args, Py_ssize_t n,
-                         PyObject *kw)
+static PyObject *forward(const char *name, const char *called, bool creates, PyObject *self, PyObject *const *args,
+                         Py_ssize_t n, PyObject *kw)
 {
-    PyObject *function = in_python(name), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
+    PyObject *function = in_python(called), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
     PyObject *all = PyTuple_New(n + (self != NULL));
     if (creates && names_format(kw)) function = taking_formats(function);
     bool good = function && all && (!kw || keywords);
@@ -979,7 +979,13 @@ static PyObject *forward(const char *name, bool creates, PyObject *self, PyObjec
 
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
-    return forward(name, false, self, args, n, kw);
+    return forward(name, name, false, self, args, n, kw);
+}
+
+PyObject *tdpy_forward_as(const char *name, const char *called, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                          PyObject *kw)
+{
+    return forward(name, called, false, self, args, n, kw);
 }
 
 PyObject *tdpy_as(PyObject *module, PyObject *all, PyObject *kw)
@@ -999,7 +1005,7 @@ PyObject *tdpy_as(PyObject *module, PyObject *all, PyObject *kw)
 
 PyObject *tdpy_create(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw)
 {
-    return forward(name, true, self, args, n, kw);
+    return forward(name, name, true, self, args, n, kw);
 }
 
 static bool intern_keys(const tdpy_function *f)

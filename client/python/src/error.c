@@ -81,12 +81,26 @@ static bool is_here(const char *where)
     return here && strcmp(here, where) == 0;
 }
 
+/* What users call an op whose name they never wrote: a program is made of ops, "linalg_inv_ex" for linalg.inv(). */
+static const char *users_name(const char *op, char *out, size_t room)
+{
+    static const char *const tails[] = {"_ex", "_lu"}, family[] = "linalg_";
+    if (strncmp(op, family, sizeof family - 1) != 0) return op;
+    int n = snprintf(out, room, "linalg.%s", op + sizeof family - 1);
+    for (size_t k = 0; k < sizeof tails / sizeof tails[0] && n > 0 && (size_t)n < room; k++) {
+        size_t tail = strlen(tails[k]);
+        if ((size_t)n > tail && strcmp(out + n - tail, tails[k]) == 0) out[(size_t)n - tail] = 0;
+    }
+    return out;
+}
+
 /* `type` NULL: the class of the code. */
 static void raise_error(const td_error *e, PyObject *type)
 {
     char text[sizeof e->message + sizeof e->op + sizeof e->where + 64];
     bool here = !e->where[0] || is_here(e->where), named = e->op[0] && strncmp(e->message, e->op, strlen(e->op)) != 0;
-    const char *name = here && tdpy_asked() ? tdpy_asked() : e->op;
+    char of_op[sizeof e->op];
+    const char *name = here && tdpy_asked() ? tdpy_asked() : users_name(e->op, of_op, sizeof of_op);
     int n = snprintf(text, sizeof text, "%s%s%s", named ? name : "", named ? "(): " : "", e->message);
     if (!here && n > 0 && (size_t)n < sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, "\n  asked for at %s", e->where);

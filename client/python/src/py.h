@@ -375,6 +375,9 @@ PyObject *tdpy_into(tdpy_caller *f, const char *name, unsigned flags, PyObject *
                     PyObject *kw);
 /* The same by tensord/_more.py. */
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
+/* The same, of a function that has another name in Python than `name`, by which errors call it. */
+PyObject *tdpy_forward_as(const char *name, const char *called, PyObject *self, PyObject *const *args, Py_ssize_t n,
+                          PyObject *kw);
 /* The same of what makes a tensor, which may be asked for in a layout and a memory format. */
 PyObject *tdpy_create(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* _as(name, function, *args, **kw): the call; errors name what is called so, not what that is made of. */
