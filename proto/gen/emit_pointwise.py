@@ -22,7 +22,7 @@ SIMPLE = {"abs", "sqrt", "floor", "ceil", "trunc", "round", "isnan", "isinf", "i
 BEHIND = {"polygamma", "zeta", "igamma", "igammac", "airy_ai", "chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "hermite_h", "hermite_he", "laguerre_l", "legendre_p"}
 # Functions of doubles that vectorise, too.
 WIDE_F64 = {"exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sigmoid", "tanh", "sinh", "cosh", "sin", "cos", "pow", "log1pexp", "logaddexp", "logaddexp2", "npdf",
-            "mish", "tan", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "erf", "erfc", "hypot", "ncdf", "gelu", "gelu_grad", "sinc", "geluarg", "geluarg_slope", "gelutanh", "gelutanh_grad", "xlogy", "xlog1py", "entr", "logit"}
+            "mish", "tan", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "erf", "erfc", "hypot", "ncdf", "gelu", "gelu_grad", "sinc", "geluarg", "geluarg_slope", "gelutanh", "gelutanh_grad", "xlogy", "xlog1py", "entr", "logit", "bce"}
 # The same, under the name of td_NAME_wide: td_NAME_f64 is the function that is called.
 SPECIAL_F64 = {"lgamma", "digamma", "erfinv", "ndtri", "erfcx", "log_ndtr", "i0", "i0e", "i1", "i1e", "k0", "k0e", "k1", "k1e", "bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1",
                "spherical_j0"}
@@ -37,7 +37,7 @@ CALLS_PS = {
     "sinh": (700, 1400), "cosh": (700, 1400), "tanh": (300, 1400), "asinh": (1200, 3200), "acosh": (1100, 2600), "atanh": (1100, 2000),
     "sigmoid": (50, 650), "log1pexp": (400, 3000), "logaddexp": (1020, 3400), "logaddexp2": (1060, 3400), "pow": (2100, 4500), "gelu": (370, 4300),
     "gelutanh": (200, 1000), "mish": (250, 1200), "erf": (520, 3700), "erfc": (520, 3900), "ncdf": (410, 4200), "ldexp": (200, 300),
-    "hypot": (400, 1300), "logit": (900, 1500), "sinc": (950, 1700), "xlogy": (250, 800), "xlog1py": (350, 1200), "entr": (300, 1000),
+    "hypot": (400, 1300), "logit": (900, 1500), "sinc": (950, 1700), "xlogy": (250, 800), "xlog1py": (350, 1200), "entr": (300, 1000), "bce": (550, 1800),
     "lgamma": (2800, 3100), "digamma": (3500, 3300), "trigamma": (3000, 11000), "erfinv": (1500, 3900), "ndtri": (2300, 3900), "log_ndtr": (2800, 7000),
     "erfcx": (1400, 2500), "i0": (1900, 3700), "i0e": (1300, 2600), "i1": (1900, 3700), "i1e": (1300, 2600), "k0": (2200, 4800), "k1": (2700, 4900),
     "k0e": (2700, 4500), "k1e": (2900, 4600), "bessel_j0": (2000, 4300), "bessel_j1": (2000, 4300), "bessel_y0": (4300, 5800), "bessel_y1": (4300, 5800),
@@ -45,6 +45,7 @@ CALLS_PS = {
     "airy_ai": (40000, 40000)}
 SCALAR = {"gcd", "lcm", "fmod", "remainder", "floordiv", "truncdiv", "pow"}  # loops or branches inside: no vectors for integers
 DIVISIONS = {"fmod", "remainder", "floordiv", "truncdiv"}  # of whole numbers: by 0 they fail
+LOOKING = {"bce"}  # at floats, of which some make them fail
 ABSENT = {"lowest": 1, "highest": 2, "min_finite": 3, "max_finite": 4}
 
 
@@ -102,9 +103,10 @@ class Row:
     def cost_of(self, text, k):
         return PLAIN_PS[k] + sum(CALLS_PS.get(c, OTHER_PS)[k] for c in calls(text) if c not in SIMPLE)
 
-    def divides(self):
-        """Does it fail where a whole number is 0?"""
-        return any(set(calls((self.text(b) or "") + self.expr.get("on", ""))) & DIVISIONS for b in ("i64", "u64"))
+    def fails(self):
+        """TD_PW_FAILS_...: does it fail where a whole number is 0, or for what floats are?"""
+        whole = any(set(calls((self.text(b) or "") + self.expr.get("on", ""))) & DIVISIONS for b in ("i64", "u64"))
+        return whole | 2 * bool(set(calls(self.text("f32") or "")) & LOOKING)
 
     def out_type(self, body):
         if self.bool_out:
@@ -281,7 +283,7 @@ def notes(rows, table, out):
             given = ([a.name for a in r.op.attrs] + [""]).index(r.expr["number"]) + 1 if r.expr["number"] not in names else 0
             easy = f"{0 if given else names.index(r.expr['number']) + 1}, {len(r.expr['numbers'])}, numbers_of_{r.name}"
             easy_ps = [max(r.cost_of(e, k) for e in r.expr["numbers"].values()) for k in range(2)]
-        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {{{r.cost('f32')}, {r.cost('f64')}}}, {{{kinds}}}, {str(r.divides()).lower()}, {easy}, {given}, {{{easy_ps[0]}, {easy_ps[1]}}}}}, /* {r.name} */\n")
+        out.write(f"    {{{len(names)}, {len(r.op.attrs)}, {result}, {mask}, {{{r.cost('f32')}, {r.cost('f64')}}}, {{{kinds}}}, {r.fails()}, {easy}, {given}, {{{easy_ps[0]}, {easy_ps[1]}}}}}, /* {r.name} */\n")
     out.write("};\nconst unsigned char td_pw_row_of[] = {\n")
     for k, r in enumerate(rows):
         out.write(f"    [{r.op.id}] = {k + 1},\n")

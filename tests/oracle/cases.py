@@ -993,6 +993,12 @@ def _(r):
     return [r.t(a), r.t(b)], [delta, scale], lambda x, y: scale * F.huber_loss(*torch.broadcast_tensors(x, y), reduction="none", delta=delta)
 
 
+@op("bce_each")
+def _(r):
+    a, b = r.broadcast()
+    return [r.t(a, 0.1, 0.9), r.t(b, 0.1, 0.9)], [], lambda x, y: F.binary_cross_entropy(*torch.broadcast_tensors(x, y), reduction="none")
+
+
 @op("binary_cross_entropy")
 def _(r):
     s, red, weighed = r.shape(), r.int(0, 2), r.int(0, 1)

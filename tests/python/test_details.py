@@ -430,3 +430,38 @@ def test_a_window_divided_by_what_is_said():
     for ours, expected in zip(td.jit.script(f)(x), f(x)):
         assert td.equal(ours, expected)
     assert td.jit.script(f)(x[0])[0].flatten().tolist() == pytest.approx([(4 * k + 10) / 3 for k in (0, 2, 8, 10, 16, 18, 24, 26)])
+
+
+def test_binary_cross_entropy_at_its_edges():
+    """Where a sigmoid is all of 0 or 1 gradients are what PyTorch gives, no NaN; what is no probability is told."""
+    x, t = (td.tensor(v, dtype=td.float64, requires_grad=True) for v in ([0.0, 1.0, 0.0, 1.0, 0.3, 1e-14], [1.0, 1.0, 0.0, 0.0, 0.4, 1.0]))
+    each = F.binary_cross_entropy(x, t, reduction="none")
+    each.sum().backward()
+    assert each.tolist() == pytest.approx([100, 0, 0, 100, 0.6955940880936139, 32.23619130191664])
+    assert x.grad.tolist() == pytest.approx([-1e12, 0, 0, 1e12, -0.4761904761904764, -1e12]) and t.grad.tolist()[4:] == pytest.approx([0.8472978603872036, 32.23619130191663])
+    ones = td.full((70000,), 100.0, requires_grad=True)  # more than one chunk, float32
+    F.binary_cross_entropy(ones.sigmoid(), td.ones(70000)).backward()
+    assert not bool(ones.grad.isnan().any())
+    for n in (1, 5, 70001):
+        for name, bad in (("input", 1.5), ("input", -0.1), ("input", math.nan), ("target", 2.0), ("target", -1.0)):
+            given = {"input": td.full((n,), 0.5), "target": td.full((n,), 0.5)}
+            given[name][n // 2] = bad
+            with pytest.raises(RuntimeError, match=f"all elements of {name} should be between 0 and 1"):
+                F.binary_cross_entropy(given["input"], given["target"]).item()
+            with pytest.raises(RuntimeError, match=f"all elements of {name} should be between 0 and 1"):
+                td.jit.trace(lambda x, y: F.binary_cross_entropy(x * 1, y, reduction="sum"), (td.ones(n), td.ones(n)))(given["input"], given["target"]).item()
+
+
+def test_triplets_have_as_many_dimensions():
+    for shapes, text in ((((2, 3), (3,), (2, 3)), "anchor 2D, positive 1D, and negative 2D"), (((3,), (3,), (2, 3)), "anchor 1D, positive 1D, and negative 2D")):
+        with pytest.raises(RuntimeError, match=f"triplet_margin_loss\\(\\): .*same number of dimensions, but got: {text} inputs"):
+            F.triplet_margin_loss(*map(td.ones, shapes))
+    assert F.triplet_margin_loss(td.ones(3), td.ones(3), td.zeros(3)).item() == 0
+
+
+def test_bounds_of_uniform_numbers():
+    for dtype, a, b, text in ((td.float32, 0, 1e39, "to is out of bounds"), (td.float32, -1e39, 0, "from is out of bounds"), (td.float16, 0, 1e5, "to is out of bounds"),
+                              (td.float32, -3e38, 3e38, "uniform_ expects to-from <= "), (td.float32, 2, 1, r"found from=2 > to=1")):
+        with pytest.raises(RuntimeError, match=text):
+            td.empty(3, dtype=dtype).uniform_(a, b)
+    assert bool(td.empty(100).uniform_(-1e38, 2e38).isfinite().all()) and td.empty(1, dtype=td.float64).uniform_(1e39, 1e39).item() == 1e39

@@ -579,7 +579,6 @@ KNOWN = [
     (r"one_hot\(x\) (uint8|int32|int8)|where\(x, x, y\) uint8", "whole numbers of any dtype are classes, and no mask but bool"),
     (r"cross_entropy\(x, target\) float16", "rounded at another step"),
     (r"kl_div\(x, unit.* float64|binary_cross_entropy\w*\(.* float64", "operands of two dtypes promote"),
-    (r"binary_cross_entropy\(x, target\)", "probabilities are not looked at, as that would wait for them"),
     (r"(logaddexp|silu)_?\(.* complex64: raises DTypeError|nextafter_\(", "no kernel for the dtype here"),
     (r"bernoulli_\(unit\) empty", "the probabilities do not broadcast to it"),
     (r"(index_select|unflatten|split|tensor_split|unfold|take_along_dim|gather|scatter)\w*\(.* empty: gives", "nothing is looked at where there are no elements"),

@@ -306,6 +306,7 @@ static const row rows[] = {
     {"erfcx f64[2,3]", 0, 0},
     {"logit f64[2,3] | 0.01", SHARE, 0},
     {"logit f64[2,3]", SHARE, 0},
+    {"bce_each f64[2,3] f64[3]", SHARE, 0},
     {"fmax f64[2,3] f64[3]", 0, 0},
     {"fmin f64[2,3] f64[3]", 0, 0},
     {"frac f64[2,3]", 0, 0},

@@ -26,10 +26,12 @@ typedef struct td_pw_attr {
     int64_t i;
 } td_pw_attr;
 
-/* Returns 0, or 1 when an integer was divided by zero. */
+/* What loops find among their operands, a bit each; they return those that they found. */
+enum { TD_PW_DIVIDES_BY_0 = 1, TD_PW_NO_PROBABILITY = 2, TD_PW_NO_TARGET = 4 };
 typedef int td_pw_fn_type(int64_t n, void *out, const void *const *in, const td_pw_attr *at);
 typedef td_pw_fn_type *td_pw_fn;
 
+enum { TD_PW_FAILS_WHOLE = 1, TD_PW_FAILS_FLOAT = 2 };
 enum { TD_PW_OUT_SAME = 0, TD_PW_OUT_BOOL = 1, TD_PW_OUT_REAL = 2 };
 enum {
     TD_PW_ABSENT_ZERO = 0,
@@ -46,7 +48,7 @@ typedef struct td_pw_op {
     uint8_t bool_in;  /* mask of inputs that are truth values */
     uint32_t cost[2]; /* picoseconds for a float and for a double, about */
     uint8_t absent[3];
-    bool divides;           /* whole numbers, among which there may be a 0 */
+    uint8_t fails;          /* TD_PW_FAILS_...: among which numbers there may be such */
     uint8_t easy_in, neasy; /* which input, from 1, makes the loop cheap where it is one of so many numbers, or low */
     const double *easy;
     uint8_t easy_attr; /* the attribute, from 1, that does so in the place of an input */

@@ -37,9 +37,12 @@ typedef struct flat {
 
 _Static_assert(sizeof(flat) <= TD_KSTATE_BYTES && sizeof(td_tiles) <= TD_KSTATE_BYTES, "plans fit the state");
 
-static void fail_division(td_kcall *k)
+static void fail_with(td_kcall *k, int found)
 {
-    td_kernel_fail(k, TD_E_INVALID, "ZeroDivisionError: integer division or modulo by zero");
+    td_kernel_fail(k, TD_E_INVALID,
+                   found & TD_PW_DIVIDES_BY_0     ? "ZeroDivisionError: integer division or modulo by zero"
+                   : found & TD_PW_NO_PROBABILITY ? "all elements of input should be between 0 and 1"
+                                                  : "all elements of target should be between 0 and 1");
 }
 
 static double largest(td_dtype t)
@@ -133,7 +136,7 @@ static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
     if (!f->numbers && !streams) {
         for (int op = 1; op < f->nops; op++) in[op - 1] = f->data[op] + from * f->size[op];
         err = f->fn(to - from, f->data[0] + from * f->size[0], in, f->at);
-        if (err) fail_division(k);
+        if (err) fail_with(k, err);
         return;
     }
     int widest = 1;
@@ -150,7 +153,7 @@ static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
         err |= f->fn(n, streams ? scratch : out, in, f->at);
         if (streams) td_isa_now->stream(out, scratch, n * f->size[0], i + n == to);
     }
-    if (err) fail_division(k);
+    if (err) fail_with(k, err);
 }
 
 /* The addresses, which are all that a plan of alike operands knows of them. */
@@ -170,7 +173,8 @@ static void tiles_addresses(td_kcall *k)
 
 static void tiles_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
-    if (td_tiles_chunk((const td_tiles *)k->state, chunk, scratch)) fail_division(k);
+    int err = td_tiles_chunk((const td_tiles *)k->state, chunk, scratch);
+    if (err) fail_with(k, err);
 }
 
 static bool contiguous(const td_desc *d, int64_t *n)
@@ -337,7 +341,7 @@ int td_cpu_plan_pointwise(td_kcall *k, td_error *e)
     td_pw_attr at[3];
     for (int i = 0; i < op->nattr; i++) at[i] = attribute(&k->attrs->at[i], op->absent[i], k->compute, body);
     double ns = element_ns(k, op, body, want);
-    k->sure = !op->divides || !td_dtype_is_integral(k->compute);
+    k->sure = !(op->fails & (td_dtype_is_integral(k->compute) ? TD_PW_FAILS_WHOLE : TD_PW_FAILS_FLOAT));
     flat *f = (flat *)k->state;
     uint8_t rounded = (uint8_t)rounded_operands(k, op, want);
     td_pw_fn narrow = td_isa_now->cast[dtype_of[body]][k->compute],

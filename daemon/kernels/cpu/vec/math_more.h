@@ -10,6 +10,19 @@
 #include "daemon/kernels/cpu/vec/math.h"
 #include "daemon/kernels/cpu/vec/special_f32.h"
 
+/* Minus the logarithm of how likely x gives t, where none is below -100; what is no probability is told. */
+#define TD_BCE(T, S)                                                                                                   \
+    TD_FN T td_bce_##S##_(T x, T t, int *err)                                                                          \
+    {                                                                                                                  \
+        T yes = td_log_##S(x), no = td_log1p_##S(-x);                                                                  \
+        *err |= (x >= 0 && x <= 1 ? 0 : TD_PW_NO_PROBABILITY) | (t >= 0 && t <= 1 ? 0 : TD_PW_NO_TARGET);              \
+        return (t - 1) * (no < -100 ? -100 : no) - t * (yes < -100 ? -100 : yes);                                      \
+    }
+TD_BCE(float, f32)
+TD_BCE(double, f64)
+#define td_bce_f32(x, t) td_bce_f32_(x, t, &err)
+#define td_bce_f64(x, t) td_bce_f64_(x, t, &err)
+
 #define TD_REAL_MORE(T, S, F)                                                                                          \
     TD_FN T td_fmax_##S(T x, T y) /* a number wins over NaN */                                                         \
     {                                                                                                                  \
