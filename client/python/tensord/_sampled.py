@@ -104,10 +104,21 @@ def _filled(self, generator, make, *args):
     return self.copy_(drawn(generator, make, self.shape, *args, self.dtype))
 
 
+def _holds(self, a, b):
+    most = _more.finfo(self.dtype).max
+    for name, bound in (("from", a), ("to", b)):
+        if not -most <= bound <= most:
+            raise _C.InvalidError(f"uniform_: {name} is out of bounds for {self.dtype}")
+    if b - a > most:
+        raise _C.InvalidError(f"uniform_ expects to-from <= {most}, the largest {self.dtype}, but found to={b} and from={a}")
+
+
 @_more._also(**{"from": "a", "to": "b"})
 def uniform_(self, a=0.0, b=1.0, *, generator=None):
     if a > b:
         raise _C.InvalidError(f"uniform_ expects to return a [from, to) range, but found from={a} > to={b}")
+    if not (-3e4 <= a and b <= 3e4):  # what any dtype holds needs no look
+        _holds(self, a, b)
     return self.copy_(drawn(generator, _C.rand_like, self) * (b - a) + a)
 
 
