@@ -4,6 +4,8 @@ import argparse
 import collections
 import io
 import os
+import sys
+import types
 import zipfile
 
 import numpy as np
@@ -248,3 +250,24 @@ def test_other_files_say_what_they_hold():
     to.seek(0)
     with pytest.raises(td.Unsupported, match="jit.load"):
         td.load(to, weights_only=False)
+
+
+def test_safe_globals_under_other_names(tmp_path, monkeypatch):
+    """Files of older programs have a class as elsewhere.Once."""
+    elsewhere = types.ModuleType("elsewhere")
+    exec("class Once:\n    def __init__(self, value):\n        self.value = value", elsewhere.__dict__)
+    monkeypatch.setitem(sys.modules, "elsewhere", elsewhere)
+    td.save(elsewhere.Once([td.ones(2), 3]), tmp_path / "a.pt")
+    monkeypatch.undo()
+    for safe in ([], [Moved], [(Moved, "elsewhere.Other")]):
+        with td.serialization.safe_globals(safe), pytest.raises(td.Unsupported):
+            td.load(tmp_path / "a.pt")
+    with td.serialization.safe_globals([(Moved, "elsewhere.Once")]):
+        made = td.load(tmp_path / "a.pt")
+    assert type(made) is Moved and made.value[0].tolist() == [1.0, 1.0] and made.value[1] == 3
+    with pytest.raises(td.DTypeError, match="a pair"):
+        td.serialization.add_safe_globals([(Moved, 3)])
+
+
+class Moved:
+    pass

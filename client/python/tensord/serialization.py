@@ -50,7 +50,10 @@ def get_default_mmap_options() -> int:
 
 
 def add_safe_globals(safe_globals: "list[Any]") -> None:
-    """Some more for the list."""
+    """Some more for the list: objects, or (object, "module.name") of one that files have under another name."""
+    for x in safe_globals:
+        if isinstance(x, tuple) and not (len(x) == 2 and isinstance(x[1], str)):
+            raise _C.DTypeError(f"add_safe_globals(): an object, or a pair (object, 'module.name'), not {x!r}")
     _safe.extend(x for x in safe_globals if x not in _safe)
 
 
