@@ -184,6 +184,17 @@ static bool device_by_name(const char *name, int *device)
     return tdpy_is_here(*device);
 }
 
+/* "cuda", or "cuda:" and a number that is written in one way. */
+static bool is_proper(const char *name)
+{
+    const char *colon = strchr(name, ':');
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    if (!*name) return tdpy_raise(TD_E_INVALID, "Device string must not be empty") != NULL;
+    if (colon && (!digits || colon[1 + digits] || (digits > 1 && colon[1] == '0')))
+        return tdpy_raise(TD_E_INVALID, "Invalid device string: '%.100s'", name) != NULL;
+    return true;
+}
+
 bool tdpy_as_device(PyObject *o, int *device)
 {
     *device = -1;
@@ -194,7 +205,7 @@ bool tdpy_as_device(PyObject *o, int *device)
     PyErr_Clear();
     if (!PyUnicode_Check(o))
         return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not %.100s", tdpy_a_type(o));
-    return device_by_name(name ? name : "?", device);
+    return (!name || is_proper(name)) && device_by_name(name ? name : "?", device);
 }
 
 /* As a value: one that is not there has no number, but a name. */
@@ -202,7 +213,7 @@ static PyObject *device_named(PyObject *what)
 {
     const char *name = PyUnicode_AsUTF8AndSize(what, NULL);
     int number;
-    if (!name) return NULL;
+    if (!name || !is_proper(name)) return NULL;
     if (device_by_name(name, &number)) return tdpy_device(number);
     if (!PyErr_ExceptionMatches(tdpy.errors[TD_E_UNSUPPORTED]) || !is_known(name)) return NULL;
     PyErr_Clear();
