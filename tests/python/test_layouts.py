@@ -285,3 +285,17 @@ def test_out_with_gaps(write, shape):
         strides = part.stride()
         assert write(x, part) is part
         assert part.stride() == strides and td.equal(part, want) and whole.eq(7).sum().item() == whole.numel() - part.numel()
+
+
+def test_resize_to_a_format():
+    x = td.arange(24, dtype=td.float32).reshape(1, 2, 3, 4)
+    kept = x.untyped_storage()
+    assert x.resize_(1, 2, 3, 3, memory_format=td.channels_last).stride() == (18, 1, 6, 2) and x.untyped_storage() == kept and x.flatten().tolist()[:3] == [0.0, 2.0, 4.0]
+    assert x.resize_((1, 2, 3, 3), memory_format=td.contiguous_format).stride() == (18, 9, 3, 1) and x.flatten().tolist() == list(map(float, range(18)))
+    assert td.empty(2).resize_(1, 2, 2, 2, 2, memory_format=td.channels_last_3d).stride() == (16, 1, 8, 4, 2)
+    last = td.empty(1, 2, 2, 2).to(memory_format=td.channels_last)
+    assert td.empty(1).resize_as_(last, memory_format=td.preserve_format).stride() == (8, 1, 4, 2) and td.empty(1).resize_as_(last).stride() == (8, 4, 2, 1)
+    with pytest.raises(td.ShapeError, match="required rank 4"):
+        x.resize_(3, 2, memory_format=td.channels_last)
+    with pytest.raises(td.Unsupported, match="Preserve"):
+        x.resize_(3, 2, memory_format=td.preserve_format)

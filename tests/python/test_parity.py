@@ -729,7 +729,7 @@ def everything():
 # What takes no such arguments: tested elsewhere.
 ELSEWHERE = set("chalf backward register_hook register_post_accumulate_grad_hook is_inference retain_grad cuda data_ptr from_dlpack to_dlpack from_numpy get_default_dtype set_default_dtype is_grad_enabled manual_seed initial_seed set_printoptions save "
                 "load type as_tensor_ share_memory_ is_shared pin_memory is_pinned apply_ map_ get_rng_state set_rng_state seed poisson randint_like istft exponential_ geometric_ cauchy_ log_normal_ new_empty_strided empty_strided polygamma polygamma_ "
-                "histogramdd native_layer_norm native_group_norm native_batch_norm is_autocast_enabled typename cond while_loop is_storage is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled embedding_bag segment_reduce "
+                "histogramdd native_layer_norm native_group_norm native_batch_norm is_autocast_enabled typename cond while_loop is_storage storage untyped_storage to_sparse is_anomaly_enabled is_anomaly_check_nan_enabled set_anomaly_enabled embedding_bag segment_reduce "
                 "are_deterministic_algorithms_enabled compile get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads "
                 "is_deterministic_algorithms_warn_only_enabled set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
                 "set_num_interop_threads set_num_threads use_deterministic_algorithms is_inference_mode_enabled is_warn_always_enabled set_warn_always "

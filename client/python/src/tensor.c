@@ -379,6 +379,32 @@ static PyObject *get_version(PyObject *self, void *ignored)
     return get_info(self, &info) ? PyLong_FromUnsignedLong(info.version) : NULL;
 }
 
+/* Where it is told apart from others, and how large it is: of the storage. */
+static PyObject *storage_number(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    td_info info;
+    return get_info(self, &info) ? PyLong_FromUnsignedLongLong(info.storage) : NULL;
+}
+
+static PyObject *storage_nbytes(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    td_info info;
+    return get_info(self, &info) ? PyLong_FromUnsignedLongLong(info.nbytes) : NULL;
+}
+
+/* A view's is known to nobody here: objects know no relatives. */
+static PyObject *get_base(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    if (!tdpy_array(self)->view) return Py_NewRef(Py_None);
+    PyErr_SetString(PyExc_AttributeError,
+                    "_base: a view does not know what it is a view of; _is_view() says that it is one, and "
+                    "x.untyped_storage() == y.untyped_storage() whether two share memory");
+    return NULL;
+}
+
 static PyObject *get_parameter(PyObject *self, void *closure)
 {
     (void)self, (void)closure;
@@ -394,6 +420,7 @@ static PyGetSetDef attributes[] = {
     {"nbytes", get_nbytes, NULL, "The bytes of its value.", NULL},
     {"itemsize", get_itemsize, NULL, "The bytes of an element.", NULL},
     {"layout", get_layout, NULL, "What it is made of: tensord.strided, as all tensors here.", NULL},
+    {"_base", get_base, NULL, "None, of what is no view.", NULL},
     {"_is_param", get_parameter, tdpy_set_parameter, NULL, NULL},
     {"data", get_data, set_data, "The same bytes outside of every graph, with a version counter of its own.", NULL},
     {"T", get_T, NULL, "A view with the dimensions in reverse.", NULL},
@@ -807,6 +834,8 @@ static PyMethodDef own_methods[] = {
      "size($self, dim=None)\n--\n\nThe shape, or the size of one dimension."},
     {"stride", (PyCFunction)(void (*)(void))stride, METH_VARARGS | METH_KEYWORDS,
      "stride($self, dim=None)\n--\n\nThe steps between elements, in elements."},
+    {"_storage_number", storage_number, METH_NOARGS, NULL},
+    {"_storage_nbytes", storage_nbytes, METH_NOARGS, NULL},
     {"storage_offset", storage_offset, METH_NOARGS,
      "storage_offset($self, /)\n--\n\nWhere in its storage it begins, in elements."},
     {"dim", dim, METH_NOARGS, "dim($self, /)\n--\n\nThe number of dimensions."},

@@ -92,6 +92,7 @@ if TYPE_CHECKING:  # what __getattr__ finds
                                     rms_norm, rnn_relu as rnn_relu, rnn_relu_cell as rnn_relu_cell, rnn_tanh as rnn_tanh, rnn_tanh_cell as rnn_tanh_cell, rrelu as rrelu, rrelu_ as
                                     rrelu_, selu as selu, selu_ as selu_, threshold as threshold, threshold_ as threshold_, triplet_margin_loss as triplet_margin_loss, typename as
                                     typename, view_as_complex_copy as view_as_complex_copy, view_as_real_copy as view_as_real_copy)
+    from tensord._storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from tensord._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord._created import (complex as complex, empty_permuted as empty_permuted, empty_strided as empty_strided, logspace as logspace, polar as polar, scalar_tensor as scalar_tensor,
                                   tril_indices as tril_indices, triu_indices as triu_indices)
@@ -137,6 +138,7 @@ max_pool3d native_channel_shuffle native_dropout norm_except_dim nuclear_norm pa
 prelu range rms_norm rnn_relu rnn_relu_cell rnn_tanh rnn_tanh_cell rrelu rrelu_ selu selu_ threshold threshold_ triplet_margin_loss typename
 view_as_complex_copy view_as_real_copy""".split()),
     "_matrix": ("chain_matmul", "pca_lowrank", "svd_lowrank"),
+    "_storage": ("TypedStorage", "UntypedStorage"),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
     "_created": ("complex", "empty_permuted", "empty_strided", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices"),

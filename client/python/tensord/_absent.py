@@ -10,7 +10,7 @@ _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _WHERE = "the functions are tensord's own: tensord.{}"
 _QUANTA = "tensors of quantized numbers are not there; half types take half of the memory, and int8 beside a scale a quarter"
-_STORAGE = "memory is the daemon's; memoryview(x), x.numpy() and x.data_ptr() show it, x.is_set_to(y) whether two have the same"
+_STORAGE = "memory is the daemon's; x.untyped_storage() and x.storage() say where a tensor lies, memoryview(x) and x.numpy() show it"
 _PIPES = "a pipe is an IterableDataset whose __iter__() is a generator of Python's, over another"
 
 _WHY = {
@@ -29,7 +29,7 @@ _WHY = {
                          "spmm", "dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"), "tensors are dense here"),
         **dict.fromkeys(("quantize_per_tensor", "quantize_per_channel", "quantize_per_tensor_dynamic", "fake_quantize_per_tensor_affine",
                          "fake_quantize_per_channel_affine", "dequantize", "empty_quantized", "qscheme"), _QUANTA),
-        **dict.fromkeys(("Storage", "UntypedStorage", "TypedStorage", "FloatStorage", "ByteStorage"), _STORAGE),
+        **dict.fromkeys(("Storage", "FloatStorage", "ByteStorage"), _STORAGE),
         **dict.fromkeys(("fork", "wait"), "what is asked of the daemon is computed later anyway, and independent ops beside each other; leave the call out"),
         **dict.fromkeys(("Stream", "Event"), _CUDA),
         "matrix_rank": _WHERE.format("linalg.matrix_rank"), "solve": _WHERE.format("linalg.solve"), "lobpcg": _WHERE.format("linalg.eigh"),

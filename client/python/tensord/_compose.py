@@ -10,6 +10,7 @@ from typing import Any
 from tensord import _C, _more
 from tensord._C import Tensor, ops
 from tensord._formats import _taking
+from tensord._storage import _Storage, storage as storage, untyped_storage as untyped_storage
 from tensord._sampled import (bernoulli as bernoulli, bernoulli_ as bernoulli_, cauchy_ as cauchy_, exponential_ as exponential_, geometric_ as geometric_,
                               log_normal_ as log_normal_, multinomial as multinomial, normal as normal, normal_ as normal_, poisson as poisson, rand as rand,
                               rand_like as rand_like, randint as randint, randn as randn, randn_like as randn_like, random_ as random_, randperm as randperm, uniform_ as uniform_)
@@ -499,8 +500,8 @@ def _assert_async(input, assert_msg=None) -> None:
 
 
 def is_storage(obj) -> bool:
-    """False: there are no objects of storages, as memory is the daemon's."""
-    return False
+    """Is it what storage() or untyped_storage() of a tensor gave?"""
+    return isinstance(obj, _Storage)
 
 
 def sym_int(a):

@@ -345,10 +345,16 @@ def resize_(self, *sizes, size=None, memory_format=None):
     from tensord import _formats
 
     size = _more._sizes(sizes, size)
-    if memory_format not in (None, _formats.contiguous_format, _formats.preserve_format):
-        raise _C.Unsupported("resize_(): the elements stay row after row; contiguous(memory_format=...) gives a copy in another order")
+    if memory_format is _formats.preserve_format:
+        raise _C.Unsupported("resize_(): Unsupported memory format Preserve")
+    order = None if memory_format is None else _formats._order(memory_format, "resize_")
+    if order is not None and len(order) != len(size):
+        raise _C.ShapeError(f"resize_(): required rank {len(order)} tensor to use {memory_format!r} format")
     if self.requires_grad:
         raise _C.AutogradError("cannot resize variables that require grad")
+    if memory_format is not None:
+        resize_(self, size=(_count(size),))
+        return self._become(self.as_strided(size, _row_major(size) if order is None else _strides_in(size, order)))
     if tuple(size) == tuple(self.shape):
         return self  # its strides, too
     want, have = _count(size), self.numel()
@@ -371,7 +377,18 @@ def _row_major(size):
     return tuple(_count(size[k + 1:]) for k in range(len(size)))
 
 
+def _strides_in(size, order):
+    """Strides of what lies in this order of dimensions, from the outermost in."""
+    packed = _row_major([size[d] for d in order])
+    return tuple(packed[order.index(d)] for d in range(len(size)))
+
+
 def resize_as_(self, the_template, *, memory_format=None):
+    from tensord import _formats
+
+    if memory_format is _formats.preserve_format:
+        laid = (f for f in (_formats.channels_last, _formats.channels_last_3d) if _formats._is_laid(the_template, f))
+        memory_format = _formats.contiguous_format if the_template.is_contiguous() else next(laid, _formats.contiguous_format)
     return resize_(self, size=tuple(the_template.shape), memory_format=memory_format)
 
 
@@ -530,6 +547,10 @@ def is_set_to(self, tensor):
     if not _is(tensor):
         raise _C.DTypeError(f"is_set_to(): argument 'tensor' must be Tensor, not {type(tensor).__name__}")
     return self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape and self.stride() == tensor.stride() and self.dtype is tensor.dtype
+
+
+def to_sparse(self, *args, **kwargs):
+    raise _C.Unsupported("to_sparse(): tensors are dense here; x.nonzero() has the places of what is not zero, and x[x != 0] the values")
 
 
 def set_(self, source=None):

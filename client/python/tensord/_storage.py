@@ -1,0 +1,141 @@
+"""What programs ask of the memory behind a tensor: whether two share it, where it begins, how large it is. x.untyped_storage() sees it as bytes,
+x.storage() as numbers of the tensor's dtype. One that is held keeps the memory.
+
+It is the daemon's: it is not resized, nor made by itself; what is read and written goes by a tensor over all of it.
+"""
+
+from typing import Any
+
+from tensord import _C
+
+
+class _Storage:
+    """Memory of the daemon that tensors lie in."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise _C.DTypeError("a storage is not made by itself: x.untyped_storage() and x.storage() are those of tensors, and td.empty(n, dtype=td.uint8) is memory")
+
+    _whole: _C.Tensor  # all that lies there, one behind the other
+    _number: int
+
+    def data_ptr(self) -> int:
+        """Where it begins in this process."""
+        return self._whole.data_ptr()
+
+    def nbytes(self) -> int:
+        return self._whole.nbytes
+
+    def size(self) -> int:
+        return self._whole.numel()
+
+    __len__ = size
+
+    def element_size(self) -> int:
+        return self._whole.element_size()
+
+    @property
+    def device(self) -> _C.device:
+        return self._whole.device
+
+    @property
+    def is_cuda(self) -> bool:
+        return False
+
+    def is_shared(self) -> bool:
+        """True: all memory here is."""
+        return True
+
+    def is_pinned(self) -> bool:
+        return self._whole.is_pinned()
+
+    def tolist(self) -> "list[Any]":
+        return self._whole.tolist()
+
+    def clone(self) -> Any:
+        """Other memory with the same in it."""
+        return _of(type(self), self._whole.clone())
+
+    def copy_(self, source: Any, non_blocking: bool = False) -> Any:
+        self._whole.copy_(source._whole if isinstance(source, _Storage) else source)
+        return self
+
+    def fill_(self, value: Any) -> Any:
+        self._whole.fill_(value)
+        return self
+
+    def resize_(self, size: int) -> Any:
+        raise _C.Unsupported("resize_(): memory is the daemon's, and freed with the last tensor in it; x.data = td.empty(0) or x.set_() lets go of a tensor's")
+
+    def __getitem__(self, at: Any) -> Any:
+        return _of(type(self), self._whole[at]) if isinstance(at, slice) else self._whole[at].item()
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        self._whole[at] = value
+
+    def __iter__(self) -> Any:
+        return iter(self.tolist())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and (self._number, self._whole.dtype) == (other._number, other._whole.dtype)
+
+    def __hash__(self) -> int:
+        return hash(self._number)
+
+    @property
+    def _cdata(self) -> int:
+        return self._number
+
+    def __repr__(self) -> str:
+        rows = "".join(f" {value}\n" for value in self._whole[:1000].tolist()) + (" ...\n" if self.size() > 1000 else "")
+        return f"{rows}[{type(self).__module__}.{type(self).__name__}(dtype={self._whole.dtype}, device={self.device}) of size {self.size()}]"
+
+
+class UntypedStorage(_Storage):
+    """Bytes."""
+
+    __module__ = "tensord"
+
+
+class TypedStorage(_Storage):
+    """Numbers of one dtype."""
+
+    __module__ = "tensord"
+
+    @property
+    def dtype(self) -> _C.dtype:
+        return self._whole.dtype
+
+    def untyped(self) -> UntypedStorage:
+        return untyped_storage(self._whole)
+
+    _untyped_storage = property(untyped)
+
+    def pickle_storage_type(self) -> str:
+        from tensord import _compose
+
+        return _compose._LEGACY[self.dtype] + "Storage"
+
+
+def _of(kind: Any, whole: _C.Tensor) -> Any:
+    made = object.__new__(kind)
+    made._whole, made._number = whole, whole._storage_number()
+    return made
+
+
+def _over(self: _C.Tensor, dtype: Any) -> _C.Tensor:
+    """All of the storage, outside of every graph."""
+    from tensord import _more
+
+    with _more._apart():
+        x = self.detach()
+        n = x._storage_nbytes() // x.element_size()
+        whole = x.as_strided((n,), (1,), 0)
+        return whole if dtype is None else whole.view(dtype)
+
+
+def untyped_storage(self: _C.Tensor) -> UntypedStorage:
+    return _of(UntypedStorage, _over(self, _C.uint8))
+
+
+def storage(self: _C.Tensor) -> TypedStorage:
+    return _of(TypedStorage, _over(self, None))
