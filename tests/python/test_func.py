@@ -104,7 +104,7 @@ def test_what_comes_out_is_recorded_where_an_argument_is():
     (lambda x: func.vmap(td.sum)(3), ValueError, "non-Tensor"), (lambda x: func.vmap(td.add)(td.ones(2), td.ones(3)), ValueError, "same size"),
     (lambda x: func.vmap(td.sum, in_dims=2)(x), ValueError, "dimensionality 1"), (lambda x: func.vmap(lambda x: 3)(x), TypeError, "outputs"),
     (lambda x: func.vmap(td.sin, in_dims=(None,))(x), ValueError, "at least one"), (lambda x: func.vmap(td.sin, in_dims=(0, 0))(x), ValueError, "in_dims"),
-    (lambda x: func.vmap(td.sin)(td.ones(0)), ValueError, "no place"), (lambda x: func.vmap(td.sin, out_dims=None)(x), ValueError, "out_dims"),
+    (lambda x: func.vmap(td.sin, out_dims=None)(td.arange(2.0)), ValueError, "out_dims"),
     (lambda x: func.vmap(td.sin, randomness="x"), RuntimeError, "randomness"), (lambda x: func.vmap(lambda x: x + td.rand(1))(x), RuntimeError, "random operation")])
 def test_refused(wrong, kind, said):
     with pytest.raises(kind, match=said):
@@ -198,3 +198,15 @@ if __name__ == "__main__":
     import torch.func
 
     RESULTS.write_text("[\n" + ",\n".join(json.dumps(r) for r in results(torch)) + "\n]\n")
+
+
+def test_batches_of_nothing_and_what_is_the_same_for_all():
+    """As in PyTorch 2.13."""
+    x = td.arange(6.0).reshape(2, 3)
+    doubled, ones = func.vmap(lambda x: (x * 2, td.ones(2)), out_dims=(-1, None))(x)
+    assert doubled.tolist() == (x * 2).t().tolist() and ones.tolist() == [1.0, 1.0]
+    with pytest.raises(ValueError, match="out_dims has a None"):
+        func.vmap(lambda x: x * 2, out_dims=None)(x)
+    none = func.vmap(lambda x, w: {"y": x @ w, "s": x.sum()}, in_dims=(0, None), out_dims={"y": 1, "s": 0})(td.zeros(0, 3), td.ones(3, 4))
+    assert none["y"].shape == (4, 0) and none["s"].shape == (0,)
+    assert func.vmap(func.grad(lambda w, x: (w * x).sum()), in_dims=(None, 1))(td.ones(3), td.zeros(3, 0)).shape == (0, 3)

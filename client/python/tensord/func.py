@@ -327,7 +327,7 @@ def _dims(dims, tree, what):
 def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     """A function over a batch: func for each place of a dimension of its arguments, and what it gives stacked. One call a place, in their order.
 
-    in_dims: which dimension of each argument (None: it is the same for all), or a tree of such; out_dims: where it goes. Arguments by their
+    in_dims: which dimension of each argument (None: it is the same for all), or a tree of such; out_dims: where it goes (None: it is the same for all, and is given once). Arguments by their
     names are the same for all. randomness: "error" refuses a function that draws random numbers, "different" draws for each place, "same" the same for all.
     Raises InvalidError for dimensions that do not fit, sizes that differ, and none at all. chunk_size changes no number.
     """
@@ -337,21 +337,23 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
     def mapped(*args, **kwargs):
         dims = _dims(in_dims if isinstance(in_dims, int) else tuple(in_dims), args, "in_dims") 
         leaves = _leaves(args)
-        sizes = set()
+        sizes: "dict[int, None]" = {}
         for x, d in zip(leaves, dims):
             if d is not None and not _C.is_tensor(x):
                 raise _C.InvalidError(f"vmap: Got in_dim={d} for an input but the input is of type {type(x).__name__}. We cannot vmap over non-Tensor arguments, "
                                       "please use None as the respective in_dim")
             if d is not None and not -x.ndim <= d < x.ndim:
-                raise _C.InvalidError(f"vmap: Got in_dim={d} for some input, but that input is a Tensor of dimensionality {x.ndim}")
+                raise _C.InvalidError(f"vmap: Got in_dim={d} for some input, but that input is a Tensor of dimensionality {x.ndim} so expected in_dim to satisfy "
+                                      f"{-x.ndim} <= in_dim < {x.ndim}.")
             if d is not None:
-                sizes.add(x.shape[d])
+                sizes[x.shape[d]] = None
         if len(sizes) != 1:
             raise _C.InvalidError("vmap: at least one input must be mapped over" if not sizes else
-                                  f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {sorted(sizes)} for the mapped dimension")
+                                  f"vmap: Expected all tensors to have the same size in the mapped dimension, got sizes {list(sizes)} for the mapped dimension")
         (n,) = sizes
-        if not n:
-            raise _C.InvalidError("vmap: there is no place in the batch, so nothing tells what the function gives")
+        empty = not n
+        if empty:  # what the function gives for zeros tells shapes, and is left out
+            leaves, n = [x if d is None else td.zeros(*x.shape[:d % x.ndim], 1, *x.shape[d % x.ndim + 1:], dtype=x.dtype, device=x.device) for x, d in zip(leaves, dims)], 1
         rows = [[x] * n if d is None else x.unbind(d) for x, d in zip(leaves, dims)]
         outs, start = [], _state() if randomness != "different" else None
         for k in range(n):
@@ -363,11 +365,19 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
                            "perform the randomness operation out of vmap")
         columns = [_all_tensors(o, "vmap(f): outputs of f") for o in outs]
         places = _dims(out_dims, outs[0], "out_dims")
-        if None in places:
-            raise _C.InvalidError("vmap: what comes out is batched, so out_dims has no None")
-        return _filled(outs[0], iter([td.stack(list(c), d) for c, d in zip(zip(*columns), places)]))
+        stacked = [_one_for_all(c) if d is None else td.stack(list(c), d) for c, d in zip(zip(*columns), places)]
+        if empty:
+            stacked = [x if d is None else x.narrow(d, 0, 0) for x, d in zip(stacked, places)]
+        return _filled(outs[0], iter(stacked))
 
     return mapped
+
+
+def _one_for_all(column):
+    """What out_dims=None takes: a result on which no place has an influence."""
+    if not all(x is column[0] or td.equal(x, column[0]) for x in column[1:]):
+        raise _C.InvalidError("vmap: out_dims has a None for an output that is another for each place of the batch")
+    return column[0]
 
 
 def _state():
