@@ -474,3 +474,15 @@ def test_devices_are_written_in_one_way(name):
     with pytest.raises(RuntimeError, match="Invalid device string" if name else "must not be empty"):
         td.ones(1, device=name)
     assert td.device("cpu:0") == td.device("cpu") and td.device("cuda:10").index == 10
+
+
+def test_bounds_of_whole_and_of_yes_and_no_numbers():
+    for dtype, args, text in ((td.int8, (0, 1000), "to - 1 is out of bounds"), (td.uint8, (-1, 3), "from is out of bounds"), (td.int16, (1 << 15, 1 << 16), "from is out of bounds")):
+        with pytest.raises(RuntimeError, match=text):
+            td.empty(3, dtype=dtype).random_(*args)
+    assert set(td.empty(1000, dtype=td.int8).random_(-128, 128).tolist()) <= set(range(-128, 128)) and td.empty(3, dtype=td.int64).random_().min().item() >= 0
+    assert set(td.empty(500, dtype=td.uint8).random_(254, 256).tolist()) == {254, 255}
+    for p in (2, -0.5, math.nan):
+        with pytest.raises(RuntimeError, match=r"bernoulli_ expects p to be in \[0, 1\], but got p="):
+            td.empty(3).bernoulli_(p)
+    assert td.empty(3).bernoulli_(1).tolist() == [1.0] * 3

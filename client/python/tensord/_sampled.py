@@ -158,6 +158,8 @@ def bernoulli(input, p=None, *, generator=None):
 
 @_more._beside
 def bernoulli_(self, p=0.5, *, generator=None):
+    if not _is(p) and not 0 <= p <= 1:
+        raise _C.InvalidError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     chance: Any = p if _is(p) else ops.make_full(self.shape, p, self.dtype if self.is_floating_point() else _C.float32)
     return self.copy_(drawn(generator, ops.bernoulli, chance.expand(self.shape)))
 
@@ -174,6 +176,11 @@ def random_(self, low=0, high=..., *, generator=None):
     high = _MOST[self.dtype] if high is None else high
     if low >= high:
         raise _C.InvalidError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if not (self.dtype.is_floating_point or self.dtype.is_complex or self.dtype is _C.bool):
+        whole = _more.iinfo(self.dtype)
+        for name, bound in (("from", low), ("to - 1", high - 1)):
+            if not whole.min <= bound <= whole.max:
+                raise _C.InvalidError(f"random_: {name} is out of bounds for {self.dtype}")
     return self.copy_(drawn(generator, ops.randint, low, high, self.shape, _C.int64))
 
 
