@@ -1,12 +1,24 @@
 """Samplers and data sets without torch, under torch's names. Random numbers are Python's: `generator` is a random.Random."""
 
 import random
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 _Sample = TypeVar("_Sample", covariant=True)
 
 
-class IterableDataset(Generic[_Sample]):
+class Dataset(Generic[_Sample]):
+    """Samples by their places: write __getitem__ and __len__. a + b has those of b behind those of a."""
+
+    def __getitem__(self, index) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
+
+    def __add__(self, other):
+        from tensord.utils.data import ConcatDataset
+
+        return ConcatDataset([self, other])
+
+
+class IterableDataset(Dataset[_Sample]):
     """A data set that is iterated instead of looked up: each worker iterates its own copy; get_worker_info() tells which it is. a + b: first a, then b."""
 
     def __iter__(self):
@@ -32,18 +44,30 @@ class ChainDataset(IterableDataset[_Sample]):
         return sum(map(len, self.datasets))
 
 
-class SequentialSampler:
-    def __init__(self, data_source):
-        self.data_source = data_source
+class Sampler(Generic[_Sample]):
+    """Places of samples in some order: write __iter__ and, where it is known, __len__."""
+
+    def __init__(self, data_source=None):
+        pass
 
     def __iter__(self):
-        return iter(range(len(self.data_source)))
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__")
+
+
+class _Source(Sampler[int]):
+    def __init__(self, data_source):
+        self.data_source = data_source
 
     def __len__(self):
         return len(self.data_source)
 
 
-class RandomSampler(SequentialSampler):
+class SequentialSampler(_Source):
+    def __iter__(self):
+        return iter(range(len(self.data_source)))
+
+
+class RandomSampler(_Source):
     """All of them in random order."""
 
     def __init__(self, data_source, generator=None):
@@ -56,7 +80,7 @@ class RandomSampler(SequentialSampler):
         return iter(order)
 
 
-class BatchSampler:
+class BatchSampler(Sampler[list[int]]):
     def __init__(self, sampler, batch_size, drop_last):
         if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size <= 0:
             raise ValueError(f"batch_size should be a positive integer value, but got batch_size={batch_size}")

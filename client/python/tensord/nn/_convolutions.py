@@ -54,11 +54,7 @@ class _Padded:
         return self.function(F.pad(input, self.edges, self.mode), weight, bias, stride, 0, dilation, groups)
 
 
-class Conv2d(_Convolution):
-    """Each place of the output sees a window of the input."""
-
-    _function = staticmethod(F.conv2d)
-
+class _Straight(_Convolution):
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True, padding_mode="zeros", device=None,
                  dtype=None):
         super().__init__()
@@ -87,22 +83,26 @@ class Conv2d(_Convolution):
         return self._function(input, self.weight, self.bias, self.stride, self.padding, self.dilation, self.groups)
 
 
-class Conv1d(Conv2d):
+class Conv1d(_Straight):
     """Each place of the output sees a stretch of the input."""
 
     _dims, _function = 1, staticmethod(F.conv1d)
 
 
-class Conv3d(Conv2d):
+class Conv2d(_Straight):
+    """Each place of the output sees a window of the input."""
+
+    _function = staticmethod(F.conv2d)
+
+
+class Conv3d(_Straight):
     """Each place of the output sees a window of the input, a volume."""
 
     _dims, _function = 3, staticmethod(F.conv3d)
 
 
-class ConvTranspose2d(_Convolution):
-    """Each place of the input reaches a window of the output."""
-
-    _turned, _function = True, staticmethod(F.conv_transpose2d)
+class _Transposed(_Convolution):
+    _turned = True
 
     def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1, bias=True, dilation=1,
                  padding_mode="zeros", device=None, dtype=None):
@@ -129,13 +129,19 @@ class ConvTranspose2d(_Convolution):
         return self._function(input, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups, self.dilation)
 
 
-class ConvTranspose1d(ConvTranspose2d):
+class ConvTranspose1d(_Transposed):
     """Each place of the input reaches a stretch of the output."""
 
     _dims, _function = 1, staticmethod(F.conv_transpose1d)
 
 
-class ConvTranspose3d(ConvTranspose2d):
+class ConvTranspose2d(_Transposed):
+    """Each place of the input reaches a window of the output."""
+
+    _function = staticmethod(F.conv_transpose2d)
+
+
+class ConvTranspose3d(_Transposed):
     """Each place of the input reaches a window of the output, a volume."""
 
     _dims, _function = 3, staticmethod(F.conv_transpose3d)

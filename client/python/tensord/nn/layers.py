@@ -67,12 +67,8 @@ class Bilinear(Module):
         return f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-class Embedding(Module):
-    """A row of numbers for each index."""
-
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
-                 _weight=None, _freeze=False, device=None, dtype=None):
-        super().__init__()
+class _Rows(Module):
+    def _set_up(self, num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device, dtype):
         F._refuse(type(self).__name__, sparse=sparse)
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise td.InvalidError("Padding_idx must be within num_embeddings")
@@ -82,10 +78,29 @@ class Embedding(Module):
         if _weight is not None and tuple(_weight.shape) != (num_embeddings, embedding_dim):
             raise td.ShapeError("Shape of weight does not match num_embeddings and embedding_dim")
         self.weight = _parameter(num_embeddings, embedding_dim, dtype=dtype, device=device) if _weight is None else Parameter(_weight)
-        if _freeze:
-            self.weight.requires_grad_(False)
         if _weight is None:
             self.reset_parameters()
+
+    def reset_parameters(self):
+        init.normal_(self.weight)
+        if self.padding_idx is not None:
+            with td.no_grad():
+                self.weight[self.padding_idx].fill_(0)
+
+    def extra_repr(self) -> str:
+        usual = dict(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)
+        return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *(f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v)])
+
+
+class Embedding(_Rows):
+    """A row of numbers for each index."""
+
+    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False,
+                 _weight=None, _freeze=False, device=None, dtype=None):
+        super().__init__()
+        self._set_up(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device, dtype)
+        if _freeze:
+            self.weight.requires_grad_(False)
 
     @classmethod
     def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
@@ -95,28 +110,19 @@ class Embedding(Module):
         made.weight = Parameter(embeddings, requires_grad=not freeze)
         return made
 
-    def reset_parameters(self):
-        init.normal_(self.weight)
-        if self.padding_idx is not None:
-            with td.no_grad():
-                self.weight[self.padding_idx].fill_(0)
-
     def forward(self, input):
         if self.max_norm is None and not self.scale_grad_by_freq:
             return F.embedding(input, self.weight, self.padding_idx)
         return F.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq)
 
-    def extra_repr(self) -> str:
-        usual = dict(padding_idx=None, max_norm=None, norm_type=2, scale_grad_by_freq=False)
-        return ", ".join([f"{self.num_embeddings}, {self.embedding_dim}", *(f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k) != v)])
 
-
-class EmbeddingBag(Embedding):
+class EmbeddingBag(_Rows):
     """The sum, mean or largest of the rows of each bag of indices."""
 
     def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, mode="mean", sparse=False,
                  _weight=None, include_last_offset=False, padding_idx=None, device=None, dtype=None):
-        super().__init__(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device=device, dtype=dtype)
+        super().__init__()
+        self._set_up(num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, device, dtype)
         self.mode, self.include_last_offset = mode, include_last_offset
 
     @classmethod

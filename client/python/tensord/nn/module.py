@@ -416,19 +416,8 @@ class Identity(Module):
         return input
 
 
-class Sequential(Module):
-    """One after the other."""
-
-    def __init__(self, *modules):
-        super().__init__()
-        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], dict) else ((str(k), m) for k, m in enumerate(modules))
-        for name, module in named:
-            self.add_module(name, module)
-
-    def forward(self, input):
-        for module in self:
-            input = module(input)
-        return input
+class _Members(Module):
+    """Modules by their places."""
 
     def append(self, module):
         self.add_module(str(len(self)), module)
@@ -478,15 +467,36 @@ class Sequential(Module):
         if numbered:
             self._numbered(list(self))
 
-    def __add__(self, other):
-        return type(self)(*self, *other) if not isinstance(self, ModuleList) else type(self)([*self, *other])
-
     def __iadd__(self, other):
         return self.extend(other)
 
+    def __len__(self):
+        return len(self._modules)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._modules.values())
+
+
+class Sequential(_Members):
+    """One after the other."""
+
+    def __init__(self, *modules):
+        super().__init__()
+        named = modules[0].items() if len(modules) == 1 and isinstance(modules[0], dict) else ((str(k), m) for k, m in enumerate(modules))
+        for name, module in named:
+            self.add_module(name, module)
+
+    def forward(self, input):
+        for module in self:
+            input = module(input)
+        return input
+
+    def __add__(self, other):
+        return type(self)(*self, *other)
+
     def __mul__(self, times):
         """The same modules, one round after the other."""
-        if isinstance(self, ModuleList) or not isinstance(times, int):
+        if not isinstance(times, int):
             return NotImplemented
         if times <= 0:
             raise _C.InvalidError(f"Non-positive multiplication factor {times} for {type(self).__name__}")
@@ -497,12 +507,6 @@ class Sequential(Module):
     def __imul__(self, times):
         made = self.__mul__(times)
         return made if made is NotImplemented else self.extend(list(made)[len(self):])
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._modules.values())
 
     def __getitem__(self, k) -> Any:
         modules = list(self._modules.values())
@@ -521,13 +525,17 @@ def layer_count(n, least=0):
     return operator.index(n)
 
 
-class ModuleList(Sequential):
+class ModuleList(_Members):
     """A list whose members are found as children."""
 
     def __init__(self, modules=()):
-        super().__init__(*modules)
+        super().__init__()
+        self.extend(modules)
 
-    def forward(self, *input):  # type: ignore[override]
+    def __add__(self, other):
+        return type(self)([*self, *other])
+
+    def forward(self, *input):
         raise NotImplementedError("a ModuleList is no layer; call its members")
 
     def __getitem__(self, k):

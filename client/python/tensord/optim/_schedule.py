@@ -143,8 +143,8 @@ class _NotResumed(_C.InvalidError, KeyError):
 _LRScheduler = LRScheduler  # its name before PyTorch 2
 
 
-class LambdaLR(LRScheduler):
-    """The first rate times lr_lambda(k): one function, or one a group. Of these a state dict has what objects hold, and of functions nothing."""
+class _Factors(LRScheduler):
+    """Schedules with a function, or one a group. Of these a state dict has what objects hold, and of functions nothing."""
 
     def __init__(self, optimizer, lr_lambda, last_epoch=-1):
         given = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * len(optimizer.param_groups)
@@ -156,10 +156,6 @@ class LambdaLR(LRScheduler):
         self.lr_lambdas = given
         super().__init__(optimizer, last_epoch)
 
-    def get_lr(self):
-        self._inside()
-        return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas)]
-
     def state_dict(self):
         return {**super().state_dict(), "lr_lambdas": [None if isinstance(f, types.FunctionType) else f.__dict__.copy() for f in self.lr_lambdas]}
 
@@ -170,7 +166,15 @@ class LambdaLR(LRScheduler):
                 f.__dict__.update(held)
 
 
-class MultiplicativeLR(LambdaLR):
+class LambdaLR(_Factors):
+    """The first rate times lr_lambda(k): one function, or one a group. Of these a state dict has what objects hold, and of functions nothing."""
+
+    def get_lr(self):
+        self._inside()
+        return [base * f(self.last_epoch) for base, f in zip(self.base_lrs, self.lr_lambdas)]
+
+
+class MultiplicativeLR(_Factors):
     """The rate that is there times lr_lambda(k): one function, or one a group."""
 
     def get_lr(self):

@@ -12,8 +12,8 @@ from tensord import _absent, _C, _paths
 from tensord._random import default_generator as _dice
 from tensord.data._loader import DataLoader as _DataLoader
 from tensord.data._plain import collate, finish, get_worker_info as get_worker_info
-from tensord.data._samplers import (BatchSampler as BatchSampler, ChainDataset as ChainDataset, IterableDataset as IterableDataset,
-                                   SequentialSampler as SequentialSampler)
+from tensord.data._samplers import (BatchSampler as BatchSampler, ChainDataset as ChainDataset, Dataset as Dataset, IterableDataset as IterableDataset,
+                                   Sampler as Sampler, SequentialSampler as SequentialSampler, _Source)
 
 
 def default_collate(batch):
@@ -41,16 +41,6 @@ class DataLoader(_DataLoader, Generic[_Sample]):
                  drop_last=False, timeout=0, worker_init_fn=None, multiprocessing_context=None, generator=None, *, out="tensord", **options):
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout, worker_init_fn,
                          multiprocessing_context, generator or _dice, out=out, **options)
-
-
-class Dataset(Generic[_Sample]):
-    """Samples by their places: write __getitem__ and __len__. a + b has those of b behind those of a."""
-
-    def __getitem__(self, index) -> Any:
-        raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
-
-    def __add__(self, other):
-        return ConcatDataset([self, other])
 
 
 class TensorDataset(Dataset):
@@ -143,17 +133,7 @@ class ConcatDataset(Dataset[_Sample]):
         return self.cumulative_sizes[-1]
 
 
-class Sampler(Generic[_Sample]):
-    """Places of samples in some order: write __iter__ and, where it is known, __len__."""
-
-    def __init__(self, data_source=None):
-        pass
-
-    def __iter__(self):
-        raise NotImplementedError(f"{type(self).__name__} has no __iter__")
-
-
-class RandomSampler(SequentialSampler):
+class RandomSampler(_Source):
     """All of them in random order, or num_samples of them, each with equal chances every time when replacement is True."""
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
@@ -170,7 +150,7 @@ class RandomSampler(SequentialSampler):
         return len(self.data_source) if self.num_samples is None else self.num_samples
 
 
-class SubsetRandomSampler(SequentialSampler):
+class SubsetRandomSampler(_Source):
     """These places in random order."""
 
     def __init__(self, indices, generator=None):

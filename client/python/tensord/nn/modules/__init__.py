@@ -15,7 +15,7 @@ __all__ = _paths.put(__name__, _nn, {
     "channelshuffle": "ChannelShuffle",
     "container": "Sequential ModuleList ModuleDict ParameterList ParameterDict",
     "conv": """Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d LazyConvTranspose1d LazyConvTranspose2d
-        LazyConvTranspose3d _ConvNd=_convolutions._Convolution _ConvTransposeNd=_convolutions.ConvTranspose2d _LazyConvXdMixin=_lazy._LazyConvolution""",
+        LazyConvTranspose3d _ConvNd=_convolutions._Convolution _ConvTransposeNd=_convolutions._Transposed _LazyConvXdMixin=_lazy._LazyConvolution""",
     "distance": "PairwiseDistance CosineSimilarity",
     "dropout": "Dropout Dropout1d Dropout2d Dropout3d AlphaDropout FeatureAlphaDropout _DropoutNd=_plain_layers._DropoutNd",
     "flatten": "Flatten Unflatten",
