@@ -1,7 +1,90 @@
-"""What libraries that are written for PyTorch import, call and compare with before they do any work."""
+"""What libraries that are written for PyTorch import, call and compare with before they do any work: modules, names of what is not there."""
+
+import threading
 
 import pytest
 import tensord as td
+
+
+def test_lists_by_dtype():
+    from tensord.utils._foreach_utils import _group_tensors_by_device_and_dtype
+
+    a, b = td.ones(1), td.ones(2, dtype=td.float64)
+    groups = _group_tensors_by_device_and_dtype([[a, b, a], [None, b, a]], with_indices=True)
+    assert [(key[1], at) for key, (_, at) in groups.items()] == [(td.float32, [0, 2]), (td.float64, [1])]
+    assert groups[a.device, td.float32][0][1][0] is None
+
+
+def test_futures():
+    from tensord.futures import Future, collect_all, wait_all
+
+    told = []
+    one, other = Future(), Future()
+    doubled = one.then(lambda f: 2 * f.value())
+    one.add_done_callback(lambda f: told.append(f.value()))
+    with pytest.raises(RuntimeError, match="no result yet"):
+        one.value()
+    threading.Timer(0.02, one.set_result, (3,)).start()
+    assert one.wait() == 3 and doubled.wait() == 6 and one.done() and told == [3]
+    with pytest.raises(RuntimeError, match="mark a completed Future as complete"):
+        one.set_result(4)
+    with pytest.raises(AssertionError, match="not an Exception"):
+        other.set_exception("x")
+    both = collect_all([one, other])
+    assert not both.done()
+    other.set_exception(KeyError("lost"))
+    for f in (other, both, other.then(lambda f: f.value())):
+        with pytest.raises(KeyError, match="lost"):
+            f.wait()
+    with pytest.raises(KeyError, match="lost"):
+        wait_all([one, other])
+    assert wait_all([one, doubled]) == [3, 6] and wait_all([]) == []
+
+
+def test_names_of_what_is_not_there_can_be_compared_with():
+    assert td.ones(1).layout is td.strided and td.ones(1).layout not in (td.sparse_coo, td.sparse_csr, td.sparse_csc, td.sparse_bsr, td.sparse_bsc, td.jagged)
+    assert repr(td.sparse_coo) == "tensord.sparse_coo" and isinstance(td.sparse_coo, td.layout)
+    with pytest.raises(td.Unsupported, match="not tensord.sparse_coo"):
+        td.zeros(2, layout=td.sparse_coo)
+    assert isinstance(td.ones(1).storage(), td.storage.TypedStorage) and not isinstance(td.ones(1), td.UntypedStorage | td.TypedStorage)
+
+
+def test_process_groups_are_refused_where_they_are_called():
+    from tensord.distributed import ReduceOp, all_reduce, get_rank, group
+
+    assert not td.distributed.is_initialized() and ReduceOp.SUM == "SUM" and group.WORLD is None
+    for call in (get_rank, lambda: all_reduce(td.ones(1), op=ReduceOp.SUM), lambda: td.distributed.init_process_group("gloo")):
+        with pytest.raises(td.Unsupported, match="no process groups here.*share_memory"):
+            call()
+
+
+def test_paths_that_libraries_import():
+    from tensord.distributions.utils import _standard_normal, _sum_rightmost
+    from tensord.nn.parallel.distributed import DistributedDataParallel
+    from tensord.nn.parallel.scatter_gather import scatter
+    from tensord.optim.optimizer import ParamsT, required
+    from tensord.serialization import MAP_LOCATION
+    from tensord.utils.model_zoo import load_url
+
+    assert load_url is td.hub.load_state_dict_from_url and repr(required) == "<required parameter>" and ParamsT and MAP_LOCATION
+    assert DistributedDataParallel is td.nn.parallel.DistributedDataParallel
+    with pytest.raises(td.Unsupported, match="a module runs where it lies"):
+        scatter(td.ones(2), [0])
+    drawn = _standard_normal(td.Size([3, 2]), td.float64, td.device("cpu"))
+    assert drawn.shape == (3, 2) and drawn.dtype is td.float64
+    assert _sum_rightmost(td.ones(2, 3, 4), 2).tolist() == [12.0, 12.0] and _sum_rightmost(drawn, 0) is drawn
+
+
+def test_resize_as_of_a_program():
+    @td.jit.script
+    def kept(into, values):
+        into.resize_as_(values).copy_(values)
+        return into
+
+    x = td.zeros(3)
+    assert kept(x, td.ones(3)).tolist() == x.tolist() == [1.0, 1.0, 1.0]
+    with pytest.raises(RuntimeError, match=r"to the shape that is there, \[3\], not \[4\]"):
+        kept(x, td.ones(4)).tolist()
 
 
 def test_a_class_is_of_no_kind_that_it_is_not_in_pytorch():

@@ -27,9 +27,9 @@ pi, e, inf, nan, newaxis = 3.141592653589793, 2.718281828459045, 1e400, 1e400 - 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # what __getattr__ finds
-    from tensord import (__config__ as __config__, accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compiler as compiler, cuda as cuda, data as data, distributed as distributed, distributions as distributions, fft as fft, func as func, fx as fx,
+    from tensord import (__config__ as __config__, accelerator as accelerator, aio as aio, amp as amp, array_api as array_api, autograd as autograd, backends as backends, compiler as compiler, cuda as cuda, data as data, distributed as distributed, distributions as distributions, fft as fft, func as func, futures as futures, fx as fx,
                          hub as hub, jit as jit, onnx as onnx,
-                         linalg as linalg, masked as masked, multiprocessing as multiprocessing, nn as nn, optim as optim, overrides as overrides, profiler as profiler, quasirandom as quasirandom, random as random, serialization as serialization, signal as signal, special as special, testing as testing, torch as torch, utils as utils, version as version)
+                         linalg as linalg, masked as masked, multiprocessing as multiprocessing, nn as nn, optim as optim, overrides as overrides, profiler as profiler, quasirandom as quasirandom, random as random, serialization as serialization, signal as signal, special as special, storage as storage, testing as testing, torch as torch, utils as utils, version as version)
     from tensord._compose import (_assert as _assert, _assert_async as _assert_async, BFloat16Tensor as BFloat16Tensor, CharTensor as CharTensor, HalfTensor as HalfTensor, ShortTensor as ShortTensor,
                                   cond as cond, is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled, is_anomaly_enabled as is_anomaly_enabled, is_storage as is_storage,
                                   set_anomaly_enabled as set_anomaly_enabled, while_loop as while_loop,
@@ -99,7 +99,8 @@ if TYPE_CHECKING:  # what __getattr__ finds
     from tensord._random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state, initial_seed as initial_seed,
                                  manual_seed as manual_seed, seed as seed, set_rng_state as set_rng_state)
     from tensord._formats import (channels_last as channels_last, channels_last_3d as channels_last_3d, contiguous_format as contiguous_format, layout as layout,
-                                  memory_format as memory_format, preserve_format as preserve_format, strided as strided)
+                                  jagged as jagged, memory_format as memory_format, preserve_format as preserve_format, sparse_bsc as sparse_bsc, sparse_bsr as sparse_bsr,
+                                  sparse_coo as sparse_coo, sparse_csc as sparse_csc, sparse_csr as sparse_csr, strided as strided)
     from tensord._sampled import normal as normal, randint_like as randint_like
     from tensord.signal.windows import (bartlett_window as bartlett_window, blackman_window as blackman_window, hamming_window as hamming_window,
                                         hann_window as hann_window, kaiser_window as kaiser_window)
@@ -142,7 +143,8 @@ view_as_complex_copy view_as_real_copy""".split()),
     "_queue": ("Queue", "QueueEmpty", "QueueFull"),
     "_random": ("Generator", "default_generator", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"),
     "_created": ("complex", "empty_permuted", "empty_strided", "logspace", "polar", "scalar_tensor", "tril_indices", "triu_indices"),
-    "_formats": ("channels_last", "channels_last_3d", "contiguous_format", "layout", "memory_format", "preserve_format", "strided"),
+    "_formats": ("channels_last", "channels_last_3d", "contiguous_format", "jagged", "layout", "memory_format", "preserve_format", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr",
+                 "strided"),
     "_sampled": ("normal", "randint_like"),
     "_settings": tuple("""are_deterministic_algorithms_enabled compile get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads
 is_deterministic_algorithms_warn_only_enabled is_inference is_inference_mode_enabled is_warn_always_enabled set_default_tensor_type
@@ -156,7 +158,7 @@ set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal set
 is_autocast_cpu_enabled is_autocast_enabled set_autocast_cache_enabled""".split()),
 }
 _HOME = {name: module for module, names in _LAZY.items() for name in names}
-_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "__config__", "backends", "compiler", "cuda", "data", "distributed", "distributions", "fft", "func", "fx", "hub", "jit", "masked", "linalg", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "special", "testing", "torch", "utils", "version")
+_MODULES = ("accelerator", "aio", "amp", "array_api", "autograd", "__config__", "backends", "compiler", "cuda", "data", "distributed", "distributions", "fft", "func", "futures", "fx", "hub", "jit", "masked", "linalg", "multiprocessing", "nn", "onnx", "optim", "overrides", "profiler", "quasirandom", "random", "serialization", "signal", "special", "storage", "testing", "torch", "utils", "version")
 
 
 if not TYPE_CHECKING:

@@ -23,7 +23,6 @@ _WHY = {
         "export": "tensord.jit.trace() and tensord.jit.script() make programs of functions and modules, tensord.jit.save() files of them",
         "nested": "tensors are full here; nn.utils.rnn packs sequences of several lengths, a mask says where the rest is",
         "library": "ops are the daemon's; tensord.autograd.Function has a backward of one's own",
-        "futures": "what is asked of the daemon is computed later anyway; tensord.aio waits in event loops, concurrent.futures in threads",
         **dict.fromkeys(("mps", "xpu", "mtia"), "tensors lie in the memory of this machine's processors; tensord.accelerator tells so"),
         **dict.fromkeys(("sparse", "sparse_coo_tensor", "sparse_csr_tensor", "sparse_csc_tensor", "sparse_bsr_tensor", "sparse_bsc_tensor", "sparse_compressed_tensor", "smm",
                          "spmm", "dsmm", "hsmm", "hspmm", "saddmm", "sspaddmm"), "tensors are dense here"),

@@ -31,12 +31,13 @@ class memory_format(_Named):
 
 
 class layout(_Named):
-    """What a tensor is made of; all are tensord.strided."""
+    """What a tensor is made of. All are tensord.strided; the others are there to be compared with."""
 
 
 contiguous_format, preserve_format = memory_format("contiguous_format"), memory_format("preserve_format")
 channels_last, channels_last_3d = memory_format("channels_last"), memory_format("channels_last_3d")
 strided = layout("strided")
+sparse_coo, sparse_csr, sparse_csc, sparse_bsr, sparse_bsc, jagged = map(layout, ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"))
 
 NUMBERS = {contiguous_format: 0, preserve_format: 1, channels_last: 2, channels_last_3d: 3}  # as programs have them
 

@@ -15,6 +15,8 @@ from tensord._save import load as load, save as save
 __all__ = ["LoadEndianness", "add_safe_globals", "clear_safe_globals", "get_crc32_options", "get_default_load_endianness", "get_default_mmap_options",
            "get_safe_globals", "load", "safe_globals", "save", "set_default_load_endianness"]
 
+MAP_LOCATION: Any = "_typing.Callable[[Any, str], Any] | _C.device | str | dict[str, str] | None"  # what load() takes, for annotations
+
 _safe: list = []
 
 

@@ -3,6 +3,7 @@
 import functools
 import numbers
 
+import tensord as td
 from tensord import _C, _more
 from tensord._C import ops
 from tensord.distributions._base import broadcast, inner as clamp_probs, logits_of
@@ -72,3 +73,15 @@ def vec_to_tril_matrix(vec, diag=0):
     mat = vec.new_zeros((*vec.shape[:-1], n, n))
     mat[..., _below(n, diag, vec.device)] = vec
     return mat
+
+
+# What distributions of others take from torch.distributions.utils beside what it documents.
+
+
+def _standard_normal(shape, dtype, device):
+    return td.randn(tuple(shape), dtype=dtype, device=device)
+
+
+def _sum_rightmost(value, dim):
+    """Sums over the last `dim` dimensions."""
+    return value.reshape(tuple(value.shape[:value.dim() - dim]) + (-1,)).sum(-1) if dim else value

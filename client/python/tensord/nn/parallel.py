@@ -1,8 +1,9 @@
 """Modules for several devices, by the names of torch.nn.parallel: here a module runs where it lies, and the daemon's threads share the work of each op."""
 
+import sys as _sys
 import typing as _typing
 
-from tensord import _absent, _C
+from tensord import _absent, _C, _paths
 from tensord.nn.module import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
@@ -31,6 +32,20 @@ class DistributedDataParallel(Module):
         raise _C.Unsupported("DistributedDataParallel is not there: no process group adds up gradients; processes of one machine train the same parameters, each "
                              "with its own gradients, behind module.share_memory()")
 
+
+class _OverDevices:
+    """The names of torch.nn.parallel.scatter_gather, which programs import before they know of any device."""
+
+    @staticmethod
+    def scatter(inputs, target_gpus, dim=0):
+        raise _C.Unsupported("scatter(): a module runs where it lies; module(*inputs) does")
+
+    @staticmethod
+    def gather(outputs, target_device, dim=0):
+        raise _C.Unsupported("gather(): a module runs where it lies, and its results lie there; tensord.cat() puts several together")
+
+
+_paths.put(__name__, _sys.modules[__name__], {"distributed": "DistributedDataParallel", "scatter_gather": "gather=_OverDevices.gather scatter=_OverDevices.scatter"})
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _absent.of(__name__)

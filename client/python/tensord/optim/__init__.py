@@ -11,7 +11,7 @@ from tensord.optim._more_optimizers import (ASGD as ASGD, Adadelta as Adadelta, 
                                              Rprop as Rprop)
 from tensord.optim._optimizers import SGD as SGD, Adagrad as Adagrad, Adam as Adam, AdamW as AdamW, Optimizer as Optimizer, RMSprop as RMSprop
 
-_paths.put(__name__, _sys.modules[__name__], {"optimizer": "Optimizer", **{name.lower(): name for name in """SGD Adam AdamW RMSprop Adagrad Adadelta Adamax NAdam
+_paths.put(__name__, _sys.modules[__name__], {"optimizer": "Optimizer ParamsT=_optimizers.ParamsT required=_optimizers.required", **{name.lower(): name for name in """SGD Adam AdamW RMSprop Adagrad Adadelta Adamax NAdam
     RAdam ASGD Rprop LBFGS Adafactor""".split()}})
 
 if not _typing.TYPE_CHECKING:

@@ -6,7 +6,8 @@ foreach, fused and capturable, which change no number in PyTorch, are taken and 
 
 import warnings
 from collections import OrderedDict, defaultdict
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeAlias
 
 import tensord as td
 from tensord import _C
@@ -34,6 +35,15 @@ class _HookedStep:
         for hook in list(self.after.values()):
             hook(self.optimizer, args, kwargs)
         return out
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()  # what older optimizers have as the default of a number that must be given
+ParamsT: TypeAlias = "Iterable[td.Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, td.Tensor]]"  # what an optimizer takes
 
 
 class Optimizer:
