@@ -113,3 +113,32 @@ def test_lists_of_modules_are_lists():
         layers(td.ones(1))
     both = td.nn.Sequential(td.nn.Tanh()) * 2 + td.nn.Sequential(td.nn.ReLU())
     assert type(both) is td.nn.Sequential and [type(m).__name__ for m in both] == ["Tanh", "Tanh", "ReLU"]
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_softmax_of_older_programs_says_no_dimension(name):
+    layer = {"softmax": td.nn.Softmax, "log_softmax": td.nn.LogSoftmax, "softmin": td.nn.Softmin}[name]
+    function = getattr(td.nn.functional, name)
+    for shape, dim in (((4,), 0), ((2, 4), 1), ((2, 3, 4), 0), ((2, 3, 4, 2), 1)):
+        x = td.randn(shape)
+        with pytest.warns(UserWarning, match=f"Implicit dimension choice for {name} has been deprecated"):
+            assert td.equal(function(x), function(x, dim))
+        with pytest.warns(UserWarning, match="Change the call to include dim=X"):
+            assert td.equal(layer()(x), layer(dim)(x))
+    assert function(td.ones(2, dtype=td.float16), 0, dtype=td.float64).dtype is td.float64 and repr(layer()) == f"{layer.__name__}(dim=None)"
+
+    @td.jit.script
+    def along(x):
+        return td.nn.functional.softmax(x, 1) + td.nn.functional.log_softmax(x, dim=1) + td.nn.functional.softmin(x, -1)
+
+    x, f = td.randn(2, 3), td.nn.functional
+    assert td.equal(along(x), f.softmax(x, 1) + f.log_softmax(x, 1) + f.softmin(x, 1))
+
+
+def test_gradients_as_older_programs_ask_for_them():
+    x, y = td.tensor([2.0], requires_grad=True), td.tensor([3.0], requires_grad=True)
+    assert td.autograd.grad(x * x * y, x, grad_outputs=td.ones(1), create_graph=True, retain_graph=True, only_inputs=True)[0].tolist() == [12.0]
+    assert td.autograd.grad(x * x, [x, y], None, None, False, True, True)[1] is None, "allow_unused stands behind only_inputs"
+    with pytest.warns(FutureWarning, match="only_inputs argument is deprecated"):
+        td.autograd.grad(x * x, x, only_inputs=False)
+    assert {k: g.tolist() for k, g in td.autograd.grad(x * x * y, {"x": x, "y": y}).items()} == {"x": [12.0], "y": [4.0]}

@@ -2,6 +2,7 @@
 
 import sys as _sys
 import typing as _typing
+import warnings as _warnings
 
 import tensord as _td
 from tensord import _C, _absent, _paths
@@ -10,8 +11,16 @@ from tensord.autograd import function  # noqa: F401
 from tensord.autograd.function import Function  # noqa: F401
 
 
-def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, allow_unused=None, is_grads_batched=False, materialize_grads=False):
-    """Gradients of outputs with respect to inputs, a tuple; .grad is left alone. allow_unused: None for an input that took no part; materialize_grads: zeros."""
+def grad(outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False, only_inputs=True, allow_unused=None, is_grads_batched=False,
+         materialize_grads=False):
+    """Gradients of outputs with respect to inputs, a tuple, or a dict for a dict; .grad is left alone. allow_unused: None for an input that took no part;
+    materialize_grads: zeros. only_inputs, of old programs, is taken and changes nothing."""
+    if not only_inputs:
+        _warnings.warn("only_inputs argument is deprecated and is ignored now (defaults to True). To accumulate gradient for other parts of the graph, please use "
+                       "tensord.autograd.backward.", FutureWarning, stacklevel=2)
+    if isinstance(inputs, dict):
+        found = grad(outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, True, allow_unused, is_grads_batched, materialize_grads)
+        return dict(zip(inputs, found))
     if _flag(materialize_grads, "grad", "materialize_grads") and allow_unused is False:
         raise _C.InvalidError("Expected allow_unused to be True or not passed when materialize_grads=True, but got: allow_unused=False.")
     grads = None if grad_outputs is None else _tensors(grad_outputs)

@@ -139,9 +139,9 @@ Hardswish = _layer("Hardswish", _plain(F.hardswish), "x * relu6(x + 3) / 6", "",
 Threshold = _layer("Threshold", _plain(F.threshold), "x, or a value when it is not above the threshold", "threshold value ?inplace", threshold=...,
                    value=..., inplace=False)
 GLU = _layer("GLU", _plain(F.glu), "One half times the sigmoid of the other.", "dim", dim=-1)
-Softmax = _layer("Softmax", _plain(td.softmax), "Shares of one along a dimension.", "dim", dim=...)
-Softmin = _layer("Softmin", _plain(F.softmin), "Shares of one along a dimension, the largest for the smallest.", "dim", dim=...)
-LogSoftmax = _layer("LogSoftmax", _plain(td.log_softmax), "The logarithm of softmax.", "dim", dim=...)
+Softmax = _layer("Softmax", _plain(F.softmax), "Shares of one along a dimension.", "dim", dim=None)
+Softmin = _layer("Softmin", _plain(F.softmin), "Shares of one along a dimension, the largest for the smallest.", "dim", dim=None)
+LogSoftmax = _layer("LogSoftmax", _plain(F.log_softmax), "The logarithm of softmax.", "dim", dim=None)
 
 
 class CosineSimilarity(Module):

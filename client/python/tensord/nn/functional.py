@@ -3,6 +3,7 @@ but relu() they all need room for the result meanwhile, and where gradients are 
 
 import operator
 import typing as _typing
+import warnings as _warnings
 from typing import Any
 
 import tensord as td
@@ -24,7 +25,7 @@ margin_ranking_loss, mse_loss, nll_loss, pairwise_distance = _C._nn.margin_ranki
 poisson_nll_loss, smooth_l1_loss, triplet_margin_loss = _C._nn.poisson_nll_loss, _C._nn.smooth_l1_loss, _C._nn.triplet_margin_loss
 relu6, hardsigmoid, hardswish, logsigmoid = _C._nn.relu6, _C._nn.hardsigmoid, _C._nn.hardswish, _C._nn.logsigmoid
 selu, celu, prelu, softsign = _C._nn.selu, _C._nn.celu, _C._nn.prelu, _C._nn.softsign
-tanhshrink, softshrink, hardshrink, softmin = _C._nn.tanhshrink, _C._nn.softshrink, _C._nn.hardshrink, _C._nn.softmin
+tanhshrink, softshrink, hardshrink = _C._nn.tanhshrink, _C._nn.softshrink, _C._nn.hardshrink
 affine_grid, bilinear, channel_shuffle, pixel_unshuffle = _C._nn.affine_grid, _C._nn.bilinear, _C._nn.channel_shuffle, _C._nn.pixel_unshuffle
 native_channel_shuffle = channel_shuffle
 fold, unfold, local_response_norm, pdist = _C._nn.fold, _C._nn.unfold, _C._nn.local_response_norm, _C._nn.pdist
@@ -286,7 +287,40 @@ def threshold(input: Tensor, threshold, value: Any, inplace=False) -> Tensor:
     return _placed(input, inplace, lambda x: td.where(x <= threshold, value if x.is_floating_point() else int(value), x))
 
 
-sigmoid, tanh, softmax, log_softmax = td.sigmoid, td.tanh, td.softmax, td.log_softmax
+sigmoid, tanh = td.sigmoid, td.tanh
+
+
+def _implied(input: Tensor, name: str, level: int) -> int:
+    """The dimension that older programs mean when they say none."""
+    _warnings.warn(f"Implicit dimension choice for {name} has been deprecated. Change the call to include dim=X as an argument.", stacklevel=level)
+    return 0 if input.ndim in (0, 1, 3) else 1
+
+
+def softmax(input: Tensor, dim: "int | None" = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """exp(x) as a share of its sum along a dimension. Without one it warns, and takes 0 of 0, 1 and 3 dimensions, else 1.
+
+    >>> F.softmax(td.tensor([1.0, 1.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    return td.softmax(input, _implied(input, "softmax", _stacklevel) if dim is None else dim, dtype)
+
+
+def log_softmax(input: Tensor, dim: "int | None" = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """The logarithm of softmax, computed so that it does not overflow.
+
+    >>> F.log_softmax(td.tensor([1.0, 1.0]), 0)
+    tensor([-0.6931, -0.6931])
+    """
+    return td.log_softmax(input, _implied(input, "log_softmax", _stacklevel) if dim is None else dim, dtype)
+
+
+def softmin(input: Tensor, dim: "int | None" = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+    """softmax(-x)
+
+    >>> F.softmin(td.tensor([1.0, 1.0]), 0)
+    tensor([0.5000, 0.5000])
+    """
+    return _C._nn.softmin(input, _implied(input, "softmin", _stacklevel) if dim is None else dim, dtype)
 
 
 def _in_place(name):
