@@ -3,7 +3,7 @@
  * pages that nobody may touch. */
 #include "cunit_main.h"
 #include "daemon/kernels/cpu/isa.h"
-#include "daemon/kernels/cpu/jit_steps.h"
+#include "daemon/kernels/cpu/jit/jit_steps.h"
 #include "daemon/kernels/jit.h"
 #include "daemon/kernels/kernel.h"
 #include "proto/opid.h"

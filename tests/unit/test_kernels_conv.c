@@ -2,8 +2,8 @@
  * every way that a convolution may be computed (1x1, depthwise, im2col,
  * oneDNN), geometries, groups, layouts, dtypes, masks. */
 #include "daemon/kernels/cpu/blas.h"
-#include "daemon/kernels/cpu/conv.h"
-#include "daemon/kernels/cpu/dnnl_conv.h"
+#include "daemon/kernels/cpu/conv/conv.h"
+#include "daemon/kernels/cpu/conv/dnnl_conv.h"
 #include "kernel_harness.h"
 
 typedef struct geometry {

@@ -1,7 +1,7 @@
 /* Matrix products against loops in double: every dtype, layouts, sizes around
  * the tiles, sizes of 0, alpha and beta. */
 #include "daemon/kernels/cpu/convert.h"
-#include "daemon/kernels/cpu/gemm_packed.h"
+#include "daemon/kernels/cpu/products/gemm_packed.h"
 #include "daemon/kernels/cpu/isa.h"
 #include "kernel_harness.h"
 #include <complex.h>

@@ -1,7 +1,7 @@
 /* Reductions, scans and softmax against plain loops in double, and the ops that
  * move elements against index arithmetic.
  */
-#include "daemon/kernels/cpu/reduce.h"
+#include "daemon/kernels/cpu/reduce/reduce.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "kernel_references.h"
 #include <float.h>

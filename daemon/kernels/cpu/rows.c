@@ -1,7 +1,7 @@
 /* See rows.h. */
 #include "daemon/kernels/cpu/rows.h"
 #include "daemon/kernels/cpu/convert.h"
-#include "daemon/kernels/cpu/index_map.h"
+#include "daemon/kernels/cpu/places/index_map.h"
 #include "daemon/kernels/cpu/walk.h"
 
 void td_rows_start(td_rows *r, const td_karg *x, unsigned acc)

@@ -3,7 +3,7 @@
 #ifndef TENSORD_KERNELS_VEC_POOL_H
 #define TENSORD_KERNELS_VEC_POOL_H
 
-#include "daemon/kernels/cpu/pool.h"
+#include "daemon/kernels/cpu/pools/pool.h"
 
 /* Output columns `in` of one row, whose windows are the rows from y0 below y1 of the plane x. False: the call has failed
  * (*done counts since it rested last), and some are missing. */
