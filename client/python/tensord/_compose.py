@@ -10,7 +10,7 @@ from typing import Any
 from tensord import _C, _more
 from tensord._C import Tensor, ops
 from tensord._formats import _taking
-from tensord._storage import _Storage, storage as storage, untyped_storage as untyped_storage
+from tensord._storage import _LEGACY, _Storage, storage as storage, untyped_storage as untyped_storage
 from tensord._sampled import (bernoulli as bernoulli, bernoulli_ as bernoulli_, cauchy_ as cauchy_, exponential_ as exponential_, geometric_ as geometric_,
                               log_normal_ as log_normal_, multinomial as multinomial, normal as normal, normal_ as normal_, poisson as poisson, rand as rand,
                               rand_like as rand_like, randint as randint, randn as randn, randn_like as randn_like, random_ as random_, randperm as randperm, uniform_ as uniform_)
@@ -37,11 +37,6 @@ def _flat(input, dim):
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
     """The tensor itself when it has that dtype, else a new one with its values."""
     return _C.asarray(data, dtype, device=device)
-
-
-_LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short",
-           _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
-           _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
 
 
 def _of_data_or_shape(dtype, data):

@@ -111,6 +111,19 @@ def _mm(self, mat2):
     return _mapped(_C.mm, "_foreach_mm", own, _each(own, mat2))
 
 
+def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
+    """{(device, dtype): (lists, indices)}: the rows of several lists by where the first tensor of each lies and what it holds."""
+    groups = {}
+    for i, row in enumerate(zip(*tensorlistlist)):
+        first = next(x for x in row if x is not None)
+        lists, indices = groups.setdefault((first.device, first.dtype), ([[] for _ in tensorlistlist], []))
+        for into, x in zip(lists, row):
+            into.append(x)
+        if with_indices:
+            indices.append(i)
+    return groups
+
+
 _OWN = {"norm": _norm, "powsum": _powsum, "copy_": _copy_, "mm": _mm, "max": _alone("max", "_foreach_max"), "zero_": _alone("zero_", "_foreach_zero_")}
 
 

@@ -8,6 +8,11 @@ from typing import Any
 
 from tensord import _C
 
+# What classes of tensors and storages were called by.
+_LEGACY = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long", _C.int32: "Int", _C.int16: "Short",
+           _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool", _C.complex64: "ComplexFloat", _C.complex128: "ComplexDouble",
+           _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
+
 
 class _Storage:
     """Memory of the daemon that tensors lie in."""
@@ -111,9 +116,7 @@ class TypedStorage(_Storage):
     _untyped_storage = property(untyped)
 
     def pickle_storage_type(self) -> str:
-        from tensord import _compose
-
-        return _compose._LEGACY[self.dtype] + "Storage"
+        return _LEGACY[self.dtype] + "Storage"
 
 
 def _of(kind: Any, whole: _C.Tensor) -> Any:

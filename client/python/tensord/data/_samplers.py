@@ -1,7 +1,11 @@
 """Samplers and data sets without torch, under torch's names. Random numbers are Python's: `generator` is a random.Random."""
 
+import bisect
+import itertools
 import random
 from typing import Any, Generic, TypeVar
+
+from tensord import _C
 
 _Sample = TypeVar("_Sample", covariant=True)
 
@@ -13,8 +17,6 @@ class Dataset(Generic[_Sample]):
         raise NotImplementedError(f"{type(self).__name__} has no __getitem__")
 
     def __add__(self, other):
-        from tensord.utils.data import ConcatDataset
-
         return ConcatDataset([self, other])
 
 
@@ -42,6 +44,28 @@ class ChainDataset(IterableDataset[_Sample]):
 
     def __len__(self):
         return sum(map(len, self.datasets))
+
+
+class ConcatDataset(Dataset[_Sample]):
+    """Several data sets, one behind the other."""
+
+    def __init__(self, datasets):
+        self.datasets = list(datasets)
+        if not self.datasets:
+            raise _C.InvalidError("ConcatDataset() takes at least one data set")
+        if any(isinstance(d, IterableDataset) for d in self.datasets):
+            raise AssertionError("ConcatDataset does not support IterableDataset")
+        self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
+
+    def __getitem__(self, index):
+        if not -len(self) <= index < len(self):
+            raise _C.OutOfRange(f"there is no sample {index} among {len(self)}")
+        index %= len(self)
+        k = bisect.bisect_right(self.cumulative_sizes, index)
+        return self.datasets[k][index - (self.cumulative_sizes[k - 1] if k else 0)]
+
+    def __len__(self):
+        return self.cumulative_sizes[-1]
 
 
 class Sampler(Generic[_Sample]):

@@ -1,6 +1,5 @@
 """torch.utils.data's names over tensord.data: loaders that give tensors of tensord."""
 
-import bisect
 import itertools
 import math
 import os
@@ -12,7 +11,7 @@ from tensord import _absent, _C, _paths
 from tensord._random import default_generator as _dice
 from tensord.data._loader import DataLoader as _DataLoader
 from tensord.data._plain import collate, finish, get_worker_info as get_worker_info
-from tensord.data._samplers import (BatchSampler as BatchSampler, ChainDataset as ChainDataset, Dataset as Dataset, IterableDataset as IterableDataset,
+from tensord.data._samplers import (BatchSampler as BatchSampler, ChainDataset as ChainDataset, ConcatDataset as ConcatDataset, Dataset as Dataset, IterableDataset as IterableDataset,
                                    Sampler as Sampler, SequentialSampler as SequentialSampler, _Source)
 
 
@@ -109,28 +108,6 @@ class Subset(Dataset[_Sample]):
 
     def __len__(self):
         return len(self.indices)
-
-
-class ConcatDataset(Dataset[_Sample]):
-    """Several data sets, one behind the other."""
-
-    def __init__(self, datasets):
-        self.datasets = list(datasets)
-        if not self.datasets:
-            raise _C.InvalidError("ConcatDataset() takes at least one data set")
-        if any(isinstance(d, IterableDataset) for d in self.datasets):
-            raise AssertionError("ConcatDataset does not support IterableDataset")
-        self.cumulative_sizes = list(itertools.accumulate(map(len, self.datasets)))
-
-    def __getitem__(self, index):
-        if not -len(self) <= index < len(self):
-            raise _C.OutOfRange(f"there is no sample {index} among {len(self)}")
-        index %= len(self)
-        k = bisect.bisect_right(self.cumulative_sizes, index)
-        return self.datasets[k][index - (self.cumulative_sizes[k - 1] if k else 0)]
-
-    def __len__(self):
-        return self.cumulative_sizes[-1]
 
 
 class RandomSampler(_Source):
