@@ -274,7 +274,7 @@ static int leaf_edge(td_tensor *t, td_auto *a, td_edge *out, td_error *e)
 static int refresh_view(td_tensor *t, td_error *e)
 {
     td_node *n;
-    td_edge base;
+    td_edge base = {0};
     int err = td_former_keep(t, e);
     if (!err) err = td_edge_of(t->view_base, &base, e);
     if (!err) err = td_view_node(t, &t->view_base->desc, base, &n, e);

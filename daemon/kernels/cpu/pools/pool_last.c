@@ -195,7 +195,7 @@ bool td_pool_plan_avg_last(td_kcall *k)
 /* Which image a chunk is of, and which channels [*b, *e). */
 static int64_t part_of(const last_pool *l, int64_t chunk, int64_t *b, int64_t *e)
 {
-    int64_t blocks = td_cut(l->channels, l->per);
+    int64_t blocks = td_max64(1, td_cut(l->channels, l->per));
     td_cut_range(l->channels, l->per, chunk % blocks, b, e);
     return chunk / blocks;
 }
