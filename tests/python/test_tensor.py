@@ -480,3 +480,25 @@ def test_storages_say_who_shares_memory():
     assert x.clone()._base is None
     with pytest.raises(AttributeError, match="share memory"):
         x[0]._base
+
+
+def test_storages_of_copies_and_as_sources():
+    x = td.arange(4, dtype=td.float32)
+    for whole in (x.untyped_storage(), x.storage()):
+        other, same = copy.deepcopy(whole), pickle.loads(pickle.dumps(whole))
+        assert other != whole and other.data_ptr() != whole.data_ptr() and other.tolist() == whole.tolist()
+        assert same == whole and same._cdata == whole._cdata and copy.copy(whole) == whole and whole.cpu() is whole and whole.share_memory_() is whole
+    assert x.storage().type() == "tensord.FloatStorage" and x.untyped_storage().untyped() == x.untyped_storage() and not x.storage().is_sparse
+    assert repr(x.storage()).endswith("[tensord.storage.TypedStorage(dtype=tensord.float32, device=cpu) of size 4]")
+    assert repr(td.ones(1, dtype=td.uint8).untyped_storage()) == " 1\n[tensord.storage.UntypedStorage(device=cpu) of size 1]"
+    for name, kind in (("double", td.float64), ("int", td.int32), ("float", td.float32), ("complex_float", td.complex64)):
+        made = getattr(x.storage(), name)()
+        assert made.dtype is kind and made.tolist() == [0, 1, 2, 3] and made != x.storage()
+    part = td.empty(0).set_(x.untyped_storage(), 1, (2,), (1,))
+    part[0] = 9
+    assert x.tolist() == [0, 9, 2, 3] and td.empty(0).set_(x.storage()).is_set_to(x) and td.empty(0).set_(x.storage(), 0, td.Size([2, 2])).tolist() == [[0, 9], [2, 3]]
+    assert td.empty(0).set_(x[1:], 1, (2,), (1,)).tolist() == [2, 3] and td.empty(0).set_(x, storage_offset=3, size=()).item() == 3
+    assert td.empty(0, dtype=td.int16).set_(x.untyped_storage()).shape == (8,)
+    for bad in (lambda: td.empty(0, dtype=td.int32).set_(x.storage()), lambda: td.empty(0).set_(x.storage(), -1, (2,)), lambda: td.empty(0).set_(x, 1, (4,)), lambda: td.empty(0).set_(x, 0, (2,), (1, 1))):
+        with pytest.raises(td.Error):
+            bad()

@@ -7,7 +7,7 @@ import builtins
 import itertools
 from typing import Any
 
-from tensord import _C, _compose, _created, _more
+from tensord import _C, _compose, _created, _more, _storage
 from tensord._C import Tensor, ops
 
 _is = _C.is_tensor
@@ -553,13 +553,22 @@ def to_sparse(self, *args, **kwargs):
     raise _C.Unsupported("to_sparse(): tensors are dense here; x.nonzero() has the places of what is not zero, and x[x != 0] the values")
 
 
-def set_(self, source=None):
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    if isinstance(source, _storage._Storage):
+        source = source._whole.view(self.dtype) if isinstance(source, _storage.UntypedStorage) else source._whole
     if source is None:
         source = _C.empty(0, dtype=self.dtype, device=self.device)
     if not _is(source):
-        raise _C.DTypeError(f"set_(): argument 'source' must be Tensor, not {type(source).__name__}")
+        raise _C.DTypeError(f"set_(): argument 'source' must be Tensor or Storage, not {type(source).__name__}")
     if source.dtype is not self.dtype:
         raise _C.DTypeError(f"set_(): source is {source.dtype}, and the tensor {self.dtype}")
+    if size is not None:
+        size = _more._sizes((size,), None)
+        stride, first = _row_major(size) if stride is None else tuple(stride), source.storage_offset() + storage_offset
+        need = 0 if 0 in size else (1 + first + sum((n - 1) * step for n, step in zip(size, stride))) * self.element_size()
+        if min((first, *size, *stride)) < 0 or len(size) != len(stride) or need > source._storage_nbytes():
+            raise _C.ShapeError(f"set_(): sizes {size} and strides {stride} from {first} on need a storage of {need} bytes, but it has {source._storage_nbytes()}")
+        source = source.detach().as_strided(size, stride, first)
     trained = self.requires_grad and self.is_leaf
     self._become(source.detach().view(source.shape) if source.is_contiguous() else source.detach())
     return self.requires_grad_() if trained else self

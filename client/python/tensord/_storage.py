@@ -42,9 +42,16 @@ class _Storage:
     def device(self) -> _C.device:
         return self._whole.device
 
-    @property
-    def is_cuda(self) -> bool:
-        return False
+    is_cuda = is_sparse = False
+
+    def get_device(self) -> int:
+        return self._whole.get_device()
+
+    def cpu(self) -> Any:
+        return self if self.device.type == "cpu" else _of(type(self), self._whole.cpu())
+
+    def share_memory_(self) -> Any:
+        return self
 
     def is_shared(self) -> bool:
         """True: all memory here is."""
@@ -90,21 +97,34 @@ class _Storage:
     def _cdata(self) -> int:
         return self._number
 
-    def __repr__(self) -> str:
+    def __reduce__(self) -> Any:
+        """What comes back is known by its own memory's number."""
+        return _of, (type(self), self._whole)
+
+    def _says(self, dtype: str) -> str:
         rows = "".join(f" {value}\n" for value in self._whole[:1000].tolist()) + (" ...\n" if self.size() > 1000 else "")
-        return f"{rows}[{type(self).__module__}.{type(self).__name__}(dtype={self._whole.dtype}, device={self.device}) of size {self.size()}]"
+        return f"{rows}[tensord.storage.{type(self).__name__}({dtype}device={self.device}) of size {self.size()}]"
+
+    def __repr__(self) -> str:
+        return self._says("")
 
 
 class UntypedStorage(_Storage):
     """Bytes."""
 
-    __module__ = "tensord"
+    __module__ = "tensord.storage"
+
+    def untyped(self) -> "UntypedStorage":
+        return self
+
+    def type(self) -> str:
+        return "tensord.storage.UntypedStorage"
 
 
 class TypedStorage(_Storage):
     """Numbers of one dtype."""
 
-    __module__ = "tensord"
+    __module__ = "tensord.storage"
 
     @property
     def dtype(self) -> _C.dtype:
@@ -117,6 +137,25 @@ class TypedStorage(_Storage):
 
     def pickle_storage_type(self) -> str:
         return _LEGACY[self.dtype] + "Storage"
+
+    def type(self) -> str:
+        return "tensord." + self.pickle_storage_type()
+
+    def __repr__(self) -> str:
+        return self._says(f"dtype={self.dtype}, ")
+
+
+def _as(dtype: _C.dtype) -> Any:
+    def convert(self: TypedStorage) -> TypedStorage:
+        """Other memory with the same numbers in this dtype."""
+        return _of(TypedStorage, self._whole.to(dtype, copy=True))
+
+    return convert
+
+
+for _dtype, _name in _LEGACY.items():
+    if not _name.startswith("UInt"):  # PyTorch has none of these
+        setattr(TypedStorage, _name.replace("Complex", "complex_").lower(), _as(_dtype))
 
 
 def _of(kind: Any, whole: _C.Tensor) -> Any:
