@@ -467,7 +467,7 @@ def test_bounds_of_uniform_numbers():
     assert bool(td.empty(100).uniform_(-1e38, 2e38).isfinite().all()) and td.empty(1, dtype=td.float64).uniform_(1e39, 1e39).item() == 1e39
 
 
-@pytest.mark.parametrize("name", ["cuda:01", "cpu:00", "cuda:", "cuda: 1", "cuda:-1", "cuda:1a", "cuda:1:2", "cpu:x", ""])
+@pytest.mark.parametrize("name", ["cuda:01", "cpu:00", "cuda:", "cuda: 1", "cuda:-1", "cuda:1a", "cuda:1:2", "cpu:x", "cpu\0", "cpu\0x", "cuda:1\0", ""])
 def test_devices_are_written_in_one_way(name):
     with pytest.raises(RuntimeError, match="Invalid device string" if name else "must not be empty"):
         td.device(name)

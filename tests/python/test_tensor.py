@@ -502,3 +502,17 @@ def test_storages_of_copies_and_as_sources():
     for bad in (lambda: td.empty(0, dtype=td.int32).set_(x.storage()), lambda: td.empty(0).set_(x.storage(), -1, (2,)), lambda: td.empty(0).set_(x, 1, (4,)), lambda: td.empty(0).set_(x, 0, (2,), (1, 1))):
         with pytest.raises(td.Error):
             bad()
+
+
+def test_numbers_of_devices():
+    for args in (("cpu", "0"), ("cpu", 0.0), (td.device("cpu"), 1)):
+        with pytest.raises(TypeError, match="device"):
+            td.device(*args)
+    assert td.device("cpu", None) == td.device(td.device("cpu"), None) == td.device("cpu")
+
+
+def test_parts_are_of_tensors():
+    assert td.real(td.ones(1)).item() == 1
+    for function in (td.real, td.imag):
+        with pytest.raises(TypeError, match="must be Tensor, not int"):
+            function(3)

@@ -185,12 +185,12 @@ static bool device_by_name(const char *name, int *device)
 }
 
 /* "cuda", or "cuda:" and a number that is written in one way. */
-static bool is_proper(const char *name)
+static bool is_proper(const char *name, Py_ssize_t length)
 {
     const char *colon = strchr(name, ':');
     size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
     if (!*name) return tdpy_raise(TD_E_INVALID, "Device string must not be empty") != NULL;
-    if (colon && (!digits || colon[1 + digits] || (digits > 1 && colon[1] == '0')))
+    if ((size_t)length != strlen(name) || (colon && (!digits || colon[1 + digits] || (digits > 1 && colon[1] == '0'))))
         return tdpy_raise(TD_E_INVALID, "Invalid device string: '%.100s'", name) != NULL;
     return true;
 }
@@ -201,19 +201,21 @@ bool tdpy_as_device(PyObject *o, int *device)
     if (o == Py_None) return true;
     if (Py_TYPE(o) == tdpy.device && number_of(o) != NOWHERE) return *device = number_of(o), true;
     if (Py_TYPE(o) == tdpy.device) return device_by_name(text_of(o), device);
-    const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, NULL) : NULL;
+    Py_ssize_t length = 0;
+    const char *name = PyUnicode_Check(o) ? PyUnicode_AsUTF8AndSize(o, &length) : NULL;
     PyErr_Clear();
     if (!PyUnicode_Check(o))
         return tdpy_raise(TD_E_TYPE, "device must be a tensord.device or a str, not %.100s", tdpy_a_type(o));
-    return (!name || is_proper(name)) && device_by_name(name ? name : "?", device);
+    return (!name || is_proper(name, length)) && device_by_name(name ? name : "?", device);
 }
 
 /* As a value: one that is not there has no number, but a name. */
 static PyObject *device_named(PyObject *what)
 {
-    const char *name = PyUnicode_AsUTF8AndSize(what, NULL);
+    Py_ssize_t length = 0;
+    const char *name = PyUnicode_AsUTF8AndSize(what, &length);
     int number;
-    if (!name || !is_proper(name)) return NULL;
+    if (!name || !is_proper(name, length)) return NULL;
     if (device_by_name(name, &number)) return tdpy_device(number);
     if (!PyErr_ExceptionMatches(tdpy.errors[TD_E_UNSUPPORTED]) || !is_known(name)) return NULL;
     PyErr_Clear();
@@ -227,6 +229,10 @@ static PyObject *device_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     PyObject *what, *index = Py_None, *whole = NULL;
     int number;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "O|O:device", names, &what, &index)) return NULL;
+    if (index != Py_None && !PyLong_Check(index))
+        return tdpy_raise(TD_E_TYPE, "device(): argument 'index' must be an int, not %.100s", tdpy_a_type(index));
+    if (index != Py_None && Py_TYPE(what) == tdpy.device)
+        return tdpy_raise(TD_E_TYPE, "device(): an index stands behind a type, as ('cuda', 0), not behind a device");
     if (index != Py_None && PyUnicode_Check(what) && !(whole = PyUnicode_FromFormat("%U:%S", what, index))) return NULL;
     PyObject *named = whole ? whole : what, *made = NULL;
     if (PyUnicode_Check(named)) made = device_named(named);

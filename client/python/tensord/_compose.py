@@ -211,12 +211,18 @@ def reshape_as(self, other):
     return self.reshape(other.shape)
 
 
+def _part(name, input):
+    if not _C.is_tensor(input):
+        raise _C.DTypeError(f"{name}(): argument 'input' must be Tensor, not {type(input).__name__}")
+    return getattr(input, name)
+
+
 def real(input):
-    return input.real
+    return _part("real", input)
 
 
 def imag(input):
-    return input.imag
+    return _part("imag", input)
 
 
 def view_as(self, other):
