@@ -477,11 +477,21 @@ def test_devices_are_written_in_one_way(name):
 
 
 def test_bounds_of_whole_and_of_yes_and_no_numbers():
-    for dtype, args, text in ((td.int8, (0, 1000), "to - 1 is out of bounds"), (td.uint8, (-1, 3), "from is out of bounds"), (td.int16, (1 << 15, 1 << 16), "from is out of bounds")):
+    for dtype, args, text in ((td.int8, (0, 1000), "to - 1 is out of bounds"), (td.uint8, (-1, 3), "from is out of bounds"), (td.int16, (1 << 15, 1 << 16), "from is out of bounds"),
+                              (td.bool, (5,), "to - 1 is out of bounds"), (td.bool, (-1, 1), "from is out of bounds"), (td.float16, (0, 100000), "to - 1 is out of bounds"),
+                              (td.float16, (-100000, 0), "from is out of bounds"), (td.int64, (0,), "from=0 >= to=0"), (td.float32, (-3,), "from=0 >= to=-3"),
+                              (td.complex64, (3,), "random_.*real tensors")):
         with pytest.raises(RuntimeError, match=text):
             td.empty(3, dtype=dtype).random_(*args)
     assert set(td.empty(1000, dtype=td.int8).random_(-128, 128).tolist()) <= set(range(-128, 128)) and td.empty(3, dtype=td.int64).random_().min().item() >= 0
     assert set(td.empty(500, dtype=td.uint8).random_(254, 256).tolist()) == {254, 255}
+    assert set(td.empty(99, dtype=td.bool).random_(0, 2).tolist()) == {False, True} and td.empty(3).random_(0, 1 << 40).dtype is td.float32
+    assert td.empty(1000, dtype=td.int16).random_(-5, None).min().item() >= -5 and td.empty(9, dtype=td.int16).random_(high=1).max().item() == 0
+    with pytest.raises(td.Unsupported, match="bernoulli_.*real tensors"):
+        td.empty(3, dtype=td.complex64).bernoulli_(0.5)
+    for std in (-1, math.nan):
+        with pytest.raises(RuntimeError, match="normal expects std >= 0"):
+            td.normal(0.0, std, (2,))
     for p in (2, -0.5, math.nan):
         with pytest.raises(RuntimeError, match=r"bernoulli_ expects p to be in \[0, 1\], but got p="):
             td.empty(3).bernoulli_(p)

@@ -88,7 +88,7 @@ def normal(mean: Any = 0.0, std: Any = 1.0, size: Any = None, *, generator: Any 
         size = (mean + std).shape if _is(mean) or _is(std) else None
         if size is None:
             raise _C.DTypeError("normal() of two numbers needs the size: normal(0.0, 1.0, (2, 3))")
-    if not _is(std) and std < 0:
+    if not _is(std) and not std >= 0:
         raise _C.InvalidError(f"normal expects std >= 0.0, but found std {std}")
     kinds = [x.dtype for x in (mean, std) if _is(x) and x.is_floating_point()]
     there: Any = device or next((x.device for x in (mean, std) if _is(x)), None)
@@ -102,6 +102,11 @@ def _filled(self, generator, make, *args):
     if not self.is_floating_point():
         raise _C.DTypeError(f"random numbers of this distribution do not fit {self.dtype}")
     return self.copy_(drawn(generator, make, self.shape, *args, self.dtype))
+
+
+def _real(name, self):
+    if self.dtype.is_complex:
+        raise _C.Unsupported(f"{name}: is for real tensors, not for {self.dtype}; x.real and x.imag are such")
 
 
 def _holds(self, a, b):
@@ -158,6 +163,7 @@ def bernoulli(input, p=None, *, generator=None):
 
 @_more._beside
 def bernoulli_(self, p=0.5, *, generator=None):
+    _real("bernoulli_", self)
     if not _is(p) and not 0 <= p <= 1:
         raise _C.InvalidError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
     chance: Any = p if _is(p) else ops.make_full(self.shape, p, self.dtype if self.is_floating_point() else _C.float32)
@@ -171,17 +177,27 @@ _MOST = {_C.bool: 2, _C.uint8: 256, _C.int8: 128, _C.int16: 1 << 15, _C.int32: 1
 
 @_more._beside
 @_more._also(**{"from": "low", "to": "high"})
-def random_(self, low=0, high=..., *, generator=None):
-    low, high = (0, low) if high is ... and low else (low, None if high is ... else high)
-    high = _MOST[self.dtype] if high is None else high
+def random_(self, low=..., high=..., *, generator=None):
+    _real("random_", self)
+    if high is ...:
+        low, high = 0, None if low is ... else low
+    low, high = 0 if low is ... else low, _MOST[self.dtype] if high is None else high
     if low >= high:
         raise _C.InvalidError(f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
-    if not (self.dtype.is_floating_point or self.dtype.is_complex or self.dtype is _C.bool):
-        whole = _more.iinfo(self.dtype)
-        for name, bound in (("from", low), ("to - 1", high - 1)):
-            if not whole.min <= bound <= whole.max:
-                raise _C.InvalidError(f"random_: {name} is out of bounds for {self.dtype}")
+    if not 0 <= low < high <= 2:  # what any dtype holds needs no look
+        _holds_whole(self.dtype, low, high - 1)
     return self.copy_(drawn(generator, ops.randint, low, high, self.shape, _C.int64))
+
+
+def _holds_whole(dtype, first, last):
+    if dtype is _C.bool:
+        least, most = 0, 1
+    else:
+        held = (_more.finfo if dtype.is_floating_point else _more.iinfo)(dtype)
+        least, most = held.min, held.max
+    for name, bound in (("from", first), ("to - 1", last)):
+        if not least <= bound <= most:
+            raise _C.InvalidError(f"random_: {name} is out of bounds for {dtype}")
 
 
 def multinomial(input, num_samples, replacement=False, *, generator=None):
