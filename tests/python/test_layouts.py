@@ -295,6 +295,9 @@ def test_resize_to_a_format():
     assert td.empty(2).resize_(1, 2, 2, 2, 2, memory_format=td.channels_last_3d).stride() == (16, 1, 8, 4, 2)
     last = td.empty(1, 2, 2, 2).to(memory_format=td.channels_last)
     assert td.empty(1).resize_as_(last, memory_format=td.preserve_format).stride() == (8, 1, 4, 2) and td.empty(1).resize_as_(last).stride() == (8, 4, 2, 1)
+    for sizes in ((-1,), (2, -3), (-2, -2)):
+        with pytest.raises(td.ShapeError, match="must not be negative"):
+            td.ones(4).resize_(*sizes)
     with pytest.raises(td.ShapeError, match="required rank 4"):
         x.resize_(3, 2, memory_format=td.channels_last)
     with pytest.raises(td.Unsupported, match="Preserve"):

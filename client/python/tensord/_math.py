@@ -345,6 +345,8 @@ def resize_(self, *sizes, size=None, memory_format=None):
     from tensord import _formats
 
     size = _more._sizes(sizes, size)
+    if any(n < 0 for n in size):
+        raise _C.ShapeError(f"resize_(): sizes must not be negative, but are {tuple(size)}")
     if memory_format is _formats.preserve_format:
         raise _C.Unsupported("resize_(): Unsupported memory format Preserve")
     order = None if memory_format is None else _formats._order(memory_format, "resize_")
