@@ -265,6 +265,13 @@ def test_safe_globals_under_other_names(tmp_path, monkeypatch):
     with td.serialization.safe_globals([(Moved, "elsewhere.Once")]):
         made = td.load(tmp_path / "a.pt")
     assert type(made) is Moved and made.value[0].tolist() == [1.0, 1.0] and made.value[1] == 3
+    td.save(Moved(), tmp_path / "b.pt")
+    with td.serialization.safe_globals([Moved, (Moved, "elsewhere.Once")]):  # both names are safe
+        assert type(td.load(tmp_path / "a.pt")) is type(td.load(tmp_path / "b.pt")) is Moved
+    with td.serialization.safe_globals([Moved]):
+        monkeypatch.setattr(sys.modules[__name__], "Moved", None)  # what was said to be safe is made, not what has its name now
+        assert type(td.load(tmp_path / "b.pt")).__name__ == "Moved"
+    monkeypatch.undo()
     with pytest.raises(td.DTypeError, match="a pair"):
         td.serialization.add_safe_globals([(Moved, 3)])
 

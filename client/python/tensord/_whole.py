@@ -101,17 +101,17 @@ class _Careful(pickle._Unpickler):
 
 
 class _Finder:
-    """What stands behind names. `safe`: the objects that may be asked for beside plain containers; None: any. `renamed`: those of them that have another name in files."""
+    """What stands behind names. `safe`: the objects that may be asked for beside plain containers; None: any. `named`: the same by their names in files."""
 
     safe: Any = None
-    renamed: "dict[str, Any]" = {}
+    named: "dict[str, Any]" = {}
 
     def find_class(self, module, name):
         module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)  # as old pickles have them
-        if f"{module}.{name}" in self.renamed:
-            return self.renamed[f"{module}.{name}"]
+        if f"{module}.{name}" in self.named:
+            return self.named[f"{module}.{name}"]
         plain = (module, name) in _PLAIN or module in ("tensord", "tensord._C") and isinstance(getattr(_C, name, None), _C.dtype)
-        if self.safe is not None and not plain and (module, name) not in {(getattr(x, "__module__", ""), getattr(x, "__qualname__", "")) for x in self.safe if x not in self.renamed.values()}:
+        if self.safe is not None and not plain:
             raise _C.Unsupported(f"load(): the file wants {module}.{name}, which is not among the safe globals that tensord.serialization was told")
         finder: Any = super()
         return finder.find_class(module, name)
@@ -119,9 +119,10 @@ class _Finder:
 
 def _read(text, finder, safe, load_tensor) -> Any:
     """The object of a pickle."""
-    renamed = {x[1]: x[0] for x in safe or () if type(x) is tuple}  # as torch.serialization takes them: (object, "module.name")
-    safe = safe and [x[0] if type(x) is tuple else x for x in safe]
-    machine = type("_Reader", (finder, pickle.Unpickler if safe is None else _Careful), {"safe": safe, "renamed": renamed})
+    # As torch.serialization takes them: an object, or (object, "module.name") of one that has another name in files.
+    named = dict((x[1], x[0]) if type(x) is tuple else (f"{getattr(x, '__module__', '')}.{getattr(x, '__qualname__', '')}", x) for x in safe or ())
+    safe = None if safe is None else list(named.values())
+    machine = type("_Reader", (finder, pickle.Unpickler if safe is None else _Careful), {"safe": safe, "named": named})
     reader = machine(io.BytesIO(text))
     reader.persistent_load = load_tensor
     try:
@@ -184,8 +185,8 @@ _REBUILD = {"_rebuild_tensor": _tensor, "_rebuild_tensor_v2": _tensor, "_rebuild
 
 class _TheirFinder(_Finder):
     def find_class(self, module, name):
-        if f"{module}.{name}" in self.renamed:
-            return self.renamed[f"{module}.{name}"]
+        if f"{module}.{name}" in self.named:
+            return self.named[f"{module}.{name}"]
         if module == "torch._utils" and name in _REBUILD:
             return _REBUILD[name]
         if module in ("torch", "torch.storage") and name in _STORAGES:
