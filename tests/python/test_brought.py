@@ -1,6 +1,8 @@
 """What libraries that are written for PyTorch import, call and compare with before they do any work: modules, names of what is not there."""
 
+import gc
 import threading
+import weakref
 
 import pytest
 import tensord as td
@@ -39,6 +41,35 @@ def test_futures():
     with pytest.raises(KeyError, match="lost"):
         wait_all([one, other])
     assert wait_all([one, doubled]) == [3, 6] and wait_all([]) == []
+    for call in (one.add_done_callback, one.then, Future().then):
+        with pytest.raises(TypeError, match="callback is no function, but a NoneType"):
+            call(None)
+
+
+def leave(f):
+    raise SystemExit(3)
+
+
+def test_futures_of_what_ends_the_thread_and_of_what_failed():
+    first = td.futures.Future()
+    after, told = first.then(leave), []
+    first.add_done_callback(lambda f: told.append(f.value()))
+    with pytest.raises(SystemExit):
+        first.set_result(1)
+    assert after.done() and told == [1]
+    with pytest.raises(SystemExit):
+        after.wait()
+    failed = td.futures.Future()
+    failed.set_exception(KeyError("lost"))
+    with pytest.raises(KeyError):
+        failed.wait()
+    gone = weakref.ref(failed)
+    gc.disable()
+    del failed
+    try:
+        assert gone() is None  # an exception that was raised does not hold what it came from
+    finally:
+        gc.enable()
 
 
 def test_names_of_what_is_not_there_can_be_compared_with():

@@ -7,6 +7,7 @@
 What is asked of the daemon is computed later without them.
 """
 
+import contextlib
 import threading
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,11 @@ __all__ = ["Future", "collect_all", "wait_all"]
 
 T = TypeVar("T")
 S = TypeVar("S")
+
+
+def _callable(name: str, callback: Any) -> None:
+    if not callable(callback):
+        raise _C.DTypeError(f"Future.{name}(): the callback is no function, but {_C._a_type(callback)}")
 
 
 class Future(Generic[T]):
@@ -37,14 +43,20 @@ class Future(Generic[T]):
         """The result when it is there, or its exception raised."""
         with self._changed:
             self._changed.wait_for(self.done)
-        return self.value()
+        try:
+            return self.value()
+        finally:
+            del self  # see value()
 
     def value(self) -> T:
         """The result, which must be there, or its exception raised."""
         if not self._done:
             raise _C.InvalidError("Future.value(): there is no result yet; wait() waits for it")
         if self._fault is not None:
-            raise self._fault
+            try:
+                raise self._fault
+            finally:
+                del self  # or else the exception, which knows this frame, would hold the future that holds it
         return self._value  # type: ignore[return-value]
 
     def _set(self, value: Any, fault: "BaseException | None") -> None:
@@ -54,8 +66,9 @@ class Future(Generic[T]):
             self._value, self._fault, self._done = value, fault, True
             callbacks, self._callbacks = self._callbacks, []
             self._changed.notify_all()
-        for callback in callbacks:
-            self._call(callback)
+        with contextlib.ExitStack() as behind:  # one that ends the thread lets the others run, too
+            for callback in reversed(callbacks):
+                behind.callback(self._call, callback)
 
     def _call(self, callback: "Callable[[Future[T]], Any]") -> None:
         try:
@@ -75,6 +88,7 @@ class Future(Generic[T]):
 
     def add_done_callback(self, callback: "Callable[[Future[T]], None]") -> None:
         """callback(self) when there is a result; at once if it is there. What it raises is printed."""
+        _callable("add_done_callback", callback)
         with self._changed:
             if not self._done:
                 self._callbacks.append(callback)
@@ -83,6 +97,7 @@ class Future(Generic[T]):
 
     def then(self, callback: "Callable[[Future[T]], S]") -> "Future[S]":
         """A future of what callback(self) returns, or raises."""
+        _callable("then", callback)
         after: Future[S] = Future()
 
         def run(_: "Future[T]") -> None:
@@ -90,6 +105,9 @@ class Future(Generic[T]):
                 result = callback(self)
             except Exception as e:
                 after.set_exception(e)
+            except BaseException as e:  # a Ctrl-C or an exit goes on in this thread, and who waits is told, too
+                after._set(None, e)
+                raise
             else:
                 after.set_result(result)
 
