@@ -5,6 +5,7 @@ import enum
 import gc
 import io
 import pickle
+import types
 import warnings
 import weakref
 from typing import Dict, List, Optional, Tuple
@@ -442,6 +443,8 @@ def test_methods_that_stay_in_python():
         def doubled(self, x):
             return x * 2
 
+    made = types.new_class("Made", (Half,))
+    assert made()(td.ones(1)).item() == 2 + len(str(made)) and type(Half)("Bare", (td.jit.ScriptModule,), {"n": 3})().n == 3
     a = Half()
     assert a(td.zeros(1)).item() == len(str(Half)) and a.doubled(td.ones(1)).item() == 2
     with pytest.raises(TypeError, match=r"forward\(\) of Half is no program"):

@@ -7,7 +7,7 @@ from .nn import Module
 class _Kind(type):
     def __new__(cls, name, bases, members, **kw):
         """One's own classes are derived of what makes programs of methods, in the place of ScriptModule."""
-        if not members["__module__"].startswith("tensord."):
+        if not members.get("__module__", "").startswith("tensord."):
             from ._script_written import Written
 
             bases = tuple(Written if base is ScriptModule else base for base in bases)
