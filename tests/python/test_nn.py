@@ -104,6 +104,7 @@ def test_containers():
     s = nn.Sequential(nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 1))
     assert s(td.ones(4, 2)).shape == (4, 1) and len(s) == 3 and len(s[:2]) == 2
     m = nn.ModuleList([nn.Linear(1, 1)]).append(nn.Linear(1, 1))
+    assert len(nn.ModuleList(None)) == len(nn.ModuleList()) == 0
     d = nn.ModuleDict({"a": nn.Linear(1, 1)})
     assert len(list(m.parameters())) == 4 and len(m) == 2 and [n for n, _ in d.named_parameters()] == ["a.weight", "a.bias"]
     shared = nn.Linear(2, 2)
@@ -114,7 +115,7 @@ def test_containers():
 @pytest.mark.parametrize("wrong, kind", [
     (lambda: nn.Conv2d(3, 4, 3, groups=2), ValueError), (lambda: nn.MaxPool2d(), TypeError), (lambda: nn.Dropout(2)(td.ones(1)), ValueError),
     (lambda: td.optim.SGD([], lr=1), ValueError), (lambda: td.optim.SGD([td.ones(1)], lr=-1), ValueError), (lambda: td.optim.Adam([3]), TypeError),
-    (lambda: nn.Sequential(3), TypeError), (lambda: nn.ModuleList([3]), TypeError),
+    (lambda: nn.Sequential(3), TypeError), (lambda: nn.ModuleList([3]), TypeError), (lambda: nn.ModuleList(3), TypeError),
     (lambda: nn.Sequential(nn.ReLU()).append("x"), TypeError), (lambda: nn.CrossEntropyLoss()(td.ones(2, 3), td.ones(3)), ValueError),
     (lambda: F.one_hot(td.ones(2)), TypeError), (lambda: td.clamp(td.ones(2)), ValueError),
     (lambda: nn.BatchNorm1d(3)(td.ones(1, 3)), ValueError), (lambda: nn.MSELoss(reduction="avg"), ValueError), (lambda: nn.ReLU(1, 2), TypeError),

@@ -528,9 +528,9 @@ def layer_count(n, least=0):
 class ModuleList(_Members):
     """A list whose members are found as children."""
 
-    def __init__(self, modules=()):
+    def __init__(self, modules=None):
         super().__init__()
-        self.extend(modules)
+        self.extend(() if modules is None else modules)
 
     def __add__(self, other):
         return type(self)([*self, *other])
