@@ -41,9 +41,28 @@ def _refusing(name: str) -> "_typing.Any":
 
 
 # Programs import these before they ask is_initialized(): only a call is refused.
-for _name in """all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all barrier broadcast broadcast_object_list destroy_process_group gather
-get_backend get_rank get_world_size init_process_group irecv isend new_group recv reduce reduce_scatter scatter send""".split():
-    globals()[_name] = _refusing(_name)
+all_gather = _refusing("all_gather")
+all_gather_into_tensor = _refusing("all_gather_into_tensor")
+all_gather_object = _refusing("all_gather_object")
+all_reduce = _refusing("all_reduce")
+all_to_all = _refusing("all_to_all")
+barrier = _refusing("barrier")
+broadcast = _refusing("broadcast")
+broadcast_object_list = _refusing("broadcast_object_list")
+destroy_process_group = _refusing("destroy_process_group")
+gather = _refusing("gather")
+get_backend = _refusing("get_backend")
+get_rank = _refusing("get_rank")
+get_world_size = _refusing("get_world_size")
+init_process_group = _refusing("init_process_group")
+irecv = _refusing("irecv")
+isend = _refusing("isend")
+new_group = _refusing("new_group")
+recv = _refusing("recv")
+reduce = _refusing("reduce")
+reduce_scatter = _refusing("reduce_scatter")
+scatter = _refusing("scatter")
+send = _refusing("send")
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _absent.of(__name__)
