@@ -121,6 +121,9 @@ rows("logsumexp", "x, 0", "x, (0, 1)", "x, 1, True", "x, 2")
 rows("softmax log_softmax", "x, 0", "x, 1", "x, dim=-1, dtype=lib.float64", "x, 2", "x, 0, dtype=float")
 rows("cumsum cumprod", "x, 0", "x, dim=1", "x, -1", "x, 2")
 rows("nonzero", "x", "p > 1, as_tuple=True", "x, as_tuple=False", "x[:0], as_tuple=True")
+rows("nonzero_static", "x, size=4", "x, size=0", "x, size=9, fill_value=-2", "s, size=1", "x, size=-1")
+rows("vmap", "lambda a: a * 2)(x", "lambda a: a.sum(-1), in_dims=1)(x", "lambda a, b: a + b, in_dims=(0, None))(x, s", "lambda a: a, out_dims=1)(m", "lambda a: a, in_dims=5)(x")
+rows("F.linear_cross_entropy", "m, m, i[:, 0].new_ones(3)", "m, m, n, reduction='none'", "m, m, n, linear_bias=v", "m, m, n, weight=v.abs()", "m[0], m, n[0]", "v, m, n")
 rows("count_nonzero", "x", "x, 0", "x, (0, 1)")
 rows("aminmax", "x", "x, dim=0", "x, dim=1, keepdim=True")
 rows("quantile", "x, 0.5", "x, 0.3, dim=1", "x, 0.5, 0, True", "x, lib.tensor([0.25, 0.5])", "x, 2.0")
@@ -733,7 +736,7 @@ ELSEWHERE = set("chalf backward register_hook register_post_accumulate_grad_hook
                 "are_deterministic_algorithms_enabled compile get_deterministic_debug_mode get_float32_matmul_precision get_num_interop_threads get_num_threads "
                 "is_deterministic_algorithms_warn_only_enabled set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
                 "set_num_interop_threads set_num_threads use_deterministic_algorithms is_inference_mode_enabled is_warn_always_enabled set_warn_always "
-                "new clear_autocast_cache get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled "
+                "new empty_permuted get_autocast_dtype get_default_device set_default_device clear_autocast_cache get_autocast_cpu_dtype get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled set_autocast_cache_enabled "
                 "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sum".split())
 ALL = everything()
 # Methods that are functions too: their arguments are bound by the same code, so a few kinds of x are enough.
