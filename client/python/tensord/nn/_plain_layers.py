@@ -43,7 +43,7 @@ class _AdaptiveMaxPoolNd(Module):
 
 
 _KINDS: dict = {"Dropout": _DropoutNd, "AlphaDropout": _DropoutNd, "FeatureAlphaDropout": _DropoutNd, "MaxPool": _MaxPoolNd, "AvgPool": _AvgPoolNd, "LPPool": _LPPoolNd,
-                "AdaptiveAvgPool": _AdaptiveAvgPoolNd, "AdaptiveMaxPool": _AdaptiveMaxPoolNd}
+                "AdaptiveAvgPool": _AdaptiveAvgPoolNd, "AdaptiveMaxPool": _AdaptiveMaxPoolNd}  # what a layer is a kind of
 
 
 def _layer(name, function, doc, shown="", **defaults) -> Any:
@@ -117,7 +117,6 @@ Upsample = _layer("Upsample", _plain(F.interpolate), "Pictures in another size."
                   align_corners=None, recompute_scale_factor=None)
 PixelShuffle = _layer("PixelShuffle", _plain(F.pixel_shuffle), "Channels as finer pixels.", "upscale_factor", upscale_factor=...)
 ReLU = _layer("ReLU", _plain(F.relu), "max(x, 0)", "?inplace", inplace=False)
-ReLU6 = _layer("ReLU6", _plain(F.relu6), "x held between 0 and 6", "?inplace", inplace=False)
 LeakyReLU = _layer("LeakyReLU", _plain(F.leaky_relu), "x, or a small part of it below 0", "negative_slope ?inplace", negative_slope=0.01, inplace=False)
 ELU = _layer("ELU", _plain(F.elu), "x, or alpha * (exp(x) - 1) below 0", "alpha ?inplace", alpha=1.0, inplace=False)
 SELU = _layer("SELU", _plain(F.selu), "ELU with the scale that keeps mean and variance", "?inplace", inplace=False)
@@ -134,6 +133,9 @@ Softplus = _layer("Softplus", _plain(F.softplus), "log(1 + exp(beta * x)) / beta
 Softshrink = _layer("Softshrink", _plain(F.softshrink), "x nearer to 0 by lambd", "=lambd", lambd=0.5)
 Hardshrink = _layer("Hardshrink", _plain(F.hardshrink), "x, or 0 when it is small", "=lambd", lambd=0.5)
 Hardtanh = _layer("Hardtanh", _plain(F.hardtanh), "x held between two numbers", "min_val max_val ?inplace", min_val=-1.0, max_val=1.0, inplace=False)
+_KINDS["ReLU6"] = Hardtanh
+ReLU6 = _layer("ReLU6", _plain(F.relu6), "x held between 0 and 6", "?inplace", inplace=False)
+ReLU6.min_val, ReLU6.max_val = 0.0, 6.0
 Hardsigmoid = _layer("Hardsigmoid", _plain(F.hardsigmoid), "relu6(x + 3) / 6", "", inplace=False)
 Hardswish = _layer("Hardswish", _plain(F.hardswish), "x * relu6(x + 3) / 6", "", inplace=False)
 Threshold = _layer("Threshold", _plain(F.threshold), "x, or a value when it is not above the threshold", "threshold value ?inplace", threshold=...,

@@ -4,7 +4,7 @@ from typing import Any
 
 from tensord import _C
 from tensord.nn import functional as F
-from tensord.nn._plain_layers import _dropout, _layer, _plain
+from tensord.nn._plain_layers import _KINDS, Upsample, _dropout, _layer, _plain
 from tensord.nn.module import Module
 
 __all__ = ["Dropout3d", "AlphaDropout", "FeatureAlphaDropout", "MaxPool3d", "AvgPool3d", "AdaptiveAvgPool3d", "AdaptiveMaxPool1d",
@@ -37,10 +37,12 @@ FractionalMaxPool2d = _layer("FractionalMaxPool2d", _plain(F.fractional_max_pool
                              output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
 FractionalMaxPool3d = _layer("FractionalMaxPool3d", _plain(F.fractional_max_pool3d), "The largest of windows that random numbers spread.", "", kernel_size=...,
                              output_size=None, output_ratio=None, return_indices=False, _random_samples=None)
+_KINDS["UpsamplingNearest"] = _KINDS["UpsamplingBilinear"] = Upsample
 UpsamplingNearest2d = _layer("UpsamplingNearest2d", lambda self, x, size, scale_factor: F.interpolate(x, size, scale_factor),
                              "Pictures in another size, by the nearest.", "scale_factor", size=None, scale_factor=None)
 UpsamplingBilinear2d = _layer("UpsamplingBilinear2d", lambda self, x, size, scale_factor: F.interpolate(x, size, scale_factor, "bilinear", True),
                               "Pictures in another size, between their corners.", "scale_factor", size=None, scale_factor=None)
+UpsamplingNearest2d.mode, UpsamplingNearest2d.align_corners, UpsamplingBilinear2d.mode, UpsamplingBilinear2d.align_corners = "nearest", None, "bilinear", True
 PixelUnshuffle = _layer("PixelUnshuffle", _plain(F.pixel_unshuffle), "Finer pixels as channels.", "downscale_factor", downscale_factor=...)
 ChannelShuffle = _layer("ChannelShuffle", _plain(F.channel_shuffle), "Channels in another order.", "groups", groups=...)
 Fold = _layer("Fold", _plain(F.fold), "Columns as the windows of pictures.", "output_size kernel_size dilation padding stride", output_size=..., kernel_size=...,
@@ -117,7 +119,7 @@ class MaxUnpool3d(_MaxUnpool):
     _function, _dims = staticmethod(F.max_unpool3d), 3
 
 
-def _pad(name, mode, n, doc, value: Any = None) -> Any:
+def _pad(name, mode, n, doc, value: Any = None, kind: Any = Module) -> Any:
     """A layer of padding: one number for all sides, or (before, after) of the last dimension, of that before it, ...; with a value when it is `...`."""
 
     def __init__(self, padding, value=value):
@@ -139,7 +141,7 @@ def _pad(name, mode, n, doc, value: Any = None) -> Any:
         def without(self, padding):
             __init__(self, padding)
         own["__init__"] = without
-    return type(name, (Module,), own)
+    return type(name, (kind,), own)
 
 
 _MIRRORS, _AGAIN, _ROUND = "What mirrors at the edges show.", "The edges again and again.", "As if it began again."
@@ -151,5 +153,5 @@ CircularPad1d, CircularPad2d = _pad("CircularPad1d", "circular", 1, _ROUND), _pa
 CircularPad3d = _pad("CircularPad3d", "circular", 3, _ROUND)
 ConstantPad1d, ConstantPad2d = _pad("ConstantPad1d", "constant", 1, "A value around.", ...), _pad("ConstantPad2d", "constant", 2, "A value around.", ...)
 ConstantPad3d = _pad("ConstantPad3d", "constant", 3, "A value around.", ...)
-ZeroPad1d, ZeroPad2d = _pad("ZeroPad1d", "constant", 1, "Zeros around.", 0.0), _pad("ZeroPad2d", "constant", 2, "Zeros around.", 0.0)
-ZeroPad3d = _pad("ZeroPad3d", "constant", 3, "Zeros around.", 0.0)
+ZeroPad1d, ZeroPad2d = _pad("ZeroPad1d", "constant", 1, "Zeros around.", 0.0, ConstantPad1d), _pad("ZeroPad2d", "constant", 2, "Zeros around.", 0.0, ConstantPad2d)
+ZeroPad3d = _pad("ZeroPad3d", "constant", 3, "Zeros around.", 0.0, ConstantPad3d)
