@@ -83,6 +83,7 @@ def test_names_of_what_is_not_there_can_be_compared_with():
 def test_process_groups_are_refused_where_they_are_called():
     from tensord.distributed import ReduceOp, all_reduce, get_rank, group
 
+    assert td._C._log_api_usage_once("torchmetrics.metric") is None
     assert not td.distributed.is_initialized() and ReduceOp.SUM == "SUM" and group.WORLD is None
     for call in (get_rank, lambda: all_reduce(td.ones(1), op=ReduceOp.SUM), lambda: td.distributed.init_process_group("gloo")):
         with pytest.raises(td.Unsupported, match="no process groups here.*share_memory"):

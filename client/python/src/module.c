@@ -454,6 +454,13 @@ static PyObject *here(PyObject *module, PyObject *ignored)
     return text ? PyUnicode_FromString(text) : Py_NewRef(Py_None);
 }
 
+/* What classes of torchvision and torchmetrics call when they are made: nobody counts here. */
+static PyObject *log_api_usage_once(PyObject *module, PyObject *event)
+{
+    (void)module, (void)event;
+    return Py_NewRef(Py_None);
+}
+
 #define KEYWORDS(f) (PyCFunction)(void (*)(void)) f, METH_VARARGS | METH_KEYWORDS
 static PyMethodDef functions[] = {
     {"tensor", KEYWORDS(tdpy_tensor_function),
@@ -483,6 +490,7 @@ static PyMethodDef functions[] = {
     {"_a_type", a_type, METH_O, NULL},
     {"_as", (PyCFunction)(void (*)(void))tdpy_as, METH_VARARGS | METH_KEYWORDS, NULL},
     {"_devices", devices, METH_NOARGS, NULL},
+    {"_log_api_usage_once", log_api_usage_once, METH_O, NULL},
     {"_make_on", make_on, METH_O, NULL},
     {"_manual_seed", manual_seed, METH_O, NULL},
     {"_random_state", random_state, METH_NOARGS, NULL},
