@@ -288,6 +288,7 @@ def threshold(input: Tensor, threshold, value: Any, inplace=False) -> Tensor:
 
 
 sigmoid, tanh = td.sigmoid, td.tanh
+_softmax, _log_softmax, _softmin = td.softmax, td.log_softmax, _C._nn.softmin
 
 
 def _implied(input: Tensor, name: str, level: int) -> int:
@@ -302,7 +303,9 @@ def softmax(input: Tensor, dim: "int | None" = None, _stacklevel: int = 3, dtype
     >>> F.softmax(td.tensor([1.0, 1.0]), 0)
     tensor([0.5000, 0.5000])
     """
-    return td.softmax(input, _implied(input, "softmax", _stacklevel) if dim is None else dim, dtype)
+    if dim is None:
+        dim = _implied(input, "softmax", _stacklevel)
+    return _softmax(input, dim) if dtype is None else _softmax(input, dim, dtype)
 
 
 def log_softmax(input: Tensor, dim: "int | None" = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
@@ -311,7 +314,9 @@ def log_softmax(input: Tensor, dim: "int | None" = None, _stacklevel: int = 3, d
     >>> F.log_softmax(td.tensor([1.0, 1.0]), 0)
     tensor([-0.6931, -0.6931])
     """
-    return td.log_softmax(input, _implied(input, "log_softmax", _stacklevel) if dim is None else dim, dtype)
+    if dim is None:
+        dim = _implied(input, "log_softmax", _stacklevel)
+    return _log_softmax(input, dim) if dtype is None else _log_softmax(input, dim, dtype)
 
 
 def softmin(input: Tensor, dim: "int | None" = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
@@ -320,7 +325,9 @@ def softmin(input: Tensor, dim: "int | None" = None, _stacklevel: int = 3, dtype
     >>> F.softmin(td.tensor([1.0, 1.0]), 0)
     tensor([0.5000, 0.5000])
     """
-    return _C._nn.softmin(input, _implied(input, "softmin", _stacklevel) if dim is None else dim, dtype)
+    if dim is None:
+        dim = _implied(input, "softmin", _stacklevel)
+    return _softmin(input, dim) if dtype is None else _softmin(input, dim, dtype)
 
 
 def _in_place(name):
