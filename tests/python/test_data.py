@@ -273,6 +273,10 @@ def test_samplers_of_a_script():
     assert set(data.WeightedRandomSampler([0, 0.5, 0], 20)) == {1} and sorted(data.WeightedRandomSampler(td.tensor([1.0, 0, 9]), 2, replacement=False)) == [0, 2]
     with pytest.raises(ValueError):
         data.WeightedRandomSampler([1.0, 0], 2, replacement=False)
+    for bad, kind in ((lambda: data.RandomSampler("ab", replacement=1), TypeError), (lambda: data.RandomSampler("ab", num_samples=0), ValueError),
+                      (lambda: data.RandomSampler("ab", num_samples=1.5), ValueError), (lambda: data.BatchSampler(range(3), 2, 1), ValueError)):
+        with pytest.raises(kind, match="should be a"):
+            bad()
     assert len(list(data.RandomSampler("abc", num_samples=7))) == 7 and set(data.RandomSampler("ab", replacement=True, num_samples=40)) == {0, 1}
     assert issubclass(data.WeightedRandomSampler, data.Sampler)
 

@@ -115,6 +115,10 @@ class RandomSampler(_Source):
 
     def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
         super().__init__(data_source)
+        if not isinstance(replacement, bool):
+            raise _C.DTypeError(f"replacement should be a boolean value, but got replacement={replacement}")
+        if num_samples is not None and (not isinstance(num_samples, int) or num_samples <= 0):
+            raise _C.InvalidError(f"num_samples should be a positive integer value, but got num_samples={num_samples}")
         self.replacement, self.num_samples, self.generator = replacement, num_samples, generator or _dice
 
     def __iter__(self):
