@@ -132,6 +132,7 @@ def test_a_class_is_of_no_kind_that_it_is_not_in_pytorch():
         assert issubclass(getattr(nn, special), getattr(nn, general)) and not issubclass(getattr(nn, general), getattr(nn, special))
     held, larger = nn.ReLU6(), nn.UpsamplingBilinear2d(scale_factor=2)
     assert (held.min_val, held.max_val, larger.mode, larger.align_corners, nn.ZeroPad2d(1).value) == (0, 6, "bilinear", True, 0) and repr(held) == "ReLU6()"
+    assert repr(nn.UpsamplingNearest2d(size=3)) == "UpsamplingNearest2d(size=3, mode='nearest')" and repr(nn.Upsample((2, 3))) == "Upsample(size=(2, 3), mode='nearest')"
     assert held(td.tensor([-1.0, 5.0, 7.0])).tolist() == [0, 5, 6] and larger(td.ones(1, 1, 2, 2)).shape == (1, 1, 4, 4) and nn.ZeroPad1d(1)(td.ones(1, 1)).tolist() == [[0, 1, 0]]
     assert not issubclass(lr.MultiplicativeLR, lr.LambdaLR) and not issubclass(data.RandomSampler, data.SequentialSampler)
     assert all(issubclass(c, data.Sampler) for c in (data.SequentialSampler, data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler, data.BatchSampler))

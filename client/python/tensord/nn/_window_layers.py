@@ -43,6 +43,14 @@ UpsamplingNearest2d = _layer("UpsamplingNearest2d", lambda self, x, size, scale_
 UpsamplingBilinear2d = _layer("UpsamplingBilinear2d", lambda self, x, size, scale_factor: F.interpolate(x, size, scale_factor, "bilinear", True),
                               "Pictures in another size, between their corners.", "scale_factor", size=None, scale_factor=None)
 UpsamplingNearest2d.mode, UpsamplingNearest2d.align_corners, UpsamplingBilinear2d.mode, UpsamplingBilinear2d.align_corners = "nearest", None, "bilinear", True
+
+
+def _enlarged(self) -> str:
+    """How much, or to what size, and how, as of any Upsample."""
+    return (f"size={self.size!r}" if self.scale_factor is None else f"scale_factor={self.scale_factor!r}") + f", mode={self.mode!r}"
+
+
+Upsample.extra_repr = UpsamplingNearest2d.extra_repr = UpsamplingBilinear2d.extra_repr = _enlarged
 PixelUnshuffle = _layer("PixelUnshuffle", _plain(F.pixel_unshuffle), "Finer pixels as channels.", "downscale_factor", downscale_factor=...)
 ChannelShuffle = _layer("ChannelShuffle", _plain(F.channel_shuffle), "Channels in another order.", "groups", groups=...)
 Fold = _layer("Fold", _plain(F.fold), "Columns as the windows of pictures.", "output_size kernel_size dilation padding stride", output_size=..., kernel_size=...,
