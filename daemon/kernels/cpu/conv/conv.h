@@ -34,7 +34,7 @@ static inline void td_conv_inside(int64_t size, int64_t stride, int64_t start, i
                                   int64_t *last)
 {
     /* start + ox * stride in [0, size) */
-    *first = start >= 0 ? 0 : (-start + stride - 1) / stride;
+    *first = start >= 0 ? 0 : (-start - 1) / stride + 1;
     *last = start >= size ? 0 : (size - 1 - start) / stride + 1;
     if (*last > count) *last = count;
     if (*first > *last) *first = *last;

@@ -29,6 +29,8 @@ int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out
     if (p->kh < 1 || p->kw < 1 || p->sh < 1 || p->sw < 1 || p->dh < 1 || p->dw < 1 || p->ph < 0 || p->pw < 0)
         return td_fail(e, TD_E_INVALID, "%s: kernel, stride and dilation must be at least 1, padding at least 0", name);
     p->flat = p->acc == k->in[0].desc->dtype && td_desc_is_contiguous(k->in[0].desc);
+    if (p->kh == 1) p->dh = 1; /* it leads nowhere, and may be any number */
+    if (p->kw == 1) p->dw = 1;
     for (int d = 0; d < x->ndim - 2; d++) p->planes *= x->shape[d];
     p->h = x->shape[x->ndim - 2], p->w = x->shape[x->ndim - 1];
     p->oh = out->shape[x->ndim - 2], p->ow = out->shape[x->ndim - 1];

@@ -57,7 +57,7 @@ typedef struct td_pool_columns {
 
 static inline td_pool_columns td_pool_inside(const td_pool *p, bool together)
 {
-    int64_t first = (p->pw + p->sw - 1) / p->sw, room = p->w - 1 - p->dw * (p->kw - 1) + p->pw;
+    int64_t first = p->pw > 0 ? (p->pw - 1) / p->sw + 1 : 0, room = p->w - 1 - p->dw * (p->kw - 1) + p->pw;
     td_pool_columns in = {td_min64(first, p->ow), room < 0 ? 0 : td_min64(room / p->sw + 1, p->ow)};
     if (!together || in.last < in.first + TD_POOL_ROW_LEAST) in.last = in.first;
     return in;
