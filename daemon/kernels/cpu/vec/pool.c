@@ -1,5 +1,5 @@
-/* Windows of max_pool2d side by side: see pool.h. All operations are compares and choices, so every instruction set
- * gives the same bits. */
+/* Windows of pools side by side: see pool.h. Largest elements are found by compares and choices, means are sums in the
+ * order of the window, so that every instruction set gives the same bits. */
 #include "daemon/kernels/cpu/vec/pool.h"
 #include "daemon/kernels/cpu/vec/isa.h"
 #include <string.h>
