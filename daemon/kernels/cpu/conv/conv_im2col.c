@@ -39,7 +39,7 @@ static void im2col(const td_conv *c, const char *x, int64_t channels, int64_t p0
             if (a > 0) memset(to, 0, (size_t)(a * acc));
             if (b > a)
                 td_row_load(to + a * acc, x + (ci * c->xs[1] + iy * c->xs[2] + (ix + a * c->sw) * c->xs[3]) * size,
-                            c->sw * c->xs[3], c->dtype, b - a);
+                            b - a > 1 ? c->sw * c->xs[3] : 1, c->dtype, b - a);
             if (run > b) memset(to + b * acc, 0, (size_t)((run - b) * acc));
             to += run * acc;
             p += run;

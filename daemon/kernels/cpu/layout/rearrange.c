@@ -1,6 +1,7 @@
 /* The same elements at other places of one tensor: repeat, flip, roll, constant_pad, as copies of parts (assemble.h).
  */
 #include "daemon/kernels/cpu/layout/assemble.h"
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/plans.h"
 #include <string.h>
 
@@ -142,7 +143,7 @@ static void lay_pad(const td_kcall *k, int64_t part, td_copy_layout *l)
     td_layout_whole(k, 0, l);
     for (int i = 0; i < n / 2; i++) {
         int d = l->ndim - 1 - i;
-        int64_t before = pad[2 * i], after = pad[2 * i + 1];
+        int64_t before = td_max64(pad[2 * i], -l->shape[d]), after = td_max64(pad[2 * i + 1], -l->shape[d]);
         if (before > 0) l->to = td_layout_move(l->to, before * l->to_stride[d], l->to_type);
         else l->from = td_layout_move(l->from, -before * l->from_stride[d], l->from_type);
         l->shape[d] += (before < 0 ? before : 0) + (after < 0 ? after : 0);

@@ -46,14 +46,14 @@ static td_pool_columns columns(const td_pool *p, bool backward)
             int64_t y0, y1, ny = td_pool_part(oy, p->h, p->kh, p->sh, p->ph, &y0, &y1);                                \
             for (int64_t ox = 0; ox < p->ow; ox++) {                                                                   \
                 if (ox == in.first && ox < in.last) {                                                                  \
-                    const int64_t all = (p->include_pad ? ny : y1 - y0) * p->kw;                                       \
-                    if (!mean(k, done, p, from, y0, y1, in, td_max64(1, all), to + oy * p->ow)) return;                \
+                    const int64_t all = td_pool_count(p->include_pad ? ny : y1 - y0, p->kw);                           \
+                    if (!mean(k, done, p, from, y0, y1, in, all, to + oy * p->ow)) return;                             \
                     ox = in.last - 1;                                                                                  \
                     continue;                                                                                          \
                 }                                                                                                      \
                 int64_t x0, x1, nx = td_pool_part(ox, p->w, p->kw, p->sw, p->pw, &x0, &x1);                            \
                 const int64_t rows = y1 - y0, cols = x1 - x0, at = oy * p->ow + ox, first = y0 * p->w + x0;            \
-                const T count = (T)td_max64(1, p->include_pad ? ny * nx : rows * cols),                                \
+                const T count = (T)(p->include_pad ? td_pool_count(ny, nx) : td_pool_count(rows, cols)),               \
                         part = backward ? from[at] / count : 0;                                                        \
                 T sum = 0;                                                                                             \
                 if (td_kernel_rest_after(k, done, rows * cols)) return;                                                \

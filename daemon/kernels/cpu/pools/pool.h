@@ -49,6 +49,13 @@ static inline int64_t td_pool_part(int64_t i, int64_t size, int64_t k, int64_t s
     return end - start;
 }
 
+/* What a mean is divided by. With padding a window may be as large as one likes. */
+static inline int64_t td_pool_count(int64_t rows, int64_t cols)
+{
+    int64_t n;
+    return __builtin_mul_overflow(rows, cols, &n) ? INT64_MAX : td_max64(1, n);
+}
+
 /* Output columns [first, last) whose windows lie whole inside the plane, to be taken together: none where they are too
  * few, or `together` is not set. */
 typedef struct td_pool_columns {

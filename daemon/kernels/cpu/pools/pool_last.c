@@ -31,7 +31,7 @@ static box avg_box(const td_pool *p, int64_t oy, int64_t ox)
     box b;
     int64_t ny = td_pool_part(oy, p->h, p->kh, p->sh, p->ph, &b.y0, &b.y1);
     int64_t nx = td_pool_part(ox, p->w, p->kw, p->sw, p->pw, &b.x0, &b.x1);
-    b.count = td_max64(1, p->include_pad ? ny * nx : (b.y1 - b.y0) * (b.x1 - b.x0));
+    b.count = p->include_pad ? td_pool_count(ny, nx) : td_pool_count(b.y1 - b.y0, b.x1 - b.x0);
     return b;
 }
 
@@ -173,7 +173,9 @@ static bool plan_rows(td_kcall *k, td_chunk_fn fn)
     if (!takes((const td_pool *)k->state, x, y)) return false;
     last_pool *l = start(k, x);
     k->scratch_bytes = (size_t)l->channels * sizeof(int32_t);
-    l->per = td_max64(1, TD_POOL_CHUNK / td_max64(1, l->p.ow * l->channels * l->p.kh * l->p.kw));
+    const double looks =
+        (double)l->p.ow * (double)l->channels * (double)td_min64(l->p.kh, l->p.h) * (double)td_min64(l->p.kw, l->p.w);
+    l->per = td_max64(1, (int64_t)(TD_POOL_CHUNK / (looks + 1)));
     td_plan_phase(k, fn, td_cut(l->images * l->p.oh, l->per));
     k->cost_ns /= 4; /* no windows that reach over the ends of a row */
     td_plan_moves_freely(k, sizeof *l);
