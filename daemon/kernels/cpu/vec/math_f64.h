@@ -3,7 +3,8 @@
  * Each is within a unit in the last place of the true value (expm1 within 1.3; cosh, sinh, tanh and sigmoid, which are
  * made of others, within 2.5), keeps NaN, infinities and the sign of zero, and reads and makes denormals;
  * test_kernels_pointwise measures it. They want fused arithmetic: a set of loops that has none keeps the C library's
- * (math.h). What is added to a product whose rounding would count is written as __builtin_fma; everything else may be
+ * (math.h). What is added to a product whose rounding would count is written as __builtin_fma, and so is what is chosen
+ * from: in vectors the compiler would contract it in another way than in what is left of a loop. Everything else may be
  * contracted or not. Quotients and coefficients of logarithms, sines and cosines are those of fdlibm (Sun
  * Microsystems); the other polynomials are interpolations at Chebyshev nodes, worked out in 60 digits. */
 #ifndef TENSORD_KERNELS_MATH_F64_H

@@ -116,7 +116,7 @@ TD_FN td_arc td_arc_f64(double x)
     td_arc t = {0, 0, a <= 0.5};
     t.s = t.near ? x : root;
     double z = t.near ? x * x : w;
-    t.tail = t.s * z * td_asinq_f64(z) + ((t.near | (root == 0.0)) ? 0.0 : less);
+    t.tail = __builtin_fma(t.s * z, td_asinq_f64(z), (t.near | (root == 0.0)) ? 0.0 : less);
     return t;
 }
 TD_FN double td_asin_f64(double x)
@@ -256,8 +256,8 @@ TD_FN double td_erf_f64(double x)
 }
 TD_FN double td_erfc_two_f64(double x, double less)
 {
-    double a = fabs(x), tail = td_erfc_tail_f64(a, x < 0 ? -less : less), near = x * td_erfq_f64(x * x);
-    near = x < 0.25 ? 1.0 - (x + near) : 0.5 - ((x - 0.5) + near);
+    double a = fabs(x), tail = td_erfc_tail_f64(a, x < 0 ? -less : less), q = td_erfq_f64(x * x);
+    double near = x < 0.25 ? 1.0 - __builtin_fma(x, q, x) : 0.5 - __builtin_fma(x, q, x - 0.5);
     return x != x ? x : a < 0.5 ? near : x < 0 ? 2.0 - tail : tail;
 }
 TD_FN double td_erfc_f64(double x)
