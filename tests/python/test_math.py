@@ -555,6 +555,17 @@ def test_slopes_beside_what_is_not_finite():
     assert slope.tolist() == [float("inf")] * 3
 
 
+@pytest.mark.parametrize("dtype, far", [(td.float16, 300.0), (td.float32, 1e13), (td.float64, 1e110)])
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_second_derivatives_of_gelu_of_what_is_large(approximate, dtype, far):
+    """Squares and cubes of these are beyond range, where the function is straight."""
+    x = td.tensor([-far, -25.0, 0.0, 25.0, far], dtype=dtype, requires_grad=True)
+    (g,) = td.autograd.grad(F.gelu(x, approximate=approximate).sum(), x, create_graph=True)
+    (gg,) = td.autograd.grad(g.sum(), x)
+    assert g.tolist() == pytest.approx([0, 0, 0.5, 1, 1], abs=1e-30)
+    assert gg.tolist() == pytest.approx([0, 0, 0.7978845608, 0, 0], abs=1e-3)
+
+
 def test_resize_to_the_shape_that_it_has():
     x = td.arange(6.0).view(2, 3).t()
     assert x.resize_(3, 2).tolist() == [[0, 3], [1, 4], [2, 5]] and x.stride() == (1, 3)
