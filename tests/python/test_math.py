@@ -546,6 +546,12 @@ def test_places_are_told_as_they_were_given(dtype):
     assert td.zeros(2, 3).index_put_((td.tensor([True, False]), td.tensor([1], dtype=kind)), td.tensor(2.0)).tolist() == [[0, 2, 0], [0, 0, 0]]
 
 
+def test_a_negative_zero_stays_one():
+    x = td.tensor([-0.0, 0.0, -20.0])  # beside what the loop of small ones does not take, too
+    for each in (x, x[:2], x.double()):
+        assert [math.copysign(1, v) for v in td.special.bessel_j1(each)[:2].tolist()] == [-1, 1]
+
+
 def test_slopes_beside_what_is_not_finite():
     """Where the steps are alike, the difference of both neighbours says all: the number between them takes no part."""
     x = td.tensor([1.0, float("nan"), 3.0, 7.0, float("inf"), 9.0])

@@ -368,8 +368,8 @@ TD_FN float td_bessel_j0near_f32(float x)
 }
 TD_FN float td_bessel_j1near_f32(float x)
 {
-    double a = fabs((double)x), r = a * td_kj1_near(a * a * (1.0 / 32) - 1.0);
-    return (float)(x < 0.0f ? -r : r);
+    double d = x;
+    return (float)(d * td_kj1_near(d * d * (1.0 / 32) - 1.0));
 }
 TD_FN float td_bessel_j0_f32(float x)
 {
@@ -382,8 +382,8 @@ TD_FN float td_bessel_j1_f32(float x)
 {
     double a = fabs((double)x), t = a * a * (1.0 / 32) - 1.0;
     td_hankel h = td_khankel1(a);
-    double far = h.p * (h.sin - h.cos) + h.q * (h.sin + h.cos), r = a <= 8.0 ? a * td_kj1_near(t) : far;
-    return (float)(x < 0.0f ? -r : r);
+    double far = h.p * (h.sin - h.cos) + h.q * (h.sin + h.cos);
+    return (float)(a <= 8.0 ? x * td_kj1_near(t) : x < 0.0f ? -far : far);
 }
 TD_FN float td_bessel_y0_f32(float x)
 {
