@@ -85,6 +85,8 @@ static bool is_here(const char *where)
 static const char *users_name(const char *op, char *out, size_t room)
 {
     static const char *const tails[] = {"_ex", "_lu"}, family[] = "linalg_";
+    if (strcmp(op, "bce_each") == 0) return "binary_cross_entropy";
+    if (strcmp(op, "ctc_losses") == 0) return "ctc_loss";
     if (strncmp(op, family, sizeof family - 1) != 0) return op;
     int n = snprintf(out, room, "linalg.%s", op + sizeof family - 1);
     for (size_t k = 0; k < sizeof tails / sizeof tails[0] && n > 0 && (size_t)n < room; k++) {
