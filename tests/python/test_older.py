@@ -235,3 +235,9 @@ def test_parts_of_infinite_numbers():
     x = td.tensor([float("inf")], requires_grad=True)
     z = td.complex(x, td.zeros(1))
     assert z.real.item() == float("inf") and z.imag.item() == 0 and z.requires_grad
+    w = td.tensor([1 + 2j], requires_grad=True)
+    (w.imag * x.detach()).sum().backward()
+    assert str(w.grad.item()) == str(complex(0, float("inf")))
+    eight = td.ones([1] * 7 + [2], dtype=td.complex128, requires_grad=True)
+    (eight.imag * 3).sum().backward()
+    assert eight.grad.flatten().tolist() == [3j, 3j]
