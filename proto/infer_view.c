@@ -109,13 +109,20 @@ TD_RULE(as_strided)
     return td_infer_append(f, &out, e);
 }
 
+/* The offset and the first strides, in elements of which `ratio` were one. */
+static int count_finer(td_desc *d, int strides, int64_t ratio, td_error *e)
+{
+    bool over = __builtin_mul_overflow(d->offset, ratio, &d->offset);
+    for (int i = 0; i < strides; i++) over |= __builtin_mul_overflow(d->stride[i], ratio, &d->stride[i]);
+    return over ? td_fail(e, TD_E_SHAPE, "the sizes or strides overflow") : TD_OK;
+}
+
 /* To narrower elements: the last dimension grows. */
 static int narrow_elements(td_desc *d, int64_t ratio, td_error *e)
 {
     int64_t *last = &d->shape[d->ndim - 1];
-    bool over = __builtin_mul_overflow(*last, ratio, last) || __builtin_mul_overflow(d->offset, ratio, &d->offset);
-    for (int i = 0; i < d->ndim - 1; i++) over |= __builtin_mul_overflow(d->stride[i], ratio, &d->stride[i]);
-    return over ? td_fail(e, TD_E_SHAPE, "the sizes or strides overflow") : TD_OK;
+    if (__builtin_mul_overflow(*last, ratio, last)) return td_fail(e, TD_E_SHAPE, "the sizes or strides overflow");
+    return count_finer(d, d->ndim - 1, ratio, e);
 }
 
 static int must_divide(const char *what, int64_t v, int64_t ratio, const char *as, td_error *e)
@@ -163,11 +170,9 @@ TD_RULE(view_dtype)
 /* Every other number of the memory of complex ones. */
 static int real_numbers(td_infer *f, td_desc *d, td_error *e)
 {
-    bool over = __builtin_mul_overflow(d->offset, 2, &d->offset);
-    for (int i = 0; i < d->ndim; i++) over |= __builtin_mul_overflow(d->stride[i], 2, &d->stride[i]);
     f->compute = td_dtype_real((td_dtype)d->dtype);
     d->dtype = (uint8_t)f->compute;
-    return over ? td_fail(e, TD_E_SHAPE, "the sizes or strides overflow") : TD_OK;
+    return count_finer(d, d->ndim, 2, e);
 }
 
 TD_RULE(view_as_real)

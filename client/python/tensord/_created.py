@@ -78,10 +78,14 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, devi
     return _indices(ops.triu, "triu_indices", row, col, offset, dtype, device)
 
 
+def _strides_in(size, order):
+    """Strides of what lies in this order of dimensions, from the outermost in."""
+    return tuple(math.prod(size[d] for d in order[order.index(i) + 1:]) for i in range(len(size)))
+
+
 def empty_permuted(size: Any, physical_layout: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """A tensor of this shape whose dimensions lie in memory in the order of physical_layout, with whatever its memory holds."""
     size, order = tuple(size), [int(d) for d in physical_layout]
     if sorted(order) != list(range(len(size))):
         raise _C.InvalidError(f"empty_permuted(): physical_layout must name each of {len(size)} dimensions once, not {tuple(order)}")
-    strides = [math.prod(size[d] for d in order[order.index(i) + 1:]) for i in range(len(size))]
-    return _more._made(device, requires_grad, ops.empty_strided, size, tuple(strides), dtype or _C.get_default_dtype())
+    return _more._made(device, requires_grad, ops.empty_strided, size, _strides_in(size, order), dtype or _C.get_default_dtype())

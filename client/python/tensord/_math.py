@@ -356,7 +356,7 @@ def resize_(self, *sizes, size=None, memory_format=None):
         raise _C.AutogradError("cannot resize variables that require grad")
     if memory_format is not None:
         resize_(self, size=(_count(size),))
-        return self._become(self.as_strided(size, _row_major(size) if order is None else _strides_in(size, order)))
+        return self._become(self.as_strided(size, _row_major(size) if order is None else _created._strides_in(size, order)))
     if tuple(size) == tuple(self.shape):
         return self  # its strides, too
     want, have = _count(size), self.numel()
@@ -377,12 +377,6 @@ def _count(size):
 
 def _row_major(size):
     return tuple(_count(size[k + 1:]) for k in range(len(size)))
-
-
-def _strides_in(size, order):
-    """Strides of what lies in this order of dimensions, from the outermost in."""
-    packed = _row_major([size[d] for d in order])
-    return tuple(packed[order.index(d)] for d in range(len(size)))
 
 
 def resize_as_(self, the_template, *, memory_format=None):
