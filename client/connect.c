@@ -204,7 +204,7 @@ static int take_answer(td_client *c, const td_frame *f, td_error *e)
         f->kind == TD_FRAME_EVENT ? td__wire__event__unpack(&c->arena.allocator, f->bytes, f->payload) : NULL;
     if (!v || !v->error)
         return td_fail(e, TD_E_PROTOCOL, "what answers does not speak tensord's protocol (frame of kind %u)", f->kind);
-    int code = v->error->code && v->error->code < TD_CODE_COUNT ? (int)v->error->code : TD_E_INTERNAL;
+    int code = v->error->code && td_code_known((int)v->error->code) ? (int)v->error->code : TD_E_INTERNAL;
     return td_fail(e, (td_code)code, "the daemon refused the connection: %s", v->error->message);
 }
 

@@ -68,7 +68,7 @@ static void lose_errno(td_client *c, int err)
 
 static void error_from_wire(td_error *e, const Td__Wire__Error *from)
 {
-    *e = (td_error){.code = from->code && from->code < TD_CODE_COUNT ? (int)from->code : TD_E_INTERNAL};
+    *e = (td_error){.code = from->code && td_code_known((int)from->code) ? (int)from->code : TD_E_INTERNAL};
     snprintf(e->op, sizeof e->op, "%s", from->op);
     snprintf(e->where, sizeof e->where, "%s", from->where);
     snprintf(e->message, sizeof e->message, "%s", from->message);

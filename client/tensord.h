@@ -494,7 +494,8 @@ TD_API td_queue *td_queue_open_keeping(td_client *client, const char *name, uint
  * until it has arrived. */
 TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms);
 /* Waits for an item. TD_E_CLOSED when there will never be one more; with TD_WATCH, once for each producer that died,
- * TD_E_LOST. td_queue_item_clear() what you got. */
+ * TD_E_DIED: go on getting. TD_E_LOST: the daemon is gone, and the queue with it; no call of this client will do any
+ * more, so leave the loop. td_queue_item_clear() what you got. */
 TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms);
 TD_API void td_queue_item_clear(td_queue_item *item);
 /* A queue as it is at this moment, for those who have joined and those who have not; all zeros when there is none. */

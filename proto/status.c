@@ -33,6 +33,7 @@ static const struct {
     [TD_E_INTERNAL] = {"TD_E_INTERNAL", "internal error"},
     [TD_E_DEVICE] = {"TD_E_DEVICE", "device failed"},
     [TD_E_LINALG] = {"TD_E_LINALG", "linear algebra"},
+    [TD_E_DIED] = {"TD_E_DIED", "producer died"},
 };
 
 int td_fail(td_error *e, td_code code, const char *format, ...)
@@ -78,17 +79,17 @@ int td_fail_errno(td_error *e, int err, const char *format, ...)
     return TD_E_SYSTEM;
 }
 
-static bool known(int code)
+bool td_code_known(int code)
 {
-    return code >= 0 && code < TD_CODE_COUNT;
+    return code >= 0 && code < TD_CODE_COUNT && codes[code].name;
 }
 
 const char *td_code_name(int code)
 {
-    return known(code) ? codes[code].name : "unknown error";
+    return td_code_known(code) ? codes[code].name : "unknown error";
 }
 
 const char *td_code_symbol(int code)
 {
-    return known(code) ? codes[code].symbol : "TD_E_?";
+    return td_code_known(code) ? codes[code].symbol : "TD_E_?";
 }

@@ -35,5 +35,7 @@ static inline void td_error_clear(td_error *e)
 /* "shape", "out of memory", ...: the name of a code for people; and the constant's own name ("TD_E_SHAPE"). */
 const char *td_code_name(int code);
 const char *td_code_symbol(int code);
+/* Is it one of td_code? Not all numbers below TD_CODE_COUNT are, and a daemon of another release may send others. */
+bool td_code_known(int code);
 
 #endif

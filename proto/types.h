@@ -64,7 +64,7 @@ typedef enum td_code {
     TD_E_BUSY = 11,         /* leased, suspended or otherwise not available now */
     TD_E_CLOSED = 12,       /* the queue or its other side is gone */
     TD_E_TIMEOUT = 13,      /* a deadline passed: the message says whom it waited for */
-    TD_E_LOST = 14,         /* the connection to the daemon is gone */
+    TD_E_LOST = 14,         /* the connection to the daemon is gone: nothing can be asked by it any more */
     TD_E_PROTOCOL = 15,     /* a frame that breaks the protocol */
     TD_E_UNSUPPORTED = 16,  /* known, but not here (other op table, device, dtype) */
     TD_E_CANCELLED = 17,    /* stopped on request */
@@ -73,7 +73,9 @@ typedef enum td_code {
     TD_E_INTERNAL = 20,     /* a bug in tensord: please report it */
     TD_E_DEVICE = 21,       /* the device failed while this ran: what was to be written there is lost */
     TD_E_LINALG = 22,       /* a matrix that has no such factors: singular, not positive-definite, or not finite */
-    TD_CODE_COUNT = 23
+    /* 23 to 25 are kept for groups of processes */
+    TD_E_DIED = 26, /* a producer of the queue was killed, as the message says; the connection and the queue go on */
+    TD_CODE_COUNT = 27
 } td_code;
 
 /* An error as the caller owns it. `op` is the op or call that failed, `where` the call site that issued it

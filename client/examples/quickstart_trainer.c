@@ -45,7 +45,7 @@ static void take_in(struct ledger *l)
 {
     td_queue_item item;
     int ticket, code = td_queue_get(l->batches, &item, -1);
-    if (code == TD_E_LOST) {
+    if (code == TD_E_DIED) {
         hand_out_again(l);
         return;
     }

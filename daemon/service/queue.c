@@ -132,7 +132,7 @@ static int tell_death(td_member *m, td_error *e)
     const td_death *d = death(q, m->deaths_told);
     bool named = d && q->deaths - m->deaths_told <= TD_DEATHS_KEPT;
     m->deaths_told++;
-    return td_fail(e, TD_E_LOST, "a producer of queue '%s' died: %s; %u left", q->name,
+    return td_fail(e, TD_E_DIED, "a producer of queue '%s' died: %s; %u left", q->name,
                    named ? d->who : "one of many, its name is not kept", q->producers);
 }
 

@@ -512,6 +512,50 @@ static void a_killed_daemon_is_told(void)
     dies_while(wait_in_syncs, busy);
 }
 
+/* Puts one item, and is killed. */
+static void put_and_die(const test_daemon *d)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        td_client *c = td_connect(d->socket);
+        td_queue *q = td_queue_open(c, "jobs", 4, TD_PRODUCER);
+        if (td_queue_put(q, td_arrays_of(0, NULL), "x", 1, 0)) _exit(1);
+        raise(SIGKILL);
+    }
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    CU_ASSERT_TRUE(WIFSIGNALED(status));
+}
+
+/* A consumer's loop as the header tells it: that of a producer it survives, that of the daemon ends it. */
+static void deaths_are_told_apart(void)
+{
+    enum { PRODUCERS = 3, ROUNDS = 100 };
+    test_daemon victim;
+    CU_ASSERT_TRUE_FATAL(test_daemon_start(&victim, NULL));
+    td_client *c = td_connect(victim.socket);
+    td_queue *q = td_queue_open(c, "jobs", 4, TD_CONSUMER | TD_WATCH),
+             *stays = td_queue_open(c, "jobs", 4, TD_PRODUCER);
+    for (int i = 0; i < PRODUCERS; i++) put_and_die(&victim);
+    int rc = TD_OK, rounds = 0, items = 0, died = 0;
+    for (; rounds < ROUNDS; rounds++) {
+        td_queue_item item;
+        rc = td_queue_get(q, &item, -1);
+        if (rc == TD_OK) items++, td_queue_item_clear(&item);
+        else if (rc != TD_E_DIED) break;
+        else if (++died == PRODUCERS) kill(victim.pid, SIGKILL);
+    }
+    CU_ASSERT_TRUE(rounds == 2 * PRODUCERS && items == PRODUCERS && died == PRODUCERS);
+    CU_ASSERT_EQUAL(rc, TD_E_LOST);
+    CHECK_FAILS(td_sync(c), TD_E_LOST, "connection");
+    td_queue_close(q, false);
+    td_queue_close(stays, false);
+    td_disconnect(c);
+    test_daemon_stop(&victim);
+}
+
 /* ---- a private daemon -------------------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t children;
@@ -673,6 +717,7 @@ TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
                    {"orphans keep their session", orphans_keep_their_session},
                    {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
                    {"a killed daemon is told", a_killed_daemon_is_told},
+                   {"deaths are told apart", deaths_are_told_apart},
                    {"a private daemon comes and goes", a_private_daemon_comes_and_goes},
                    {"a name is looked for elsewhere, but seldom", a_name_is_looked_for_elsewhere_but_seldom},
                    {"a place that was taken is left alone", a_place_that_was_taken_is_left_alone},

@@ -7,6 +7,7 @@ import os
 import pickle
 import queue
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ import tracemalloc
 
 import pytest
 import tensord as td
-from common import SLOW, wait_for
+from common import HERE, SLOW, daemon, script, wait_for
 from tensord import _C
 
 METHODS = multiprocessing.get_all_start_methods()
@@ -569,6 +570,52 @@ def test_flags_of_queues():
                 q.put(1, wrong)
         q.put(1, False)
         assert q.get(block=False) == 1
+
+
+def _put_and_die(path):
+    td.connect(path)
+    q = td.Queue("mourned")
+    q.put(os.getpid())
+    td.sync()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_deaths_are_told_apart(tmp_path):
+    """The death of a producer is news of that name; the daemon's is the end of the connection."""
+    assert not issubclass(td.ProducerDied, td.ConnectionLost)
+    with daemon(tmp_path) as d:
+        r = script("""
+            import os, signal, sys
+            sys.path.insert(0, sys.argv[2])
+            import tensord as td
+            from test_share import _put_and_die, multiprocessing
+            context, path = multiprocessing.get_context("spawn"), sys.argv[1]
+
+            class Told(Exception): pass
+            def tell(line): raise Told(line)
+
+            def begin():
+                p = context.Process(target=_put_and_die, args=(path,))
+                p.start()
+                return p
+
+            td.connect(path)
+            q, stays = td.Queue("mourned", on_death=tell), td.Queue("mourned", role="producer")
+            for k in range(2):
+                p = begin()
+                assert q.get(timeout=60) == p.pid
+                try: q.get(timeout=60)
+                except Told as e: assert f"pid {p.pid}" in str(e), e
+                p.join()
+            raw = td._C._RawQueue("mourned", 1, 2 | 4, -1)  # the same without on_death
+            p = begin()
+            assert raw.get_item(60) == p.pid
+            try: raw.get_item(60)
+            except td.ProducerDied as e: assert f"pid {p.pid}" in str(e), e
+            p.join()
+            print("told")
+        """, d.path, HERE)
+    assert r.stdout == "told\n", r.stdout + r.stderr
 
 
 def _into_a_graph(there, back):

@@ -371,7 +371,7 @@ static void queue_waited_for_by_many(void)
     CU_ASSERT_EQUAL(td_queue_look(&s, "q").waiting_get, MANY + 1);
     td_queue_wait_cancel(&s, w[MANY - 1]);
     for (int i = 0; i < MANY; i++) td_queue_leave(&s, dies[i], true);
-    CU_ASSERT_TRUE(death.times == 1 && death.error.code == TD_E_LOST);
+    CU_ASSERT_TRUE(death.times == 1 && death.error.code == TD_E_DIED);
     CU_ASSERT_TRUE(clock() - begin < 4 * CLOCKS_PER_SEC);
     td_queue_end(&s, stays);
     for (int n = 0, before = 0; n < MANY - 1; before = n) {
@@ -399,13 +399,13 @@ static void queue_death_is_seen(void)
     CU_ASSERT_EQUAL(td_queue_get(&s, plain, &got, UINT32_MAX, &w2, queue_told, &other, NULL), TD_WAIT);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, NULL), TD_WAIT);
     td_queue_leave(&s, p1, true);
-    CU_ASSERT_TRUE(watch.times == 1 && watch.error.code == TD_E_LOST &&
+    CU_ASSERT_TRUE(watch.times == 1 && watch.error.code == TD_E_DIED &&
                    strstr(watch.error.message, "alice (pid 1001)"));
     CU_ASSERT_EQUAL(other.times, 0); /* another producer is left, and it did not ask to be told */
     td_queue_leave(&s, p2, true);
     CU_ASSERT_TRUE(other.times == 1 && other.error.code == TD_E_CLOSED);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, &e),
-                    TD_E_LOST); /* the second death, then */
+                    TD_E_DIED); /* the second death, then */
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, &e), TD_E_CLOSED);
     td_queue_leave(&s, c, false);
     td_queue_leave(&s, plain, false);
@@ -422,18 +422,18 @@ static void queue_deaths_are_told_apart(void)
     td_queue_leave(&s, p, true);
     td_queue_put(&s, p2, item(1), 0, &w, queue_told, NULL, NULL);
     td_queue_leave(&s, p2, true);
-    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_LOST);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_DIED);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "alice (pid 1001)"));
     CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_OK);
     td_queue_item_free(got);
     e = (td_error){0};
-    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_LOST);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_DIED);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "bob"));
     enum { MANY = TD_DEATHS_KEPT + 2 };
     for (int i = 0; i < MANY; i++) td_queue_leave(&s, join("q", 4, TD_QUEUE_PRODUCER, alice), true);
     for (int i = 0; i < MANY; i++) { /* all are told, the oldest without a name */
         e = (td_error){0};
-        CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_LOST);
+        CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_DIED);
         CU_ASSERT_EQUAL(!strstr(e.message, "alice"), i < MANY - TD_DEATHS_KEPT);
     }
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
@@ -456,7 +456,7 @@ static void queue_death_comes_in_order(void)
         CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_OK);
         td_queue_item_free(got);
     }
-    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_LOST);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_DIED);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_OK);
     td_queue_item_free(got);
     td_queue_leave(&s, p2, false);

@@ -40,6 +40,7 @@ static const struct {
     {TD_E_DEVICE, "DeviceFailed", NULL, 0, "A device failed while this ran: what was to be written there is lost."},
     {TD_E_LINALG, "LinAlgError", NULL, 0,
      "A matrix has no such factors: it is singular, not positive-definite, or not finite."},
+    {TD_E_DIED, "ProducerDied", NULL, 0, "A producer of a queue was killed; the connection and the queue go on."},
     {TD_E_INTERNAL, "InternalError", NULL, 0, "A bug in tensord: please report it."},
 };
 
@@ -106,7 +107,7 @@ static void raise_error(const td_error *e, PyObject *type)
     int n = snprintf(text, sizeof text, "%s%s%s", named ? name : "", named ? "(): " : "", e->message);
     if (!here && n > 0 && (size_t)n < sizeof text)
         snprintf(text + n, sizeof text - (size_t)n, "\n  asked for at %s", e->where);
-    if (!type) type = tdpy.errors[e->code > 0 && e->code < TD_CODE_COUNT ? e->code : TD_E_INTERNAL];
+    if (!type) type = tdpy.errors[e->code > 0 && td_code_known(e->code) ? e->code : TD_E_INTERNAL];
     PyObject *message = PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "replace");
     PyObject *exception = message ? PyObject_CallFunctionObjArgs(type, message, NULL) : NULL;
     Py_XDECREF(message);

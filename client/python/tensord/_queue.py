@@ -172,8 +172,7 @@ class Queue(_C._Ways):
         while True:
             try:
                 return self._role(_CONSUMER).get_item(None if until is None else max(0.0, until - time.monotonic()))
-            except _C.ConnectionLost as e:
-                _C.status()  # raises it again when it is the daemon that died, not a producer
+            except _C.ProducerDied as e:
                 self.on_death(str(e).removeprefix(f"{e.op}(): "))
 
     def put_nowait(self, item):
