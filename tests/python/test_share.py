@@ -270,7 +270,7 @@ def test_what_is_not_carried_is_refused_at_the_put():
 
     with td.Queue("refused", 2) as q:
         for item, words in ((local(1), "define it at the top of a module"), (Mine(), "not a Mine"), (Dict(), "not a Dict"), ([{1: {Mine()}}], "not a Mine"),
-                            (collections.Counter("aab"), "not a Counter"), (range(3), "not a range"), (object(), "not an object")):
+                            (collections.ChainMap(), "not a ChainMap"), (map(int, ()), "not a map"), (object(), "not an object")):
             with pytest.raises(TypeError, match=words):
                 q.put(item)
         assert q.put(3) is None and q.get() == 3

@@ -215,8 +215,8 @@ static bool pack_other(tdpy_packed *p, PyObject *x, int depth)
     p->keys -= set;
     if (parts == Py_None)
         tdpy_raise(TD_E_TYPE,
-                   "a queue carries numbers, texts, bytes, tensors and arrays; dicts, lists, tuples and sets of such; "
-                   "OrderedDicts, namedtuples, dataclasses and enums; not %.100s",
+                   "a queue carries numbers, texts, bytes, dates, paths, tensors and arrays; dicts, lists, tuples and "
+                   "sets of such; OrderedDicts, namedtuples, dataclasses, enums and exceptions; not %.100s",
                    tdpy_a_type(x));
     Py_XDECREF(parts);
     return good;

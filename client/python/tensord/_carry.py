@@ -1,13 +1,17 @@
 """What queues carry beyond plain data: taken apart into plain data and tensors, and put together again where it arrives.
 
-A class goes by its name, and is looked for among the modules that the receiver has imported: nothing is imported, and no code of a class is
-run, for what a queue brings (but that of __eq__ and __hash__, in sets). The first thing of what is taken apart says which kind it is.
+A class goes by its name, and is looked for among the modules that the receiver has imported: for what a queue brings nothing is imported but the
+standard library's modules that are named here, and no code of a class is run (but that of __eq__ and __hash__, in sets). The first thing of
+what is taken apart says which kind it is.
 """
 
 import dataclasses
 import enum
+import importlib
+import os
 import sys
-from collections import Counter, OrderedDict
+import types
+from collections import OrderedDict
 
 from tensord import _C
 
@@ -60,6 +64,100 @@ def _set_state(x, state):
         object.__setattr__(x, name, value)
 
 
+def _with_fold(kind, *parts):
+    return kind(*parts[:-1], fold=parts[-1])
+
+
+def _zone(kind, key):
+    try:
+        return kind(key)
+    except (LookupError, ValueError, OSError):
+        raise _C.NotFound(f"the item holds a time of the zone {key!r}, which is not known here: the package tzdata has them all") from None
+
+
+def _called(kind, *parts):
+    return kind(*parts)
+
+
+def _path(x):
+    return (str(x),)
+
+
+# Values of the standard library, by the name of their class: its module, what it is made of, how it is made again.
+_VALUES = {
+    "date": ("datetime", lambda x: (x.year, x.month, x.day), _called),
+    "time": ("datetime", lambda x: (x.hour, x.minute, x.second, x.microsecond, x.tzinfo, x.fold), _with_fold),
+    "datetime": ("datetime", lambda x: (x.year, x.month, x.day, x.hour, x.minute, x.second, x.microsecond, x.tzinfo, x.fold), _with_fold),
+    "timedelta": ("datetime", lambda x: (x.days, x.seconds, x.microseconds), _called),
+    "timezone": ("datetime", lambda x: x.__getinitargs__(), _called),
+    "ZoneInfo": ("zoneinfo", lambda x: (x.key,), _zone),
+    "Decimal": ("decimal", lambda x: (str(x),), _called),
+    "Fraction": ("fractions", lambda x: (x.numerator, x.denominator), _called),
+    "UUID": ("uuid", lambda x: (x.hex,), _called),
+    "PosixPath": ("pathlib", _path, _called),
+    "WindowsPath": ("pathlib", _path, _called),
+    "PurePosixPath": ("pathlib", _path, _called),
+    "PureWindowsPath": ("pathlib", _path, _called),
+    "range": ("builtins", lambda x: (x.start, x.stop, x.step), _called),
+    "slice": ("builtins", lambda x: (x.start, x.stop, x.step), _called),
+    "bytearray": ("builtins", lambda x: (bytes(x),), _called),
+    "deque": ("collections", lambda x: (list(x), x.maxlen), _called),
+    "Counter": ("collections", lambda x: (dict(x),), _called),
+}
+
+
+def _value_apart(x):
+    kind = type(x)
+    module, parts, _ = _VALUES.get(kind.__name__, ("", None, None))
+    return (kind.__name__, *parts(x)) if parts and getattr(sys.modules.get(module), kind.__name__, None) is kind else None
+
+
+# ---- exceptions: as pickle has them, by class, arguments and attributes; where it was raised is a note for who raises it again
+
+
+def _is_exception(kind):
+    return issubclass(kind, BaseException)
+
+
+def _blank(kind, args):
+    """One of the class by the constructor of the built-in that it is made of; no code of its own is run."""
+    base = kind
+    while base.__flags__ & 1 << 9:  # made by a class statement
+        base = base.__base__
+    return base.__new__(kind, *(args if issubclass(kind, BaseExceptionGroup) else ()))
+
+
+def _members(x):
+    """What built-in classes keep of an exception beside its arguments: errno, filename, value, code, ..."""
+    return {name: getattr(x, name) for kind in type(x).__mro__ if kind.__module__ == "builtins" for name, what in vars(kind).items()
+            if isinstance(what, types.MemberDescriptorType) and name != "obj" and not name.startswith("__")}
+
+
+def _exception_apart(x):
+    kind, told = type(x), ""
+    try:
+        _blank(kind, x.args)
+    except TypeError:
+        raise _C.DTypeError(f"an exception of {kind.__module__}.{kind.__qualname__} has a constructor in C of its own, and a queue makes none without "
+                            "it; put its text: str(e)") from None
+    if x.__traceback__ or x.__cause__ or x.__context__:
+        import traceback
+
+        told = f"in process {os.getpid()}, before it was put into a queue:\n" + "".join(traceback.format_exception(x)).rstrip()
+    members = {} if isinstance(x, BaseExceptionGroup) else {k: v for k, v in _members(x).items() if v is not None}
+    return "exception", *_named(kind), x.args, {**members, **_state(x)}, told
+
+
+def _exception(module, name, args, state, told):
+    kind = _class(module, name, _is_exception, "the exception")
+    made = _blank(kind, args)
+    made.args = args
+    _set_state(made, state)
+    if told:
+        made.__notes__ = [*state.get("__notes__", ()), told]
+    return made
+
+
 def apart(x):
     """A tuple of plain data and tensors, or None: a queue does not carry this."""
     kind = type(x)
@@ -78,7 +176,7 @@ def apart(x):
     if _is_enum(kind):
         named = x.name in kind.__members__  # not so of flags that were put together
         return "enum", *_named(kind), named, x.name if named else x.value
-    return None
+    return _exception_apart(x) if isinstance(x, BaseException) else _value_apart(x)
 
 
 def _same(kind, ours, theirs):
@@ -138,10 +236,13 @@ def _parameter(x):
 
 
 _MAKERS = {"OrderedDict": _ordered, "set": set, "frozenset": frozenset, "numpy": _numpy, "namedtuple": _namedtuple, "dataclass": _dataclass, "enum": _enum,
-           "Counter": Counter, "Size": _C.Size, "bytearray": bytearray, "device": lambda parts: _device(*parts), "dtype": lambda name: getattr(_C, name),
-           "Parameter": _parameter}
+           "exception": _exception, "Size": _C.Size, "device": lambda parts: _device(*parts), "dtype": lambda name: getattr(_C, name), "Parameter": _parameter}
 
 
 def together(parts):
     """What apart() took apart; errors of Python when another program put something else."""
-    return _MAKERS[parts[0]](*parts[1:])
+    name = parts[0]
+    if name not in _VALUES:
+        return _MAKERS[name](*parts[1:])
+    module, _, make = _VALUES[name]
+    return make(getattr(importlib.import_module(module), name), *parts[1:])

@@ -1,8 +1,9 @@
 """Queues between processes, without pickle: tensors go as they are, what holds them as a few bytes.
 
-An item is a tree of dicts, lists, tuples, sets, None, bools, numbers, texts, bytes and tensors (at most 4096), of OrderedDicts, namedtuples,
-dataclasses and enums (by the name of their class, which the receiver must have imported). NumPy's arrays and numbers travel as tensors, and
-come out as tensors; numbers that are keys of a dict, or in a set, stay what they are.
+An item is a tree of dicts, lists, tuples, sets, None, bools, numbers, texts, bytes and tensors (at most 4096), of dates, times, paths, Decimals
+and their like (_carry.py), of OrderedDicts, namedtuples, dataclasses, enums and exceptions (by the name of their class, which the receiver must
+have imported). NumPy's arrays and numbers travel as tensors, and come out as tensors; numbers that are keys of a dict, or in a set, stay what
+they are.
 """
 
 import atexit

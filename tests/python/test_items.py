@@ -1,0 +1,160 @@
+"""Items of queues: values of the standard library, and exceptions."""
+import collections
+import dataclasses
+import datetime
+import decimal
+import fractions
+import os
+import pathlib
+import random
+import uuid
+import zoneinfo
+
+import pytest
+import tensord as td
+from common import seed
+from tensord import _carry
+
+
+def handed(item):
+    with td.Queue("handed", 2) as q:
+        q.put(item)
+        return q.get()
+
+
+def raised(f):
+    try:
+        f()
+    except BaseException as e:
+        return e
+    raise AssertionError("nothing was raised")
+
+
+@dataclasses.dataclass
+class Job:
+    b: object
+
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+class Mine(OSError):
+    def __init__(self, text, *, state):  # nobody calls it at the other end
+        super().__init__(text)
+        self.state = state
+
+
+class Odd(Exception):
+    __slots__ = ("extra",)
+
+    def __new__(cls, *args):
+        made = super().__new__(cls, *args)
+        made.extra = len(args)
+        return made
+
+
+# ---- values
+
+
+HOUR = datetime.timedelta(hours=1)
+VALUES = [datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 23, 59, 58, 999999), datetime.datetime(1, 1, 1, tzinfo=datetime.timezone.utc),
+          datetime.time(1, 2, 3, 4), datetime.time(1, tzinfo=datetime.timezone(-HOUR, "there")), datetime.timedelta(-3, 5, 7), datetime.timezone.utc,
+          datetime.timezone(HOUR), pathlib.Path("/a/b"), pathlib.PurePosixPath("half \udcff"), pathlib.PureWindowsPath("C:/x"), decimal.Decimal("1.50"),
+          decimal.Decimal("-Infinity"), decimal.Decimal("1e-999999"), fractions.Fraction(2**70, 3), uuid.UUID(int=2**127), range(3, -9, -2), slice(1, None, 2),
+          bytearray(b"ab"), collections.deque([1, [2]], 3), collections.Counter("abca"), {pathlib.Path("a"): {datetime.date.min}}]
+
+
+@pytest.mark.parametrize("item", VALUES, ids=repr)
+def test_values(item):
+    got = handed([item, (item,)])
+    assert got == [item, (item,)] and type(got[0]) is type(item) and repr(got[0]) == repr(item)
+
+
+def test_what_equal_values_do_not_show():
+    twice = datetime.datetime(2024, 10, 27, 2, 30, fold=1)
+    got = handed([twice, datetime.time(2, fold=1), decimal.Decimal("sNaN12"), collections.deque([1], 3), decimal.Decimal("-0")])
+    assert (got[0].fold, got[1].fold, str(got[2]), got[3].maxlen, str(got[4])) == (1, 1, "sNaN12", 3, "-0")
+    assert handed(datetime.timezone.utc) is datetime.timezone.utc
+
+
+def test_time_zones():
+    there = zoneinfo.ZoneInfo("UTC")
+    got = handed(datetime.datetime(2024, 1, 1, tzinfo=there))
+    assert got.tzinfo is there
+    with pytest.raises(LookupError, match="the zone 'No/Where', which is not known here"):
+        _carry.together(("ZoneInfo", "No/Where"))
+    with pytest.raises(LookupError, match="which is not known here"):
+        _carry.together(("ZoneInfo", "../../etc/passwd"))
+
+
+def test_values_of_another_class_are_not_taken_for_them():
+    class date(datetime.date):
+        pass
+
+    Decimal = type("Decimal", (), {"__str__": lambda self: "1"})
+    for item, words in ((date(2024, 1, 1), "not a date"), (Decimal(), "not a Decimal")):
+        with pytest.raises(TypeError, match=words):
+            handed(item)
+
+
+# ---- exceptions
+
+
+EXCEPTIONS = [ValueError("a", 1), KeyError("k"), raised(lambda: open("/not/there")), raised(lambda: b"\xff".decode()), StopIteration(5), SystemExit(3), ImportError("x", name="y", path="z"),
+              raised(lambda: compile("1 +", "some file", "exec")), raised(lambda: td.open("nobody/has/it")), raised(lambda: td.ones(2).reshape(3)), Odd(1, 2),
+              raised(lambda: (1).no), KeyboardInterrupt(), ExceptionGroup("several", [ValueError(1), ExceptionGroup("more", [OSError(2, "text")])])]
+MEMBERS = ("errno", "strerror", "filename", "start", "end", "reason", "value", "code", "name", "path", "lineno", "text", "op", "where", "extra", "message")
+
+
+@pytest.mark.parametrize("e", EXCEPTIONS, ids=lambda e: type(e).__name__)
+def test_exceptions(e):
+    got = handed(e)
+    assert type(got) is type(e) and str(got) == str(e) and repr(got) == repr(e)
+    assert isinstance(e, ExceptionGroup) or got.args == e.args
+    assert [getattr(got, name, None) for name in MEMBERS] == [getattr(e, name, None) for name in MEMBERS]
+    assert got.__traceback__ is None and got.__cause__ is None
+
+
+def test_exceptions_bring_attributes_and_where_they_were_raised():
+    def fail():
+        try:
+            {}["inner"]
+        except KeyError as e:
+            raise Mine("of mine", state=td.ones(2)) from e
+
+    e = raised(fail)
+    e.add_note("noted before")
+    got = handed({"why": e})["why"]
+    assert type(got) is Mine and got.args == ("of mine",) and got.state.tolist() == [1, 1]
+    assert got.__notes__[0] == "noted before" and len(got.__notes__) == 2 and e.__notes__ == ["noted before"]
+    assert f"in process {os.getpid()}" in got.__notes__[1] and "test_items.py" in got.__notes__[1] and "KeyError: 'inner'" in got.__notes__[1]
+    assert not hasattr(handed(ValueError(1)), "__notes__")  # it was raised nowhere
+
+
+def test_exceptions_whose_class_is_not_there():
+    parts = ("exception", "nobody_has_imported", "Error", (), {}, "")
+    with pytest.raises(LookupError, match="the exception nobody_has_imported.Error, which this program has not imported"):
+        _carry.together(parts)
+    with pytest.raises(LookupError):
+        _carry.together(("exception", "subprocess", "Popen", ("true",), {}, ""))
+    with pytest.raises(TypeError, match="define it at the top of a module"):
+        handed(type("Local", (ValueError,), {})())
+
+
+def test_what_others_put_as_values_and_exceptions():
+    """Whatever stands in place of their parts is an error that is told, and no crash."""
+    rng = random.Random(seed())
+    drawn = [None, True, 1, -1, 2**70, 1.5, "", "ValueError", "builtins", "builtins.Exception", b"x", (), [], {}, ("a",), {"args": 1, "__notes__": 5}, {"__class__": 3}, "2024"]
+    kinds = [*_carry._VALUES, "exception", "exception", "exception"]
+    made = 0
+    for _ in range(4000):
+        kind = rng.choice(kinds)
+        parts = (kind, *(rng.choice(drawn) for _ in range(rng.randrange(9))))
+        if kind == "exception" and rng.random() < 0.8:
+            parts = (kind, "builtins", rng.choice(["ValueError", "OSError", "ExceptionGroup", "UnicodeDecodeError", "int", "SyntaxError"]), *parts[3:])
+        try:
+            repr(_carry.together(parts))
+            made += 1
+        except Exception:
+            pass
+    assert made > 100
