@@ -1,4 +1,4 @@
-"""Items of queues: values of the standard library, and exceptions."""
+"""Items of queues: values of the standard library, exceptions; and where in an item an error is."""
 import collections
 import dataclasses
 import datetime
@@ -158,3 +158,47 @@ def test_what_others_put_as_values_and_exceptions():
         except Exception:
             pass
     assert made > 100
+
+
+# ---- where it is
+
+
+class No:
+    pass
+
+
+DEEP: list = []
+for _ in range(20):
+    DEEP = [DEEP]
+
+PLACES = [({"a": [1, 2, 3, Job(No())]}, 'item["a"][3].b'), ([Pair(1, {"k": No()})], 'item[0].second["k"]'), ({("t", No()): 1}, "a key of item"),
+          ({"s": {1, No()}}, 'an element of item["s"]'), ([collections.OrderedDict(a=[No()])], 'item[0]["a"][0]'), ({1: ValueError(1, No())}, "item[1].args[1]"),
+          ([Mine("text", state={"x": No()})], 'item[0].state["x"]'), ((collections.deque([No()]),), "item[0][0]"), ({'say "so"': [No()]}, 'item["say \\"so\\""][0]'),
+          ([datetime.datetime(2024, 1, 1, tzinfo=type("Zone", (datetime.tzinfo,), {})())], "item[0].tzinfo"), ([2**20000], "item[0]"),
+          ({"n" * 100: No()}, 'item["' + "n" * 56 + "...]"), ({None: {b"x": {1.5: No()}}}, "item[None][b'x'][1.5]"), ([{"a": {"b": [{2: [No()]}]}}], 'item[0]["a"]["b"][0][2][0]')]
+
+
+@pytest.mark.parametrize("item, where", PLACES, ids=[where for _, where in PLACES])
+def test_errors_say_where(item, where):
+    with td.Queue("places", 2) as q:
+        with pytest.raises((TypeError, ValueError)) as e:
+            q.put(item)
+        assert str(e.value).endswith(f" (at {where})"), e.value
+        with pytest.raises((TypeError, ValueError)) as e:
+            td.publish("places", [item])
+        assert f"item[0]{where[where.index('item') + 4:]})" in str(e.value)
+        q.put(3)
+        assert q.get() == 3
+
+
+def test_errors_of_the_whole_item_have_no_place_and_deep_ones_are_short():
+    with td.Queue("places", 2) as q:
+        with pytest.raises(TypeError, match="exceptions; not a No$"):
+            q.put(No())
+        loop: list = []
+        loop.append(loop)
+        with pytest.raises(ValueError, match=r"contains itself\) \(at item(\[0\]){9}\.\.\.\)$"):
+            q.put(loop)
+        array = pytest.importorskip("numpy").empty(2, object)
+        with pytest.raises(TypeError, match=r'\(at item\["x"\]\)$'):
+            q.put({"x": array})

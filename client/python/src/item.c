@@ -4,13 +4,54 @@
  * items); x (which of the tensors); m (a tuple, what _carry.py made of an object). Counts are 8 bytes, as lengths are.
  * A tensor that is there twice is one tensor, and one object where it arrives. Packing may run other threads (an array
  * of NumPy is copied), so what is walked through is held and asked for its size at every step; unpacking trusts no
- * byte, since another program may have put it. */
+ * byte, since another program may have put it. An error of packing says where in the item it is: each level notes its
+ * step on the way back. */
 #include "client/python/src/py.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_DEPTH = 32 };
+
+/* ---- where in an item something is wrong ------------------------------------------------------------------------- */
+
+/* How the way from here to what failed goes on: _carry.place() says what the steps are. What is raised stays. */
+static bool failed_at(tdpy_packed *p, const char *way, PyObject *what)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    if (!p->steps) p->steps = PyList_New(0);
+    PyObject *step = p->steps ? Py_BuildValue("(sO)", way, what) : NULL;
+    if (!step || PyList_Append(p->steps, step)) PyErr_Clear();
+    Py_XDECREF(step);
+    PyErr_Restore(type, value, trace);
+    return false;
+}
+
+static bool failed_at_index(tdpy_packed *p, Py_ssize_t i)
+{
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyObject *index = PyLong_FromSsize_t(i);
+    PyErr_Restore(type, value, trace);
+    if (index) failed_at(p, "into", index);
+    Py_XDECREF(index);
+    return false;
+}
+
+/* The exception says it from now on. */
+static void say_where(tdpy_packed *p)
+{
+    PyObject *type, *value, *trace, *told = NULL;
+    if (!p->steps || !PyErr_ExceptionMatches(PyExc_Exception)) return;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *args[] = {value, p->steps};
+    if (value && PyList_Reverse(p->steps) == 0) told = tdpy_forward("say_where", NULL, args, 2, NULL);
+    if (!told) PyErr_Clear();
+    Py_XDECREF(told);
+    PyErr_Restore(type, value, trace);
+}
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
@@ -163,8 +204,10 @@ static bool pack_list(tdpy_packed *p, PyObject *x, int depth)
 {
     Py_ssize_t n = PyList_Size(x);
     bool good = add_number(p, 'l', n);
-    for (Py_ssize_t i = 0; good && i < n; i++)
-        good = i < PyList_Size(x) ? pack_held(p, PyList_GetItem(x, i), depth) : changed("list");
+    for (Py_ssize_t i = 0; good && i < n; i++) {
+        if (i >= PyList_Size(x)) return changed("list");
+        good = pack_held(p, PyList_GetItem(x, i), depth) || failed_at_index(p, i);
+    }
     return good;
 }
 
@@ -172,7 +215,7 @@ static bool pack_tuple(tdpy_packed *p, PyObject *x, int depth)
 {
     Py_ssize_t n = PyTuple_Size(x);
     bool good = add_number(p, 't', n);
-    for (Py_ssize_t i = 0; good && i < n; i++) good = pack(p, PyTuple_GetItem(x, i), depth);
+    for (Py_ssize_t i = 0; good && i < n; i++) good = pack(p, PyTuple_GetItem(x, i), depth) || failed_at_index(p, i);
     return good;
 }
 
@@ -182,11 +225,13 @@ static bool pack_dict(tdpy_packed *p, PyObject *x, int depth)
     PyObject *key, *value;
     bool good = add_number(p, 'd', n);
     for (; good && done < n && PyDict_Size(x) == n && PyDict_Next(x, &at, &key, &value); done++) {
+        Py_INCREF(key);
         Py_INCREF(value);
         p->keys++;
-        good = pack_held(p, key, depth);
+        good = pack(p, key, depth) || failed_at(p, "key", Py_None);
         p->keys--;
-        good = good && pack(p, value, depth);
+        good = good && (pack(p, value, depth) || failed_at(p, "into", key));
+        Py_DECREF(key);
         Py_DECREF(value);
     }
     return good && (done == n || changed("dict"));
@@ -211,7 +256,8 @@ static bool pack_other(tdpy_packed *p, PyObject *x, int depth)
     PyObject *parts = tdpy_forward("apart", NULL, &x, 1, NULL);
     int set = PySet_Check(x) || PyFrozenSet_Check(x);
     p->keys += set;
-    bool good = parts && PyTuple_Check(parts) && add(p, 'm', NULL, 0) && pack_tuple(p, parts, depth);
+    bool made = parts && PyTuple_Check(parts);
+    bool good = made && add(p, 'm', NULL, 0) && (pack_tuple(p, parts, depth) || failed_at(p, "parts", parts));
     p->keys -= set;
     if (parts == Py_None)
         tdpy_raise(TD_E_TYPE,
@@ -251,9 +297,12 @@ bool tdpy_pack_item(tdpy_packed *p, PyObject *x)
     p->places = TDPY_FEW;
     p->at = p->few_at;
     p->objects = p->few_objects;
-    if (pack_held(p, x, 0)) return true;
-    tdpy_packed_clear(p);
-    return false;
+    p->steps = NULL;
+    bool good = pack_held(p, x, 0);
+    if (!good) say_where(p);
+    Py_CLEAR(p->steps);
+    if (!good) tdpy_packed_clear(p);
+    return good;
 }
 
 void tdpy_packed_clear(tdpy_packed *p)

@@ -267,6 +267,7 @@ typedef struct tdpy_packed {
     PyObject **objects;        /* ... which of Python's each is; NULL: of an array of NumPy */
     td_array *few_at[TDPY_FEW];
     PyObject *few_objects[TDPY_FEW];
+    PyObject *steps; /* on the way back from what failed: a list */
     unsigned char small[512];
 } tdpy_packed;
 /* What a queue carries as bytes and tensors, to be cleared. False: raised, and there is nothing to clear. */

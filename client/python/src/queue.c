@@ -299,8 +299,9 @@ static PyMethodDef ways_methods[] = {
     {"put", KEYWORDS(ways_put),
      "put($self, item, block=True, timeout=None)\n--\n\nAppend numbers, texts, bytes, None, dates, paths, Decimals, "
      "tensors and arrays; dicts, lists, tuples and sets of such;\nOrderedDicts, namedtuples, dataclasses, enums and "
-     "exceptions: with at most 4096 tensors, a copy of all but the tensors, whose\nmemory the receiver shares. A full "
-     "queue is waited for\n(timeout in seconds; block=False: not at all), then queue.Full."},
+     "exceptions: with at most 4096 tensors, a copy of all but the tensors, whose\nmemory the receiver shares. A "
+     "TypeError says where in the item something else is. A full queue is waited for\n(timeout in seconds; "
+     "block=False: not at all), then queue.Full."},
     {"get", KEYWORDS(ways_get),
      "get($self, block=True, timeout=None)\n--\n\nThe oldest item, for this consumer alone. An empty queue is "
      "waited for (timeout in seconds;\nblock=False: not at all), then queue.Empty; tensord.Closed when nobody "

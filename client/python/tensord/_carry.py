@@ -246,3 +246,53 @@ def together(parts):
         return _MAKERS[name](*parts[1:])
     module, _, make = _VALUES[name]
     return make(getattr(importlib.import_module(module), name), *parts[1:])
+
+
+# ---- where in an item something is wrong
+
+# What the parts of a kind are to who has the object: its keys, attributes, elements, fields (by the names before them), arguments.
+_INSIDE = {("OrderedDict", 1): "{key}", ("OrderedDict", 2): ".{name}", ("set", 1): "in", ("frozenset", 1): "in", ("namedtuple", 4): ".{field}",
+           ("namedtuple", 5): ".{name}", ("dataclass", 4): ".{name}", ("enum", 4): ".value", ("exception", 3): ".args[{name}]", ("exception", 4): ".{name}",
+           ("deque", 1): "{key}", ("Counter", 1): "{key}", ("time", 5): ".tzinfo", ("datetime", 8): ".tzinfo"}
+_MOST_STEPS = 10
+
+
+def _key(key):
+    text = '"' + key.replace('"', '\\"') + '"' if type(key) is str else repr(key)
+    return f"[{text if len(text) <= 60 else text[:57] + '...'}]"
+
+
+def _inside(kind, part, steps, parts):
+    """The step to what lies in a part of an object, which may be one step further."""
+    form = _INSIDE.get((kind, part), "")
+    if form in ("", ".value", ".tzinfo"):
+        return form
+    way, name = steps.pop(0) if steps else ("into", "")
+    if way == "key" or form == "in":
+        return way if way == "key" else form
+    return form.format(key=_key(name), name=name, field=parts[3][name] if form == ".{field}" else "")
+
+
+def place(steps):
+    """A path as one would write it, item["a"][3].b, of the steps from the outside in: ("into", an index or a key), ("key", None) of what is a key
+    itself, ("parts", what apart() made)."""
+    steps, path, before = list(steps), ["item"], ""
+    while steps and not before:
+        way, what = steps.pop(0)
+        if way == "parts":
+            part = steps.pop(0)[1] if steps else 0
+            step = _inside(what[0], part, steps, what)
+        else:
+            step = "key" if way == "key" else _key(what)
+        before = {"key": "a key of ", "in": "an element of "}.get(step, "")
+        path.append("" if before else step)
+    return before + "".join(path if len(path) <= _MOST_STEPS else [*path[:_MOST_STEPS], "..."])
+
+
+def say_where(error, steps):
+    """The error's text says where in the item it is."""
+    where = f" (at {place(steps)})"
+    if len(error.args) == 1 and isinstance(error.args[0], str):
+        error.args = (error.args[0] + where,)
+    else:
+        error.add_note(where.strip())

@@ -767,6 +767,12 @@ def together(parts):
     return _carry.together(parts)
 
 
+def say_where(error, steps):
+    from tensord import _carry
+
+    _carry.say_where(error, steps)
+
+
 def foreign(x):
     from tensord import _foreign
 
