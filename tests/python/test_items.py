@@ -1,4 +1,4 @@
-"""Items of queues: values of the standard library, exceptions; and where in an item an error is."""
+"""Items of queues: values of the standard library, exceptions, what is larger than a message; and where in an item an error is."""
 import collections
 import dataclasses
 import datetime
@@ -12,8 +12,10 @@ import zoneinfo
 
 import pytest
 import tensord as td
-from common import seed
-from tensord import _carry
+from common import at_rest, daemon, held, script, seed, wait_for
+from tensord import _C, _carry
+
+LARGE = 1 << 20  # bytes from which on they go as a tensor; a message has 16 MB
 
 
 def handed(item):
@@ -141,6 +143,85 @@ def test_exceptions_whose_class_is_not_there():
         handed(type("Local", (ValueError,), {})())
 
 
+# ---- what is large
+
+
+@pytest.mark.parametrize("size", [LARGE - 1, LARGE, 3 * LARGE, 17 * LARGE])
+def test_large_bytes_and_texts(size):
+    data = random.Random(1).randbytes(size)
+    text = "\u20ac" * (size // 3 + 1)
+    got = handed({"b": data, "s": [text, data], "t": td.ones(2), "half": "\ud800" * (size // 3 + 1), "array": bytearray(data)})
+    assert got["b"] == data and got["s"] == [text, data] and got["t"].tolist() == [1, 1] and got["array"] == data
+    assert got["half"] == "\ud800" * (size // 3 + 1)
+
+
+def test_many_small_things_are_large_together():
+    numbers = list(range(2_000_000))  # 18 MB
+    assert handed([numbers, td.ones(3)])[0] == numbers
+    assert handed({str(k): k for k in range(300_000)}) == {str(k): k for k in range(300_000)}
+
+
+def test_large_things_beside_as_many_tensors_as_there_may_be():
+    one, data = td.ones(1), bytes(LARGE)
+    got = handed([[one[:] for _ in range(4096)], data])
+    assert len(got[0]) == 4096 and got[1] == data
+
+
+def test_a_large_item_is_free_when_it_was_taken():
+    with td.Queue("large", 4) as q:
+        q.put(bytes(8 * LARGE)), q.get()
+        before = at_rest()
+        for _ in range(50):
+            q.put({"a": bytes(8 * LARGE), "b": "text"})
+            assert len(q.get()["a"]) == 8 * LARGE
+            with pytest.raises(TypeError):
+                q.put([bytes(8 * LARGE), No()])
+        # what is kept ready for the next may stay
+        assert wait_for(lambda: held()[1:] == before[1:] and held()[0] <= before[0] + 16 * LARGE), (held(), before)
+
+
+def test_large_things_under_a_name():
+    data = random.Random(2).randbytes(17 * LARGE)
+    td.publish("large/tree", {"data": data, "t": td.ones(2), "numbers": list(range(2_000_000))})
+    got = td.open("large/tree")
+    assert got["data"] == data and got["t"].tolist() == [1, 1] and got["numbers"][-1] == 1_999_999
+    td.drop("large/tree")
+
+
+def test_what_others_put_as_large_things():
+    """Numbers of tensors that are none, tensors that hold no bytes, bytes that are no item."""
+    good = td.tensor(list(b"s\3\0\0\0\0\0\0\0abc"), dtype=td.uint8)
+    others = (td.ones(3), td.zeros(2, 2, dtype=td.uint8), td.arange(12, dtype=td.uint8)[::2], td.zeros(0, dtype=td.uint8), td.tensor(list(b"L" + bytes(8)), dtype=td.uint8))
+    with td.Queue("strange", 2) as q:
+        member = _C._RawQueue("strange", 2, 1)
+
+        def got(note, *tensors):
+            member.put(tensors, note, None)
+            return q.get(timeout=60)
+
+        def number(k):
+            return k.to_bytes(8, "little", signed=True)
+
+        assert got(b"L" + number(0), good) == "abc" and got(b"B" + number(0), good) == bytes(good.tolist())
+        assert got(b"S" + number(0), td.tensor(list("é".encode()), dtype=td.uint8)) == "é"
+        assert got(b"B" + number(0), td.zeros(0, dtype=td.uint8)) == b""
+        bad = [b"L" + number(0) + b"N", b"L", b"B", b"S" + bytes(7), b"l" + number(1) + b"L" + number(0)]
+        bad += [kind + number(k) for kind in (b"L", b"B", b"S") for k in (-1, 1, 2**62, -(2**63))]
+        for note in bad:
+            with pytest.raises(td.ProtocolError, match="something else"):
+                got(note, good)
+        for tensor in others[:3]:
+            for kind in (b"L", b"B", b"S"):
+                with pytest.raises(td.ProtocolError, match="something else"):
+                    got(kind + number(0), tensor)
+        for note in (b"L" + number(3), b"L" + number(4)):
+            with pytest.raises(td.ProtocolError, match="something else"):
+                got(note, *others)
+        with pytest.raises(td.ProtocolError, match="something else"):
+            got(b"S" + number(0), td.tensor([255], dtype=td.uint8))  # no UTF-8
+        member.close()
+
+
 def test_what_others_put_as_values_and_exceptions():
     """Whatever stands in place of their parts is an error that is told, and no crash."""
     rng = random.Random(seed())
@@ -202,3 +283,20 @@ def test_errors_of_the_whole_item_have_no_place_and_deep_ones_are_short():
         array = pytest.importorskip("numpy").empty(2, object)
         with pytest.raises(TypeError, match=r'\(at item\["x"\]\)$'):
             q.put({"x": array})
+
+
+def test_an_item_that_finds_no_memory_says_where(tmp_path):
+    with daemon(str(tmp_path), "--memory", "64M") as d:
+        r = script("""
+            import tensord as td
+            with td.Queue("small") as q:
+                try:
+                    q.put({"a": b"x", "b": [bytes(100 << 20)]})
+                except td.OutOfMemory as e:
+                    assert 'item["b"][0]' in str(e), e
+                else:
+                    raise SystemExit("there was room")
+                q.put(bytes(2 << 20))
+                assert len(q.get()) == 2 << 20
+        """, TENSORD_SOCKET=d.path)
+    assert r.returncode == 0, r.stderr

@@ -67,10 +67,10 @@ def test_a_queue_without_a_number_holds_what_there_is_room_for():
         for k in range(1000):
             p.put((k, td.ones(1)), block=False)
         assert [q.get()[0] for _ in range(1000)] == list(range(1000))
-        large = bytes(4 << 20)
-        for k in range(16):
+        large = bytes((1 << 20) - 100)  # not yet so much that it goes as a tensor
+        for k in range(65):
             p.put(large, block=False)
-        with pytest.raises(TimeoutError, match="16 items, 64 MB"):
+        with pytest.raises(TimeoutError, match="65 items, 64 MB"):
             p.put(b"", block=False)
         q.get()
         p.put(b"", block=False)

@@ -2,16 +2,17 @@
  *
  * A byte says what follows: N T F; i (8 bytes), I (digits), f, c; s, b; l, t, d (a count and so many, or twice as many,
  * items); x (which of the tensors); m (a tuple, what _carry.py made of an object). Counts are 8 bytes, as lengths are.
- * A tensor that is there twice is one tensor, and one object where it arrives. Packing may run other threads (an array
+ * What is large goes as the bytes of one more tensor, whose number follows: B and S, as b and s; L, all of the item. A
+ * tensor that is there twice is one tensor, and one object where it arrives. Packing may run other threads (an array
  * of NumPy is copied), so what is walked through is held and asked for its size at every step; unpacking trusts no
- * byte, since another program may have put it. An error of packing says where in the item it is: each level notes its
- * step on the way back. */
+ * byte, since another program may have put it, and may write on in what is shared. An error of packing says where in
+ * the item it is: each level notes its step on the way back. */
 #include "client/python/src/py.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_DEPTH = 32 };
+enum { MAX_DEPTH = 32, LARGE = 1 << 20 }; /* bytes, of a message that may have 16 times as many */
 
 /* ---- where in an item something is wrong ------------------------------------------------------------------------- */
 
@@ -118,26 +119,6 @@ static bool pack_float(tdpy_packed *p, PyObject *x)
     return add(p, 'f', &value, sizeof value);
 }
 
-static bool pack_bytes(tdpy_packed *p, char kind, PyObject *x)
-{
-    char *text;
-    Py_ssize_t n;
-    return PyBytes_AsStringAndSize(x, &text, &n) == 0 && add_text(p, kind, text, n);
-}
-
-/* Halves of surrogate pairs, as in names of files, have no UTF-8: they go as what they would have. */
-static bool pack_str(tdpy_packed *p, PyObject *x)
-{
-    Py_ssize_t n;
-    const char *text = PyUnicode_AsUTF8AndSize(x, &n);
-    if (text) return add_text(p, 's', text, n);
-    PyErr_Clear();
-    PyObject *bytes = PyUnicode_AsEncodedString(x, "utf-8", "surrogatepass");
-    bool good = bytes && pack_bytes(p, 's', bytes);
-    Py_XDECREF(bytes);
-    return good;
-}
-
 /* A place for one more tensor. */
 static bool more_places(tdpy_packed *p)
 {
@@ -156,6 +137,52 @@ static bool more_places(tdpy_packed *p)
     p->objects = objects;
     p->places = (int)n;
     return true;
+}
+
+/* Is it to go as a tensor? Where there is no place for one more, it stays in the message. */
+static bool is_large(const tdpy_packed *p, size_t n)
+{
+    return n >= LARGE && p->tensors < TD_MAX_ITEM;
+}
+
+static bool add_large(tdpy_packed *p, char kind, const void *bytes, size_t n)
+{
+    td_client *c = tdpy_client();
+    if (!c || !more_places(p)) return false;
+    unsigned before = td_now_on(TD_CPU);
+    td_array *a = td_from_data(c, TD_UINT8, td_dims((int64_t)n), bytes);
+    td_now_on(before);
+    if (!a || PyErr_Occurred()) return td_release(a), tdpy_fail() != NULL;
+    p->at[p->tensors] = a;
+    p->objects[p->tensors] = NULL;
+    return add_number(p, kind, p->tensors++);
+}
+
+/* `kind`: b or s. */
+static bool pack_text(tdpy_packed *p, char kind, const char *text, Py_ssize_t n)
+{
+    if (is_large(p, (size_t)n)) return add_large(p, kind == 'b' ? 'B' : 'S', text, (size_t)n);
+    return add_text(p, kind, text, n);
+}
+
+static bool pack_bytes(tdpy_packed *p, char kind, PyObject *x)
+{
+    char *text;
+    Py_ssize_t n;
+    return PyBytes_AsStringAndSize(x, &text, &n) == 0 && pack_text(p, kind, text, n);
+}
+
+/* Halves of surrogate pairs, as in names of files, have no UTF-8: they go as what they would have. */
+static bool pack_str(tdpy_packed *p, PyObject *x)
+{
+    Py_ssize_t n;
+    const char *text = PyUnicode_AsUTF8AndSize(x, &n);
+    if (text) return pack_text(p, 's', text, n);
+    PyErr_Clear();
+    PyObject *bytes = PyUnicode_AsEncodedString(x, "utf-8", "surrogatepass");
+    bool good = bytes && pack_bytes(p, 's', bytes);
+    Py_XDECREF(bytes);
+    return good;
 }
 
 static bool pack_tensor(tdpy_packed *p, PyObject *x)
@@ -288,6 +315,16 @@ static bool pack(tdpy_packed *p, PyObject *x, int depth)
     return tdpy_is_tensor(x) ? pack_tensor(p, x) : pack_other(p, x, depth);
 }
 
+/* What is more than a message should have goes as a tensor, too. */
+static bool pack_all(tdpy_packed *p, PyObject *x)
+{
+    if (!pack_held(p, x, 0)) return false;
+    size_t n = p->size;
+    if (!is_large(p, n)) return true;
+    p->size = 0;
+    return add_large(p, 'L', p->bytes, n);
+}
+
 bool tdpy_pack_item(tdpy_packed *p, PyObject *x)
 {
     p->bytes = p->small;
@@ -298,7 +335,7 @@ bool tdpy_pack_item(tdpy_packed *p, PyObject *x)
     p->at = p->few_at;
     p->objects = p->few_objects;
     p->steps = NULL;
-    bool good = pack_held(p, x, 0);
+    bool good = pack_all(p, x);
     if (!good) say_where(p);
     Py_CLEAR(p->steps);
     if (!good) tdpy_packed_clear(p);
@@ -377,6 +414,30 @@ static PyObject *unpack_number(unpacking *u, char kind)
     if (kind == 'i') return take(u, &value, sizeof value) ? PyLong_FromLongLong(value) : NULL;
     if (kind == 'f') return take(u, parts, sizeof *parts) ? PyFloat_FromDouble(*parts) : NULL;
     return take(u, parts, sizeof parts) ? PyComplex_FromDoubles(parts[0], parts[1]) : NULL;
+}
+
+/* The bytes of what went as a tensor: borrowed from it. */
+static const char *take_large(unpacking *u, int64_t *n)
+{
+    int64_t k = 0;
+    if (!take(u, &k, sizeof k)) return NULL;
+    td_array *a = k >= 0 && k < u->item->n ? u->item->at[k] : NULL;
+    if (!a || td_dtype_of(a) != TD_UINT8 || td_ndim(a) != 1 || !td_desc_is_contiguous(&a->desc)) return strange();
+    *n = td_numel(a);
+    const char *bytes = td_data(a);
+    return bytes && !PyErr_Occurred() ? bytes : tdpy_fail();
+}
+
+/* Decoding looks twice, and another program may write in between. */
+static PyObject *unpack_large(unpacking *u, char kind)
+{
+    int64_t n = 0;
+    const char *bytes = take_large(u, &n);
+    PyObject *copy = bytes ? PyBytes_FromStringAndSize(bytes, (Py_ssize_t)n) : NULL;
+    if (kind == 'B' || !copy) return copy;
+    PyObject *text = PyUnicode_FromEncodedObject(copy, "utf-8", "surrogatepass");
+    Py_DECREF(copy);
+    return text || !PyErr_ExceptionMatches(PyExc_ValueError) ? text : strange();
 }
 
 static PyObject *unpack_text(unpacking *u, char kind)
@@ -465,8 +526,36 @@ static PyObject *unpack(unpacking *u, int depth)
     case 's':
     case 'b':
     case 'I': return unpack_text(u, kind);
+    case 'S':
+    case 'B': return unpack_large(u, kind);
     default: return strange();
     }
+}
+
+static PyObject *unpack_to_the_end(unpacking *u)
+{
+    PyObject *x = unpack(u, 0);
+    if (!x || u->at == u->end) return x;
+    Py_DECREF(x);
+    return strange();
+}
+
+/* All of it lies in a tensor: a copy is looked at. */
+static PyObject *unpack_long(unpacking *u)
+{
+    int64_t n = 0;
+    u->at++;
+    const char *bytes = take_large(u, &n);
+    if (!bytes) return NULL;
+    if (u->at != u->end) return strange();
+    unsigned char *copy = malloc((size_t)n + 1);
+    if (!copy) return PyErr_NoMemory();
+    memcpy(copy, bytes, (size_t)n);
+    u->at = copy;
+    u->end = copy + n;
+    PyObject *x = unpack_to_the_end(u);
+    free(copy);
+    return x;
 }
 
 PyObject *tdpy_unpack_item(const td_queue_item *item)
@@ -476,11 +565,7 @@ PyObject *tdpy_unpack_item(const td_queue_item *item)
     PyObject *few[TDPY_FEW] = {0};
     u.tensors = item->n > TDPY_FEW ? calloc((size_t)item->n, sizeof *u.tensors) : few;
     if (!u.tensors) return PyErr_NoMemory();
-    PyObject *x = unpack(&u, 0);
-    if (x && u.at != u.end) {
-        Py_CLEAR(x);
-        strange();
-    }
+    PyObject *x = item->note_size && *note == 'L' ? unpack_long(&u) : unpack_to_the_end(&u);
     for (int k = 0; k < item->n; k++) Py_XDECREF(u.tensors[k]);
     if (u.tensors != few) free(u.tensors);
     return x;

@@ -3,7 +3,8 @@
 An item is a tree of dicts, lists, tuples, sets, None, bools, numbers, texts, bytes and tensors (at most 4096), of dates, times, paths, Decimals
 and their like (_carry.py), of OrderedDicts, namedtuples, dataclasses, enums and exceptions (by the name of their class, which the receiver must
 have imported). NumPy's arrays and numbers travel as tensors, and come out as tensors; numbers that are keys of a dict, or in a set, stay what
-they are.
+they are. Bytes and texts of a MB and more, and all that is not tensors where that is as much, go through shared memory: a copy into it, a copy
+out of it.
 """
 
 import atexit
@@ -104,7 +105,8 @@ class Queue(_C._Ways):
 
     maxsize: the number of items that it holds, the same for all who say one; for who came without a number, too. As long as nobody has said
     one (0 or less, the default) it holds as many as the daemon has room for: 65,536 items, or 64 MB of plain data beside their tensors; then
-    put() waits. Tensors of items count as their producer's memory: tensord.OutOfMemory is raised where the next one is made.
+    put() waits. Tensors of items, and plain data of a MB and more, count as their producer's memory: tensord.OutOfMemory is raised where the
+    next one is made.
 
     put() of a tensor that is still being computed waits for nothing, and the item has the values that its ops leave there. When a write in place
     to it had failed before, nothing is put; this put() says so, or, where it did not wait for its answer, the next one. When one fails that
