@@ -107,6 +107,7 @@ class Pass:
         else:
             self.base_seed = self.pool.setup.base_seed
             self.pool.begin_epoch(starts)
+        self.epoch = self.pool.epoch
         self._put_up_board(loader)
         if self.persistent:
             self.record.pool = self.pool
@@ -246,7 +247,7 @@ class Pass:
     def __next__(self):
         if self.finished:
             raise StopIteration
-        if self.pool and self.pool.closed:
+        if self.pool and (self.pool.closed or self.pool.epoch != self.epoch):
             raise RuntimeError("another pass over this loader was begun, and has its workers now (persistent_workers=True); go on with that one")
         if self.pool and self.pool.owner != os.getpid():
             raise RuntimeError(f"this pass over a loader was begun by process {self.pool.owner}, to which its workers send; begin one in this process: "
@@ -378,7 +379,8 @@ class Stateful:
         if self._record.pool and self._record.pool.owner != os.getpid():  # whoever forked this process has these workers
             self._record.pool.close()
             self._record.pool = None
-        if self._record.pool and (saved or running and not running.finished or any(m.pending for m in self._record.pool.members)):
+        over = running.finished if running is not None else self._record.state["finished"]
+        if self._record.pool and (saved or not over):
             self._record.pool.close()  # what is under way is not wanted any more
             self._record.pool = None
         new = Pass(self, self._plan(), self._record, saved)

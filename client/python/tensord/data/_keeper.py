@@ -410,7 +410,7 @@ class _Serve:
             self.lanes[fd] = lane
             self.poll.register(fd, select.POLLIN)
         else:
-            lane.link.send(("refused", None, _no_more(f"worker {self.k}"), None))
+            lane.link.send(("refused", None, None, _no_more(f"worker {self.k}"), None))
             lane.close()
 
     def _close_ended(self):
@@ -451,7 +451,7 @@ class _Serve:
     def _serve(self, lane):
         begin = time.perf_counter()
         kind, *rest = lane.asked.popleft()
-        lane.link.send(("begun", None, None, None))
+        lane.link.send(("begun", None, None, None, None))
         if kind == "lane":
             self._begin(lane, *rest)
         else:
@@ -461,7 +461,7 @@ class _Serve:
             else:
                 lane.work.answer(*rest, self.idle - lane.idle, self.busy - lane.busy)
         if kind != "fetch":
-            lane.link.send(("ready", None, None, None))
+            lane.link.send(("ready", None, None, None, None))
         self.busy += time.perf_counter() - begin
         lane.idle, lane.busy = self.idle, self.busy
 

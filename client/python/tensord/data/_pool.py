@@ -1,7 +1,8 @@
 """The workers of a loader: started, given tasks, listened to, and put up again when they die.
 
 Invariant: what is in `pending` of a worker was given to it and has not come back, in order; so when it dies, exactly that is to be done
-again, by one that begins where its last message left off.
+again, by one that begins where its last message left off. Each task and each answer says which pass it is of: a pass may end while answers
+are on their way (a worker whose part of an iterable data set is over has been asked for more), and those are nobody's.
 """
 
 import os
@@ -95,8 +96,8 @@ class Pool:
     def __init__(self, setup, context, starts, on_death):
         self.setup, self.context, self.on_death, self.owner = setup, context, on_death, os.getpid()
         self.members = [_Member(k) for k in range(setup.num_workers)]
-        self.arrived, self.poll = deque(), select.poll()
-        self.by_fd, self.closed = {}, False
+        self.arrived, self.poll = deque(), select.poll()  # `arrived`: of this pass
+        self.by_fd, self.closed, self.epoch = {}, False, 0
         for m, start in zip(self.members, starts):
             m.start = start
         try:
@@ -137,7 +138,7 @@ class Pool:
     def _obituary(self, m, how, words, at_work):
         what = f"DataLoader worker {m.k} (pid {m.pid}) {how}"
         if m.pending and at_work:
-            number, indices, _ = m.pending[0]
+            _, number, indices, _ = m.pending[0]
             shown = str(indices)
             what += f" while it worked on batch {number}"
             if not self.setup.iterable:
@@ -156,13 +157,14 @@ class Pool:
         m.times["respawned"] += 1
         m.before = m.came
         self._spawn(m)
-        for number, _, packed in m.pending:
+        m.pending = deque(task for task in m.pending if task[0] == self.epoch)  # what an earlier pass asked for nobody wants
+        for _, number, _, packed in m.pending:
             self._ask(m, number, packed)
 
     # ---- work ---------------------------------------------------------------------------------------------------
 
     def _ask(self, m, number, packed):
-        m.link.send(("fetch", number, packed, max(0, m.unpacked - m.before)))
+        m.link.send(("fetch", self.epoch, number, packed, max(0, m.unpacked - m.before)))
 
     def give(self, k, number, indices):
         m = self.members[k]
@@ -170,12 +172,14 @@ class Pool:
             packed = pickle.dumps(indices, pickle.HIGHEST_PROTOCOL)
         except Exception as e:
             raise TypeError(f"{described(number, indices)} cannot be pickled for a worker: {e}") from e
-        m.pending.append((number, indices, packed))
+        m.pending.append((self.epoch, number, indices, packed))
         if m.link:
             self._ask(m, number, packed)
 
     def begin_epoch(self, starts):
-        """Nothing may be pending."""
+        """The next pass. What the last one asked for may be on its way: it is heard, and dropped."""
+        self.epoch += 1
+        self.arrived.clear()
         for m, start in zip(self.members, starts):
             m.begin_times()
             m.start = _worker.Start(start.fetched, start.rng if start.rng is not None else m.start.rng, start.state)
@@ -185,17 +189,20 @@ class Pool:
     def _take_messages(self, m):
         m.link.pull()
         while (message := m.link.messages.next()) is not None:
-            kind, number, body, meta = message
+            kind, epoch, number, body, meta = message
             if kind in ("begun", "ready"):
                 m.at_work = kind == "begun"
                 continue
             if kind == "refused":
                 raise Dead(f"DataLoader worker {m.k} cannot serve this loader: {body}")
-            indices = m.pending.popleft()[1]
+            indices = m.pending.popleft()[2]
             if kind == "unread":
                 kind, body.where = "failed", f"when {described(number, indices)} were unpickled {body.where}, which must have all that these are made of"
             m.deaths, m.at_work = 0, False
-            m.came += 1
+            m.came += kind != "end"
+            if epoch != self.epoch:
+                m.start.rng = meta.rng or m.start.rng
+                continue
             m.start = _worker.Start(m.start.fetched + (kind == "data"), meta.rng or m.start.rng, meta.state)
             for name in ("idle", "fetch", "collate", "send", "others"):
                 m.times[name] += getattr(meta, name)

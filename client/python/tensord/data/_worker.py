@@ -1,8 +1,8 @@
 """What runs in a worker: fetch batches, one after the other as asked, and send them.
 
-A message to a worker is ("fetch", number, indices, unpacked) or ("epoch", Start); one from it (kind, number, body, Meta), kind being "data",
-"failed", "unread" (the indices) or "end" (of its part of an iterable data set). `unpacked` says how many of its batches the loader has taken out
-of their messages. Indices and a Start, which may hold objects of the program's, lie in their message pickled once more: what they raise when they
+A message to a worker is ("fetch", epoch, number, indices, unpacked) or ("epoch", Start); one from it (kind, epoch, number, body, Meta), kind being
+"data", "failed", "unread" (the indices) or "end" (of its part of an iterable data set). `epoch` is the pass that asked. `unpacked` says how many of
+its batches the loader has taken out of their messages. Indices and a Start, which may hold objects of the program's, lie in their message pickled once more: what they raise when they
 are unpickled is a failure of their batch, as what the data set raises is.
 """
 
@@ -108,7 +108,11 @@ class Fetcher:
         if self.ended:
             raise StopIteration
         if self.setup.batch_size is None:
-            return next(self.iterator)
+            try:
+                return next(self.iterator)
+            except StopIteration:
+                self.ended = True  # it is not asked again, as it might draw random numbers
+                raise
         data = []
         for _ in indices:
             try:
@@ -195,7 +199,7 @@ class Work:
         except Exception as e:
             return "failed", Failure(e, f"when a batch was to be sent, {self.where}: it cannot be pickled, or memory is full")
 
-    def answer(self, number, indices, unpacked, idle, others=0.0):
+    def answer(self, epoch, number, indices, unpacked, idle, others=0.0):
         """Make a batch and send it."""
         while self.unpacked < unpacked and self.lent:
             self.lent.popleft()
@@ -208,15 +212,17 @@ class Work:
         kind, body = self._batch(indices)
         end = time.perf_counter()
         collate = self.fetcher.collating if self.fetcher else 0.0
+        if kind == "end":
+            self.lent.pop()  # the loader does not count it
         meta = Meta(idle, end - begin - collate, collate, self.sent, others, self._rng())
         try:
             meta.state = self.fetcher.state() if self.fetcher else None
-            self.link.send((kind, number, body, meta))
+            self.link.send((kind, epoch, number, body, meta))
         except _link.Gone:
             raise
         except Exception as e:
             meta.state = None
-            self.link.send(("failed", number, Failure(e, f"when the data set's state_dict() was to be sent with a batch, {self.where}"), meta))
+            self.link.send(("failed", epoch, number, Failure(e, f"when the data set's state_dict() was to be sent with a batch, {self.where}"), meta))
         self.sent = time.perf_counter() - end
 
     def take_back(self):

@@ -1,0 +1,134 @@
+"""Passes over a loader: answers of one are never another's, workers that are kept go on where they stand, and a state goes on only where it is right."""
+import functools
+import os
+import random
+import select
+import signal
+
+import pytest
+
+import tensord.data
+import tensord.utils.data
+
+pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
+KINDS = [pytest.param(tensord.data, id="data"), pytest.param(tensord.utils.data, id="utils")]
+try:
+    import tensord.torch
+    import torch
+
+    class _Torch:
+        DataLoader, IterableDataset, get_worker_info = tensord.torch.DataLoader, torch.utils.data.IterableDataset, staticmethod(torch.utils.data.get_worker_info)
+
+    KINDS.append(pytest.param(_Torch, id="torch"))
+    pytestmark = pytest.mark.filterwarnings("ignore:This DataLoader will create")
+except ImportError:
+    pass
+
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@functools.cache
+def shards(kind):
+    """An iterable data set: each worker has every so many-th of the shards."""
+
+    class Shards(kind.IterableDataset):
+        def __init__(self, sizes, die_at=None, told=None):
+            self.sizes, self.die_at, self.told = sizes, die_at, told
+
+        def __iter__(self):
+            info = kind.get_worker_info()
+            for s in range(len(self.sizes))[info.id :: info.num_workers] if info else range(len(self.sizes)):
+                for k in range(self.sizes[s]):
+                    if self.die_at == s * 100 + k and not os.path.exists(self.told):
+                        open(self.told, "w").close()
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    yield s * 100 + k
+
+    return Shards
+
+
+def whole(sizes):
+    return [s * 100 + k for s, n in enumerate(sizes) for k in range(n)]
+
+
+def values(batch):
+    return [int(x) for x in batch]
+
+
+def epoch(loader):
+    return sorted(x for b in loader for x in values(b))
+
+
+def let_all_arrive(pool):
+    """Until every worker has answered all that it was asked, and its answers are here."""
+    for m in pool.members:
+        while m.pending:
+            assert select.select([m.link], [], [], 60)[0]
+            pool._take_messages(m)
+
+
+@each_kind
+@pytest.mark.parametrize("more", [{}, {"in_order": False}, {"pool": "passes"}, {"on_worker_death": "respawn"}, {"batch_size": None}], ids=str)
+def test_what_came_too_late_is_not_the_next_ones(kind, more):
+    """A worker whose share is over has been asked for more: those answers come when the pass is over, or behind the beginning of the next."""
+    for sizes, workers in (([1], 1), ([5], 3), ([1, 40], 2), ([], 2)):
+        loader = kind.DataLoader(shards(kind)(sizes), num_workers=workers, persistent_workers=True, **{"batch_size": 4, **more})
+        pids = None
+        for turn in range(30):
+            if batches := [b if more.get("batch_size", 4) else [b] for b in loader]:
+                assert sorted(x for b in batches for x in values(b)) == whole(sizes), turn
+            else:
+                assert not sizes, turn
+            now = [w["pid"] for w in loader.stats()["workers"]]
+            assert pids in (None, now)  # they were kept
+            pids = now
+            if turn % 3 == 0:
+                let_all_arrive(loader._record.pool)
+        loader.close()
+
+
+@each_kind
+def test_answers_of_a_pass_that_was_left_are_not_the_next_ones(kind):
+    loader = kind.DataLoader(list(range(100)), batch_size=25, num_workers=2, prefetch_factor=4, persistent_workers=True)
+    order = iter(loader)
+    let_all_arrive(order.pool)
+    assert values(next(order)) == list(range(25))
+    del order  # nothing is under way, and three batches lie here
+    loader.batch_sampler.sampler.__class__.__iter__, was = (lambda self: iter(range(99, -1, -1))), loader.batch_sampler.sampler.__class__.__iter__
+    try:
+        assert [x for b in loader for x in values(b)] == list(range(99, -1, -1))
+    finally:
+        loader.batch_sampler.sampler.__class__.__iter__ = was
+        loader.close()
+
+
+@each_kind
+@pytest.mark.parametrize("at", [0, 2, 120, 200])
+def test_a_worker_that_dies_in_a_later_pass(kind, at, tmp_path):
+    sizes = [3, 40, 1]
+    data = shards(kind)(sizes, die_at=at, told=str(tmp_path / "died"))
+    (tmp_path / "died").touch()
+    loader = kind.DataLoader(data, batch_size=2, num_workers=3, persistent_workers=True, on_worker_death="respawn")
+    for turn in range(12):
+        assert epoch(loader) == whole(sizes), turn
+        died = sum(w["respawned"] for w in loader.stats()["workers"])
+        assert died == (turn % 4 == 3)
+        if turn % 4 == 2:
+            os.unlink(tmp_path / "died")
+    loader.close()
+
+
+@each_kind
+def test_killed_between_and_within_passes(kind):
+    sizes, rng = [1, 30, 0, 8], random.Random(4)
+    loader = kind.DataLoader(shards(kind)(sizes), batch_size=2, num_workers=4, persistent_workers=True, on_worker_death="respawn")
+    for turn in range(12):
+        seen, it = [], iter(loader)
+        for n, b in enumerate(it):
+            seen += values(b)
+            if n == turn:
+                os.kill(rng.choice(it.stats()["workers"])["pid"], signal.SIGKILL)
+        assert sorted(seen) == whole(sizes), turn
+        if turn % 2:
+            os.kill(rng.choice(it.stats()["workers"])["pid"], signal.SIGKILL)
+    loader.close()
