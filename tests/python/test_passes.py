@@ -1,6 +1,7 @@
 """Passes over a loader: answers of one are never another's, workers that are kept go on where they stand, and a state goes on only where it is right."""
 import functools
 import os
+import pickle
 import random
 import select
 import signal
@@ -132,3 +133,28 @@ def test_killed_between_and_within_passes(kind):
         if turn % 2:
             os.kill(rng.choice(it.stats()["workers"])["pid"], signal.SIGKILL)
     loader.close()
+
+
+class Drawn:
+    def __len__(self):
+        return 24
+
+    def __getitem__(self, i):
+        return [i, random.randrange(1 << 30)]
+
+
+@each_kind
+@pytest.mark.parametrize("stop", [0, 1, 3, 5])
+def test_the_state_of_workers_that_were_kept(kind, stop):
+    """The random numbers of those that had not given a batch in this pass, too."""
+    first = kind.DataLoader(Drawn(), batch_size=4, num_workers=3, persistent_workers=True)
+    list(first)
+    it = iter(first)
+    head = [next(it) for _ in range(stop)]
+    state = pickle.loads(pickle.dumps(first.state_dict()))
+    rest = [list(map(values, b)) for b in it]
+    again = kind.DataLoader(Drawn(), batch_size=4, num_workers=3, persistent_workers=True)
+    again.load_state_dict(state)
+    assert [list(map(values, b)) for b in again] == rest and len(head) + len(rest) == 6
+    for loader in (first, again):
+        loader.close()

@@ -107,6 +107,7 @@ class Pass:
         else:
             self.base_seed = self.pool.setup.base_seed
             self.pool.begin_epoch(starts)
+            self.behind = [vars(m.start) for m in self.pool.members]  # workers that are kept draw on where they stand
         self.epoch = self.pool.epoch
         self._put_up_board(loader)
         if self.persistent:
