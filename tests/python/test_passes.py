@@ -158,3 +158,22 @@ def test_the_state_of_workers_that_were_kept(kind, stop):
     assert [list(map(values, b)) for b in again] == rest and len(head) + len(rest) == 6
     for loader in (first, again):
         loader.close()
+
+
+@each_kind
+def test_an_older_pass_says_nothing_of_the_newer(kind):
+    loader = kind.DataLoader(list(range(12)), batch_size=2, num_workers=1, persistent_workers=True)
+    old = iter(loader)
+    next(old)
+    new = iter(loader)
+    for _ in range(3):
+        next(new)
+    state, rest = loader.state_dict(), [values(b) for b in new]
+    del new
+    del old
+    assert loader.state_dict()["finished"] and loader.stats()["batches"] == 6
+    pids = [w["pid"] for w in loader.stats()["workers"]]
+    assert epoch(loader) == list(range(12)) and [w["pid"] for w in loader.stats()["workers"]] == pids
+    loader.load_state_dict(state)
+    assert [values(b) for b in loader] == rest and len(rest) == 3
+    loader.close()

@@ -27,6 +27,7 @@ class Pass:
 
     def __init__(self, loader, plan, record, saved=None):
         self.plan, self.record, self.flavour = plan, record, importlib.import_module(plan.flavour)
+        self.place = record.begun = record.begun + 1
         self.workers, self.generator, self.sampler = plan.num_workers, loader.generator, loader._index_sampler
         self.prefetch, self.persistent, self.pin_memory = loader.prefetch_factor, loader.persistent_workers, loader.pin_memory
         self.in_order, self.timeout = loader.in_order, loader.timeout or None
@@ -298,7 +299,8 @@ class Pass:
     def __del__(self):
         try:
             if self.pool or not self.workers:
-                self.record.state, self.record.stats = self.state_dict(), self.stats()
+                if self.place == self.record.begun:  # otherwise another was begun since, and is what the loader tells of
+                    self.record.state, self.record.stats = self.state_dict(), self.stats()
                 if not self.persistent:
                     self.close()
         except Exception:
@@ -319,6 +321,7 @@ class Record:
     """What a pass leaves to its loader: the loader knows its pass weakly, and the pass not its loader, so workers end with whoever iterates."""
 
     pool = seat = board = None
+    begun = 0  # passes
     state, stats = {"version": VERSION, "finished": True}, {"batches": 0, "seconds": 0.0, "waited": 0.0, "unpacked": 0.0}
 
     def close(self):
