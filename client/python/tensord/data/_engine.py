@@ -151,14 +151,12 @@ class Pass:
         return None
 
     def _put_next(self):
-        if not any(self.active):
+        k = self._next_worker()  # before the sampler is asked: what it says is not said again
+        if k is None:
             return False
         try:
             indices = next(self.indices)
         except StopIteration:
-            return False
-        k = self._next_worker()
-        if k is None:
             return False
         self._give(self.sent, indices, k)
         self.sent += 1
