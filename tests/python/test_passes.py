@@ -1,5 +1,6 @@
 """Passes over a loader: answers of one are never another's, workers that are kept go on where they stand, and a state goes on only where it is right."""
 import functools
+import itertools
 import os
 import pickle
 import random
@@ -8,6 +9,7 @@ import signal
 
 import pytest
 
+import tensord as td
 import tensord.data
 import tensord.utils.data
 
@@ -75,7 +77,7 @@ def test_what_came_too_late_is_not_the_next_ones(kind, more):
     for sizes, workers in (([1], 1), ([5], 3), ([1, 40], 2), ([], 2)):
         loader = kind.DataLoader(shards(kind)(sizes), num_workers=workers, persistent_workers=True, **{"batch_size": 4, **more})
         pids = None
-        for turn in range(30):
+        for turn in range(12):
             if batches := [b if more.get("batch_size", 4) else [b] for b in loader]:
                 assert sorted(x for b in batches for x in values(b)) == whole(sizes), turn
             else:
@@ -177,3 +179,134 @@ def test_an_older_pass_says_nothing_of_the_newer(kind):
     loader.load_state_dict(state)
     assert [values(b) for b in loader] == rest and len(rest) == 3
     loader.close()
+
+
+# ---- a state in another loader --------------------------------------------------------------------------------------
+
+
+class Own:
+    """An order that no loader's generator knows."""
+
+    def __init__(self, n, seed):
+        self.n, self.seed = n, seed
+
+    def __iter__(self):
+        return iter(random.Random(self.seed).sample(range(self.n), self.n))
+
+    def __len__(self):
+        return self.n
+
+
+class Again(Own):
+    """Another one each time."""
+
+    def __iter__(self):
+        return iter(random.SystemRandom().sample(range(self.n), self.n))
+
+
+ORDERS = {"as it is": {}, "shuffled": {"shuffle": True}, "backwards": {"sampler": range(49, -1, -1)}, "of one's own": {"sampler": Own(50, 3)},
+          "another": {"sampler": Own(50, 4)}, "again": {"sampler": Again(50, 0)}}
+
+
+def made(kind, order="as it is", n=50, workers=0, batch_size=4, **more):
+    return kind.DataLoader(list(range(n)), batch_size=batch_size, num_workers=workers, **ORDERS[order], **more)
+
+
+def begun(loader, batches):
+    """What so many batches held, and the state behind them."""
+    it = iter(loader)
+    seen = [x for b in itertools.islice(it, batches) for x in values(b)]
+    return seen, pickle.loads(pickle.dumps(loader.state_dict()))
+
+
+def follows(loader, state):
+    loader.load_state_dict(state)
+    return [x for b in loader for x in values(b)]
+
+
+@each_kind
+@pytest.mark.parametrize("in_order", [True, False])
+def test_a_state_with_other_workers(kind, in_order):
+    """Each sample once, also when it is taken and loaded again before what was under way is done."""
+    for first, second, third in ((2, 0, 3), (4, 1, 2), (1, 4, 2), (0, 3, 1), (4, 2, 0)):
+        for stop in (1, 6):
+            seen, state = begun(made(kind, "shuffled", workers=first, in_order=in_order), stop)
+            loader = made(kind, "shuffled", workers=second, in_order=in_order)
+            loader.load_state_dict(state)
+            more, state = begun(loader, 2)
+            rest = follows(made(kind, "shuffled", workers=third, in_order=in_order), state)
+            assert sorted(seen + more + rest) == list(range(50)), (first, second, third, stop)
+
+
+@each_kind
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_state_of_another_order_is_refused(kind, workers):
+    for then, now in itertools.product(ORDERS, ORDERS):
+        seen, state = begun(made(kind, then, workers=workers), 3)
+        loader = made(kind, now, workers=workers)
+        if then == now != "again":
+            assert sorted(seen + follows(loader, state)) == list(range(50))
+        else:
+            with pytest.raises(ValueError, match="the first .* batches are of other samples here than in the pass that the state is of.*Make this loader as that one was made"):
+                follows(loader, state)
+    with pytest.raises(ValueError, match=r"sampler \w*SequentialSampler there, \w*RandomSampler here"):
+        follows(made(kind, "shuffled"), begun(made(kind), 3)[1])
+
+
+@each_kind
+def test_a_state_of_another_length(kind):
+    for order in ("as it is", "shuffled"):
+        for then, now in ((50, 60), (50, 40), (50, 12)):
+            seen, state = begun(made(kind, order, then), 5)
+            loader = made(kind, order, now)
+            if order == "as it is" and now >= 40:
+                assert seen + follows(loader, state) == list(range(now))
+            else:
+                with pytest.raises(ValueError, match=f"samples {then} there, {now} here"):
+                    follows(loader, state)
+    with pytest.raises(ValueError, match="batch_size 4 there, 8 here"):
+        follows(made(kind, batch_size=8), begun(made(kind), 3)[1])
+
+
+@each_kind
+def test_indices_of_other_kinds_are_told_apart(kind):
+    np = pytest.importorskip("numpy")
+    for wrap in (lambda x: x, np.int64, lambda x: np.arange(50)[x], td.tensor, lambda x: (x, str(x))):
+        def loader(order):
+            return kind.DataLoader(AnyIndex(), batch_size=4, sampler=[wrap(x) for x in order])
+
+        seen, state = begun(loader(range(50)), 3)
+        assert seen + follows(loader(range(50)), state) == list(range(50))
+        with pytest.raises(ValueError, match="of other samples"):
+            follows(loader(range(49, -1, -1)), state)
+
+
+class AnyIndex:
+    """Samples by whatever says their number."""
+
+    def __len__(self):
+        return 50
+
+    def __getitem__(self, i):
+        return int(i[0] if isinstance(i, tuple) else i)
+
+
+@each_kind
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_shorter_stream_is_refused(kind, workers):
+    _, state = begun(kind.DataLoader(shards(kind)([30]), batch_size=4, num_workers=workers), 5)
+    with pytest.raises(ValueError, match="ends after 2 batches, but the pass to go on with had 5 of it"):
+        follows(kind.DataLoader(shards(kind)([8]), batch_size=4, num_workers=workers), state)
+
+
+def test_a_state_of_the_other_loaders_or_of_a_part():
+    state = begun(made(tensord.data, "shuffled"), 3)[1]
+    for missing in ("finished", "rng", "tasks"):
+        with pytest.raises(ValueError, match=f"is not whole: {missing} is missing"):
+            made(tensord.data).load_state_dict({k: v for k, v in state.items() if k != missing})
+    assert len(follows(made(tensord.data), {"version": 1, "finished": True})) == 50
+    if len(KINDS) < 3:
+        pytest.skip("torch is not there (Debian: python3-torch)")
+    for one, other in ((tensord.data, _Torch), (_Torch, tensord.utils.data)):
+        with pytest.raises(ValueError, match="the state is of a loader of tensord.*their random numbers are not the same ones"):
+            follows(made(other, "shuffled"), begun(made(one, "shuffled"), 3)[1])

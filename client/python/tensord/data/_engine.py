@@ -2,20 +2,55 @@
 
 Tasks are numbered. Task n goes to the next worker in turn, `prefetch_factor` for each are under way, and batches are handed out in the order of
 their numbers (in_order) or as they come. The state of a pass is what was handed out, which tasks were not, and where each worker
-stood behind its last batch that was; a pass that is begun with it gives the batches that this one would have given.
+stood behind its last batch that was; a pass that is begun with it gives the batches that this one would have given. What is done is gone over
+by asking the sampler again. A checksum of what it said goes with the state, so a sampler that says something else now is refused.
 """
 
 import contextlib
 import importlib
+import marshal
 import os
 import time
 import weakref
+import zlib
+from collections import deque
 from typing import Any, Callable
 
 from tensord import _lent
 from tensord.data import _board, _pool, _worker
 
 VERSION = 1
+_NEEDED = {"num_workers", "rng", "drew", "base_seed", "sent", "next", "handed_out", "turn", "tasks", "active", "behind", "local"}
+
+
+def _sum(so_far, indices):
+    """A checksum of all that a sampler said; what is neither plain data nor a tensor or an array does not count."""
+    for plain in (lambda x: x, _plain):
+        try:
+            return zlib.crc32(marshal.dumps(plain(indices), 0), so_far)
+        except ValueError:
+            continue
+    return so_far
+
+
+def _plain(x):
+    if isinstance(x, (list, tuple)):
+        return list(map(_plain, x))
+    return x.tolist() if hasattr(x, "tolist") else x
+
+
+def _length(x):
+    try:
+        return len(x)
+    except Exception:  # it has none, or does not know it
+        return None
+
+
+def _made(loader, plan):
+    """How a loader is made, as far as its order depends on it: for words."""
+    generator = None if loader.generator is None else type(loader.generator).__qualname__
+    return {"loader": plan.flavour, "sampler": type(loader.sampler).__qualname__, "generator": generator, "batch_size": plan.batch_size,
+            "samples": _length(plan.dataset)}
 
 
 def _start(saved):
@@ -34,6 +69,8 @@ class Pass:
         self.began, self.waited, self.unpacked, self.handed_out = time.perf_counter(), 0.0, 0.0, 0
         self.finished = False
         self.tasks = {}  # number -> [worker, the batch as it came or None, where the worker is behind it]
+        self.made, self.sum = _made(loader, plan), 0
+        self.left = deque()  # num_workers=0: what was under way when the state was taken
         self.sent = self.next_number = 0
         self.turn, self.active = 0, [True] * self.workers
         self.behind = [None] * self.workers  # where each worker is behind what was handed out
@@ -70,31 +107,50 @@ class Pass:
                 flavour.draw_seed(generator)
             with flavour.generator_as_it_was(generator, self.first) if self.first is not None else contextlib.nullcontext():
                 for n in range(saved["sent"]):
-                    index = self._skip(n, saved["sent"])
+                    index = self._skip(n, saved)
                     if n in under_way:
                         unsent.append((n, index, under_way[n]))
                 self.indices = _chain(self.indices)
+        if "sum" in saved and saved["sum"] != self.sum:
+            raise ValueError(f"load_state_dict: the first {saved['sent']} batches are of other samples here than in the pass that the state is of"
+                             + self._otherwise(saved))
         self.base_seed, self.drew = saved["base_seed"], saved["drew"]
         self.sent, self.next_number, self.handed_out = saved["sent"], saved["next"], saved["handed_out"]
-        self.turn = saved["turn"]
         if self.workers == saved["num_workers"]:
-            self.active, self.behind = list(saved["active"]), list(saved["behind"])
+            self.turn, self.active, self.behind = saved["turn"], list(saved["active"]), list(saved["behind"])
         else:
             unsent = [(n, index, n % self.workers if self.workers else 0) for n, index, _ in unsent]
+            self.turn = self.sent % self.workers if self.workers else 0
         if not self.workers:
-            self.indices = _Again([i for _, i, _ in unsent], self.indices)
+            self.left = deque(unsent)
         return unsent
 
-    def _skip(self, n, many):
+    def _next_indices(self):
+        indices = next(self.indices)
+        self.sum = _sum(self.sum, indices)
+        return indices
+
+    def _skip(self, n, saved):
         try:
-            return next(self.indices)
+            return self._next_indices()
         except StopIteration:
-            raise ValueError(f"load_state_dict: the state is of a pass that had begun {many} batches, but here there are only {n}; "
-                             "it is of a loader with another data set, sampler or batch size") from None
+            raise ValueError(f"load_state_dict: the state is of a pass that had begun {saved['sent']} batches, but here there are only {n}; "
+                             f"it is of a loader with another data set, sampler or batch size{self._otherwise(saved)}") from None
+
+    def _otherwise(self, saved):
+        """How that loader was made, as far as it is known, and what to do."""
+        then = saved.get("made", {})
+        differ = [f"{k} {then[k]} there, {now} here" for k, now in self.made.items() if k in then and then[k] != now]
+        return (f" ({'; '.join(differ)})" if differ else "") + (". Make this loader as that one was made: the same data set, shuffle or sampler, and "
+                                                                "batch_size; a sampler of one's own draws from the loader's generator")
 
     def _check(self, saved):
         if saved.get("version") != VERSION:
             raise ValueError(f"load_state_dict: this is no state of a DataLoader of tensord (version {saved.get('version')!r})")
+        theirs = saved.get("made", self.made)["loader"]
+        if theirs != self.made["loader"]:
+            raise ValueError(f"load_state_dict: the state is of a loader of {_family(theirs)}, and this is one of {_family(self.made['loader'])}: their random "
+                             "numbers are not the same ones")
         if self.plan.iterable and saved["num_workers"] != self.workers:
             raise ValueError(f"load_state_dict: the state is of a loader with num_workers={saved['num_workers']}, this one has {self.workers}; "
                              "an iterable data set is read by each worker on its own, so the numbers must be the same")
@@ -155,7 +211,7 @@ class Pass:
         if k is None:
             return False
         try:
-            indices = next(self.indices)
+            indices = self._next_indices()
         except StopIteration:
             return False
         self._give(self.sent, indices, k)
@@ -221,13 +277,16 @@ class Pass:
     def _next_here(self):
         if self.untouched:
             self.first, self.untouched = self.flavour.generator_state(self.generator), False
-        try:
-            indices = next(self.indices)
-        except StopIteration:
-            self._end()
-            raise
-        self.sent += 1
-        self.next_number = self.sent
+        if self.left:
+            indices = self.left.popleft()[1]
+        else:
+            try:
+                indices = self._next_indices()
+            except StopIteration:
+                self._end()
+                raise
+            self.sent += 1
+        self.next_number = self.left[0][0] if self.left else self.sent
         self.handed_out += 1
         begin = time.perf_counter()
         try:
@@ -265,7 +324,8 @@ class Pass:
                 "drew": self.drew,
                 "base_seed": self.base_seed,
                 "sent": self.sent, "next": self.next_number, "handed_out": self.handed_out, "turn": self.turn,
-                "tasks": [(n, t[0]) for n, t in sorted(self.tasks.items())], "active": list(self.active), "behind": list(self.behind),
+                "made": self.made, "sum": self.sum,
+                "tasks": [(n, k) for n, _, k in self.left] or [(n, t[0]) for n, t in sorted(self.tasks.items())], "active": list(self.active), "behind": list(self.behind),
                 "local": None if self.workers else vars(self.local)}
 
     def stats(self):
@@ -340,6 +400,10 @@ class Record:
             pass  # the interpreter is shutting down
 
 
+def _family(flavour):
+    return "tensord.torch" if flavour.startswith("tensord.torch") else "tensord.data"
+
+
 def _chain(it):
     """`it`, with the random numbers it needs for its next element drawn now."""
     try:
@@ -400,6 +464,9 @@ class Stateful:
     def load_state_dict(self, state_dict):
         if not isinstance(state_dict, dict) or state_dict.get("version") != VERSION:
             raise ValueError("load_state_dict: this is no state of a DataLoader of tensord")
+        lost = set() if state_dict.get("finished") else _NEEDED.difference(state_dict)
+        if lost or "finished" not in state_dict:
+            raise ValueError(f"load_state_dict: the state of a DataLoader is not whole: {', '.join(sorted(lost or {'finished'}))} is missing")
         self._saved = state_dict
 
     def stats(self):

@@ -98,11 +98,12 @@ class Fetcher:
         self.iterator: Any = iter(dataset) if setup.iterable else None
         self.state = dataset.state_dict if stateful else lambda: None
         if setup.iterable and not (stateful and start.state is not None):
-            for _ in range(start.fetched):
+            for n in range(start.fetched):
                 try:
                     self._take(range(setup.batch_size or 0))
                 except StopIteration:
-                    break
+                    raise ValueError(f"the data set ends after {n} batches, but the pass to go on with had {start.fetched} of it: it is another data set, or "
+                                     "gives another number of samples each time") from None
 
     def _take(self, indices):
         if self.ended:
