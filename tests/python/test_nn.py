@@ -528,6 +528,68 @@ def test_weights_and_state_that_processes_share(make):
     assert [p.tolist() for p in net.parameters()] == [p.tolist() for p in alone.parameters()], "as six steps of one process"
 
 
+class Scaled(nn.Parameter):
+    """Wants more than a Parameter does."""
+
+    def __new__(cls, data, scale, requires_grad=True):
+        self = super().__new__(cls, data, requires_grad)
+        self.scale = scale
+        return self
+
+
+class Noted(nn.Parameter):
+    def __new__(cls, data, requires_grad=True, *, note):
+        return super().__new__(cls, data, requires_grad)
+
+    def __init__(self, data, requires_grad=True, *, note):
+        self.note = note
+
+
+class Marked(td.Tensor):
+    def __new__(cls, data, mark):
+        self = super().__new__(cls, data)
+        self.mark = [mark]
+        return self
+
+    def __init__(self, data, mark):
+        pass
+
+
+WRAPPED = [lambda: nn.Parameter(td.tensor([1, 2]), requires_grad=False), lambda: nn.Parameter(td.tensor([True]), requires_grad=False),
+           lambda: nn.Parameter(td.tensor([7], dtype=td.uint8), requires_grad=False), lambda: nn.Parameter(td.ones(2)), lambda: nn.Parameter(td.ones(2, dtype=td.complex64)),
+           lambda: nn.Parameter(td.ones(2), requires_grad=False), lambda: Scaled(td.ones(2), 3), lambda: Scaled(td.tensor([4]), "x", False),
+           lambda: Noted(td.ones(1), note=[5]), lambda: Noted(td.tensor([6]), False, note=None), lambda: Marked([1.0], 8), lambda: Marked(td.tensor([9]), 8),
+           lambda: nn.Buffer(td.tensor([1]), persistent=False)]
+
+
+def _told(t):
+    return type(t), t.dtype, t.requires_grad, t.is_leaf, t.tolist(), vars(t)
+
+
+@pytest.mark.parametrize("way", [lambda t: pickle.loads(pickle.dumps(t)), copy.deepcopy, copy.copy], ids=["pickled", "deep copy", "copy"])
+@pytest.mark.parametrize("make", WRAPPED, ids=range(len(WRAPPED)))
+def test_objects_of_classes_arrive_as_they_are(make, way):
+    """Their class is not called again: it may refuse, want more, or change what it is given."""
+    t = make()
+    there = way(t)
+    assert _told(there) == _told(t)
+    if t.requires_grad:
+        (there.real * 3).sum().backward()
+        assert there.grad.tolist() == [3] * t.numel() and (t.grad is None) == (way is not copy.copy)
+
+
+def test_an_integer_parameter_in_a_spawned_process():
+    net = nn.Linear(1, 1)
+    net.count = nn.Parameter(td.tensor(3), requires_grad=False)
+    net.scaled = Scaled(td.ones(1), 2)
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        assert pool.apply(_parameters, (net,)) == _parameters(net)
+
+
+def _parameters(net):
+    return [(name, _told(p)) for name, p in net.named_parameters()]
+
+
 SCHEDULES = ["StepLR(o, 3)", "MultiStepLR(o, [2, 5], gamma=0.5)", "ExponentialLR(o, 0.9)", "ConstantLR(o)", "LinearLR(o, total_iters=4)",
              "PolynomialLR(o, total_iters=6, power=2)", "CosineAnnealingLR(o, 4, eta_min=0.01)", "CosineAnnealingWarmRestarts(o, 2, 2)",
              "OneCycleLR(o, 1.0, total_steps=12)", "OneCycleLR(o, 1.0, epochs=3, steps_per_epoch=4, anneal_strategy='linear')",

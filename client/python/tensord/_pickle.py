@@ -5,6 +5,7 @@ nothing behind.
 """
 
 import os
+import sys
 
 from tensord import _C
 
@@ -25,6 +26,15 @@ def _connect(path):
                                 "set TENSORD_SOCKET to one of them for both processes")
 
 
+def _of_class(kind, t):
+    """The tensor as an object of a class, which is not called: what it asks for, or does, was done where the original was made."""
+    nn, wanted = sys.modules.get("tensord.nn"), t.requires_grad
+    if nn and issubclass(kind, (nn.Parameter, nn.Buffer)):
+        t = t.detach()  # its gradients are this process's
+    t = _C.Tensor.__new__(kind, t)
+    return t if t.requires_grad == wanted else t.requires_grad_(wanted)
+
+
 def rebuild(handle, path, kind, state):
     _connect(path)
     try:
@@ -33,8 +43,6 @@ def rebuild(handle, path, kind, state):
         raise _C.NotFound(f"the handle of a pickled tensor is for one receiver, for {HANDLE_SECONDS:.0f} s: it was taken before, or that time "
                           "has passed, or the daemon refused it; to keep a tensor, publish() it or save its numbers") from None
     if kind is not _C.Tensor:
-        wanted, t = t.requires_grad, kind(t)
-        if t.requires_grad != wanted:  # a Parameter asks for it by itself
-            t.requires_grad_(wanted)
+        t = _of_class(kind, t)
         t.__dict__.update(state)
     return t

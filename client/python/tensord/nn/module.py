@@ -24,6 +24,8 @@ class Parameter(_C.Tensor):
         return self.requires_grad_(requires_grad) if requires_grad else self
 
     def __deepcopy__(self, memo):
+        if type(self) is not Parameter:  # a class of one's own may want more to be called with
+            return super().__deepcopy__(memo)
         if id(self) not in memo:
             memo[id(self)] = new = type(self)(self.detach().clone(), self.requires_grad)
             new.grad = None if self.grad is None else self.grad.clone()
