@@ -53,10 +53,10 @@ static size_t layout(const td_node_size *z, size_t at[7])
     return n;
 }
 
-/* In objects: a large node pays for as many as it is large. */
+/* In objects: a large node pays for as many as it is large. What hangs on its outputs is part of it. */
 static uint64_t cost_of(size_t bytes)
 {
-    return 1 + bytes / 512;
+    return td_objects_of(bytes + sizeof(td_auto));
 }
 
 uint64_t td_node_cost(const td_node_size *z)

@@ -16,12 +16,7 @@ typedef struct td_purse {
     bool refused;           /* the account had no more: it may have later */
     td_box *dying;          /* large lists that nobody has any more; linked where their last items were */
 } td_purse;
-enum { TD_PURSE_STEP = 1 << 16, TD_PURSE_MOST = 1 << 26 }; /* bytes */
-/* Memory of the daemon's own is counted as objects, too: of these everybody has a limit. */
-static inline uint64_t td_objects_of(uint64_t bytes)
-{
-    return bytes / 256;
-}
+enum { TD_PURSE_STEP = 1 << 16, TD_PURSE_MOST = 1 << 26 };  /* bytes */
 enum { TD_VAL_ITEMS = 1 << 16, TD_VAL_CHARS = 1 << 16 };    /* of one list, one text */
 enum { TD_VAL_KEYS = 1 << 12, TD_VAL_KEY_CHARS = 1 << 10 }; /* of one dict, one of its keys */
 int td_purse_take(td_purse *p, uint64_t bytes, td_error *e);

@@ -1,6 +1,7 @@
 /* The command line, and what the machine grants when it says nothing. */
 #include "daemon/server/options.h"
 
+#include "daemon/tensor/tensor.h"
 #include "proto/group.h"
 #include "proto/place.h"
 #include "proto/text.h"
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 enum { SESSION_OBJECTS = 4 << 20, USER_OBJECTS = 16 << 20 };
+enum { OWN_LEAST = 32 << 20, OWN_USUAL_LEAST = 128 << 20 }; /* a single frame takes up to 16 MB, and as much again */
 
 static td_log_level log_level = TD_LOG_WARN;
 
@@ -70,8 +72,8 @@ void td_options_help(void)
 {
     puts("usage: tensord [--socket PATH] [--memory SIZE] [--session-memory SIZE] [--user-memory SIZE]\n"
          "               [--session-device-memory SIZE] [--user-device-memory SIZE]\n"
-         "               [--session-objects N] [--user-objects N] [--workers N] [--shm memfd|posix]\n"
-         "               [--private] [--log LEVEL] [--turns]\n"
+         "               [--own-memory SIZE] [--session-objects N] [--user-objects N] [--workers N]\n"
+         "               [--shm memfd|posix] [--private] [--log LEVEL] [--turns]\n"
          "\n"
          "Holds tensors in shared memory and computes on them for the processes of this host.\n"
          "\n"
@@ -82,8 +84,12 @@ void td_options_help(void)
          "                     most of it for one client, and for all clients of one user (default: no such limit)\n"
          "  --session-device-memory SIZE, --user-device-memory SIZE\n"
          "                     the same of each device's own, as of a GPU's (default: no such limit)\n"
+         "  --own-memory SIZE  most of the daemon's own memory: records of tensors, graphs, programs, what comes from\n"
+         "                     connections and goes to them (default: a quarter of what this process may use, or half of\n"
+         "                     what --memory leaves of it where that is less)\n"
          "  --session-objects N, --user-objects N\n"
-         "                     most tensors, nodes of graphs and the like that they may hold (default: 4M and 16M)\n"
+         "                     most pieces of it (of 512 bytes) for tensors, nodes of graphs and the like that one client\n"
+         "                     and all clients of one user may hold (default: 4M, or half of it, and 16M)\n"
          "  --workers N        threads that compute (default: the processors that this process may use)\n"
          "  --shm memfd|posix  where shared memory comes from (default memfd)\n"
          "  --private          end when the last client has gone\n"
@@ -144,6 +150,29 @@ static int set_count(uint64_t *count, const char *option, const char *text, td_e
     return td_fail(e, TD_E_INVALID, "%s takes a number of at least 1000, as 50000 or 4M, not '%s'", option, text);
 }
 
+static int set_own_memory(uint64_t *size, const char *text, td_error *e)
+{
+    *size = td_parse_size(text);
+    if (*size >= OWN_LEAST) return TD_OK;
+    return td_fail(e, TD_E_INVALID, "--own-memory takes a size of at least %dM, as 512M or 8G, not '%s'",
+                   OWN_LEAST >> 20, text);
+}
+
+/* A quarter of what there is; or half of what is left beside the shared memory, where that is less. */
+static uint64_t own_memory_beside(uint64_t memory)
+{
+    uint64_t all = td_memory_available(), rest = memory < all ? (all - memory) / 2 : 0;
+    uint64_t own = rest < all / 4 ? rest : all / 4;
+    return own < OWN_USUAL_LEAST ? OWN_USUAL_LEAST : own;
+}
+
+/* One client leaves some of it to others. */
+static uint64_t half_of(uint64_t own_memory)
+{
+    uint64_t half = own_memory / TD_OBJECT_BYTES / 2;
+    return half < SESSION_OBJECTS ? half : SESSION_OBJECTS;
+}
+
 /* What getopt_long() stumbled over: `said` is the word before the next one; `letter` is a known option's, or a letter
  * that is none. */
 static int bad_option(const char *said, int letter, td_error *e)
@@ -171,6 +200,7 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
     case 'E': return set_size(&o->user_device_memory, "--user-device-memory", text, e);
     case 'O': return set_count(&o->session_objects, "--session-objects", text, e);
     case 'P': return set_count(&o->user_objects, "--user-objects", text, e);
+    case 'M': return set_own_memory(&o->own_memory, text, e);
     case 'w':
         o->workers = (int)strtol(text, &end, 10);
         return *text && !*end && o->workers >= 1 && o->workers <= 1024
@@ -204,10 +234,10 @@ static int inherited_socket(void)
 
 int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
 {
-    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'}, {"session-device-memory", 1, NULL, 'D'}, {"user-device-memory", 1, NULL, 'E'}, {"session-objects", 1, NULL, 'O'}, {"user-objects", 1, NULL, 'P'}, {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
+    static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'}, {"session-device-memory", 1, NULL, 'D'}, {"user-device-memory", 1, NULL, 'E'}, {"session-objects", 1, NULL, 'O'}, {"user-objects", 1, NULL, 'P'}, {"own-memory", 1, NULL, 'M'}, {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
                                           {"private", 0, NULL, 'p'}, {"log", 1, NULL, 'l'}, {"turns", 0, NULL, 't'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD, .session_objects = SESSION_OBJECTS, .user_objects = USER_OBJECTS};
+    *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD, .user_objects = USER_OBJECTS};
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1;) {
         int rc = set_option(o, c, c == '?' ? argv[optind - 1] : optarg, e);
@@ -216,6 +246,8 @@ int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
     if (optind < argc) return td_fail(e, TD_E_INVALID, "'%s' is no option; `tensord --help` lists them", argv[optind]);
     if (o->help || o->version) return TD_OK;
     if (!o->memory) o->memory = td_memory_available() / 2;
+    if (!o->own_memory) o->own_memory = own_memory_beside(o->memory);
+    if (!o->session_objects) o->session_objects = half_of(o->own_memory);
     if (!o->workers) o->workers = td_processors_available();
     o->listen_fd = inherited_socket();
     return o->listen_fd < 0 && !o->socket[0] ? default_socket(o, e) : TD_OK;

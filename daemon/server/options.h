@@ -13,6 +13,7 @@ typedef struct td_options {
     uint64_t session_memory, user_memory; /* of them for one client, for all clients of one user; 0: no limit */
     uint64_t session_device_memory, user_device_memory; /* of each other device's, for the same; 0: no limit */
     uint64_t session_objects, user_objects; /* most objects, of the same */
+    uint64_t own_memory;                    /* most bytes of the daemon's own memory */
     int workers;
     td_shm_backend shm;
     bool is_private;   /* ends with its last client */

@@ -430,6 +430,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
                              .uid_device_bytes = o->user_device_memory,
                              .session_objects = o->session_objects,
                              .uid_objects = o->user_objects,
+                             .own_bytes = o->own_memory,
                              .uid_imports = descriptors / 8, /* two each: a quarter */
                              .wake = wake,
                              .background = background,

@@ -10,7 +10,7 @@ enum { SOME = 16 /* tensors that are let go of at once */ };
 int td_queue_item_new(td_queue_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e)
 {
     size_t size = sizeof(td_queue_item) + most * sizeof(td_tensor *) + note_bytes;
-    td_queue_item plan = {.note_bytes = note_bytes, .account = account, .cost = 1 + size / 512};
+    td_queue_item plan = {.note_bytes = note_bytes, .account = account, .cost = td_objects_of(size)};
     int rc = td_account_charge(account, note_bytes, plan.cost, e);
     if (rc) return rc;
     td_queue_item *i = malloc(size);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { KEEP_PART = 16, KEEP_MOST = 64 << 20 };   /* of the memory, warm for kernels to work with */
+enum { KEEP_PART = 16, KEEP_MOST = 64 << 20 }; /* of the memory, warm for kernels to work with */
+enum { WIRE_PART = 4 };                        /* of its own memory, for what comes from connections and goes to them */
 enum { PACKS_PART = 8, PACKS_MOST = 512 << 20 }; /* as much as this part of it, beside it, for packs of weights */
 
 static uint64_t part_of(uint64_t memory, uint64_t part, uint64_t most)
@@ -48,6 +49,8 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
     s->account = td_account_new(NULL);
     if (!s->account) return td_no_memory(e, "for the service's account");
     snprintf(s->account->name, sizeof s->account->name, "tensord");
+    s->account->limit_wire = o->own_bytes / WIRE_PART;
+    s->account->limit_objects = (o->own_bytes - s->account->limit_wire) / TD_OBJECT_BYTES;
     int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) {
         td_packs_set_room(room_for_packs(o->memory), o->background, o->arg);
@@ -101,7 +104,7 @@ static struct td_uid *find_uid(td_service *s, uint32_t uid)
     for (struct td_uid **at = &s->uids; *at;) {
         struct td_uid *u = *at;
         if (u->uid == uid) found = u;
-        if (u->uid != uid && u->account->refs == 1 && u->account->bytes == 0 && u->account->objects == 0) {
+        if (u->uid != uid && u->account->refs == 1 && u->account->bytes == 0 && !td_account_own(u->account)) {
             *at = u->next;
             td_account_unref(u->account);
             free(u);
@@ -117,7 +120,7 @@ td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e)
     struct td_uid *u = find_uid(s, uid);
     if (u) return td_account_ref(u->account);
     u = calloc(1, sizeof *u);
-    td_account *a = td_account_new(NULL);
+    td_account *a = td_account_new(s->account);
     if (!u || !a) {
         free(u);
         td_account_unref(a);

@@ -40,6 +40,7 @@ typedef struct td_service_options {
     bool time_turns;
     uint64_t session_bytes, session_objects; /* limits of one session; 0: none */
     uint64_t uid_bytes, uid_objects;         /* of all sessions of a user */
+    uint64_t own_bytes;                      /* of the daemon's own memory; 0: no limit */
     uint64_t session_device_bytes, uid_device_bytes; /* the same on any one device but the CPU */
     uint32_t uid_imports;                    /* descriptors that they have mapped here */
     void (*wake)(void *arg);                 /* from any thread: call td_sched_collect on the loop */
@@ -54,7 +55,7 @@ struct td_service {
     td_service_options options;
     td_budget budget;
     td_heap *heap;       /* service segments */
-    td_account *account; /* of the service itself */
+    td_account *account; /* of the daemon: those of its users are children of it */
     td_sched *sched;
     td_executor *executors[TD_MAX_DEVICES]; /* NULL: the device has none */
     struct td_uid *uids;

@@ -9,23 +9,31 @@
 
 enum { MAX_SITES = 65535, FREE_HERE = 512 << 10 };
 
+/* The table of the texts, up to this id; its places are charged with the texts in them. */
+static int make_place(td_session *s, uint32_t id, td_error *e)
+{
+    uint32_t n = s->nsites ? s->nsites : 64;
+    if (id < s->nsites) return TD_OK;
+    while (n <= id) n *= 2;
+    char **sites = realloc(s->sites, n * sizeof *sites);
+    if (!sites) return td_no_memory(e, "for call sites");
+    memset(sites + s->nsites, 0, (n - s->nsites) * sizeof *sites);
+    s->sites = sites;
+    uint32_t *renamed = realloc(s->renamed, n * sizeof *renamed);
+    if (!renamed) return td_no_memory(e, "for call sites");
+    memset(renamed + s->nsites, 0, (n - s->nsites) * sizeof *renamed);
+    s->renamed = renamed;
+    s->nsites = n;
+    return TD_OK;
+}
+
 static int set_site(td_session *s, const Td__Wire__CallSite *c, td_error *e)
 {
     if (c->id == 0 || c->id > MAX_SITES)
         return td_fail(e, TD_E_PROTOCOL, "call site %u; they go from 1 to %d", c->id, MAX_SITES);
-    if (c->id >= s->nsites) {
-        uint32_t n = s->nsites ? s->nsites : 64;
-        while (n <= c->id) n *= 2;
-        char **sites = realloc(s->sites, n * sizeof *sites);
-        if (!sites) return td_no_memory(e, "for call sites");
-        memset(sites + s->nsites, 0, (n - s->nsites) * sizeof *sites);
-        s->sites = sites;
-        uint32_t *renamed = realloc(s->renamed, n * sizeof *renamed);
-        if (!renamed) return td_no_memory(e, "for call sites");
-        memset(renamed + s->nsites, 0, (n - s->nsites) * sizeof *renamed);
-        s->renamed = renamed;
-        s->nsites = n;
-    }
+    if (c->id >= s->nsites && td_account_room(s->account, 1, NULL)) return TD_OK; /* errors will not say where */
+    int rc = make_place(s, c->id, e);
+    if (rc) return rc;
     char text[sizeof s->issuer.where]; /* as it will be shown: other programs get it in errors, too */
     td_text_visible(text, sizeof text, c->text ? c->text : "");
     if (!s->sites[c->id]) {

@@ -9,11 +9,6 @@
 
 #include <stdlib.h>
 
-static uint64_t cost(size_t bytes)
-{
-    return 1 + bytes / 512;
-}
-
 int td_held_room(td_session *s)
 {
     static const td_wait_kind for_fewer = {"its own requests that wait for others", .by = TD_BY_HELD, .external = true};
@@ -24,10 +19,10 @@ int td_held_room(td_session *s)
 
 void *td_held_new(td_session *s, const td_wait_kind *kind, size_t bytes, uint64_t serial, td_error *e)
 {
-    if (td_account_charge(s->account, 0, cost(bytes), e)) return NULL;
+    if (td_account_charge(s->account, 0, td_objects_of(bytes), e)) return NULL;
     td_held *h = calloc(1, bytes);
     if (!h) {
-        td_account_discharge(s->account, 0, cost(bytes));
+        td_account_discharge(s->account, 0, td_objects_of(bytes));
         td_no_memory(e, "to wait for %s", kind->what);
         return NULL;
     }
@@ -69,7 +64,7 @@ static void held_free(td_session *s, td_held *h)
     else s->held = h->next;
     if (h->next) h->next->prev = h->prev;
     s->nheld--;
-    td_account_discharge(s->account, 0, cost(h->bytes));
+    td_account_discharge(s->account, 0, td_objects_of(h->bytes));
     free(h);
     td_session_woken(s, TD_BY_HELD);
 }

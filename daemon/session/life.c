@@ -58,6 +58,13 @@ static void submit(td_issuer *who, td_call *c)
     td_sched_submit(who->scheduler, c);
 }
 
+/* Of a session, before it has anything: part of what its connection costs. */
+enum {
+    FLOW_AND_HEAP = 4 << 10,
+    FIRST_ARENA = 16 << 10,
+    SESSION_BYTES = sizeof(td_session) + sizeof(td_object_page) + FLOW_AND_HEAP + FIRST_ARENA
+};
+
 static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
 {
     td_service *v = s->service;
@@ -66,6 +73,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     s->account = td_account_new(user);
     td_account_unref(user);
     if (!s->account) return td_no_memory(e, "for a session");
+    td_account_wire(s->account, 0, SESSION_BYTES);
     s->objects.account = s->late.account = s->account;
     s->account->limit_bytes = v->options.session_bytes;
     s->account->limit_away = v->options.session_device_bytes;
@@ -146,6 +154,7 @@ static void free_parts(td_session *s)
     td_cause_unref(s->overdrawn);
     if (s->flow) td_flow_free(s->flow);
     if (s->heap) td_heap_free(s->heap); /* only when it never began: td_session_end orphans it */
+    if (s->account) td_account_wire(s->account, SESSION_BYTES, 0);
     td_account_unref(s->account);
     free(s);
 }

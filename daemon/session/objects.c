@@ -9,7 +9,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-enum { PAGE_COST = sizeof(td_object_page) / 512 }; /* in objects */
+enum { PAGE_COST = sizeof(td_object_page) / TD_OBJECT_BYTES }; /* in objects */
 
 static uint32_t highest(const td_objects *o)
 {

@@ -236,6 +236,9 @@ static bool fill_status(table *b, td_session *s)
     key_value(b, "bytes_packed", integer(td_packs_bytes()));
     key_value(b, "bytes_warm", integer(v->budget.warm_bytes));
     key_value(b, "bytes_bookkeeping", integer(live.bytes));
+    key_value(b, "bytes_own", integer(td_account_own(v->account)));
+    key_value(b, "bytes_own_limit", integer(v->options.own_bytes));
+    key_value(b, "bytes_of_connections", integer(v->account->wire));
     key_value(b, "segments_warm", integer(v->budget.warm_count));
     key_value(b, "descriptors", integer(b->fds));
     key_value(b, "descriptors_limit", integer(most_descriptors()));
@@ -315,19 +318,19 @@ static const char *site_of(const td_session *s, const td_object *o)
 
 static bool fill_sessions(table *b, td_session *s)
 {
-    static const char *const columns[] = {"session",    "pid",     "uid",     "program",    "objects",  "bytes",
-                                          "peak_bytes", "ops_run", "pending", "on_devices", "waits_for"};
+    static const char *const columns[] = {"session",    "pid",     "uid",     "program",    "objects",   "bytes",
+                                          "peak_bytes", "ops_run", "pending", "on_devices", "own_bytes", "waits_for"};
     b->columns = columns;
-    b->n_columns = 11;
+    b->n_columns = 12;
     if (!b->begun) b->at = s->all->first;
     for (uint32_t n = 0; b->at && n < SOME; n++, b->at = b->at->next) {
         const td_session *x = b->at;
         char waits[TD_NAME_MAX + 80], away[AWAY_SIZE];
-        add_row(b, 11,
+        add_row(b, 12,
                 (Td__Wire__Cell[]){integer(x->id), integer(x->pid), integer(x->uid), text(x->account->name),
                                    integer(x->objects.live), integer(x->account->bytes), integer(x->account->peak),
                                    integer(x->ops_run), integer(td_flow_pending(x->flow)),
-                                   text(held_away(x->account, away, sizeof away)),
+                                   text(held_away(x->account, away, sizeof away)), integer(td_account_own(x->account)),
                                    text(waits_for(x, waits, sizeof waits))});
     }
     return !b->at;

@@ -22,16 +22,22 @@ td_cause *td_cause_new(const td_error *e)
     return c;
 }
 
+/* In objects: the texts of an error are long. */
+static uint64_t cost(void)
+{
+    return td_objects_of(sizeof(td_cause));
+}
+
 int td_cause_charge(td_cause *c, td_account *account, td_error *e)
 {
-    int err = c->account ? 0 : td_account_charge(account, 0, 1, e);
+    int err = c->account ? 0 : td_account_charge(account, 0, cost(), e);
     if (!err && !c->account) c->account = td_account_ref(account);
     return err;
 }
 
 void td_cause_end(td_cause *c)
 {
-    td_account_discharge(c->account, 0, 1);
+    td_account_discharge(c->account, 0, cost());
     td_account_unref(c->account);
     free(c);
     td_loop_live.causes--;

@@ -10,17 +10,28 @@
 #include "shm/heap.h"
 #include <assert.h>
 
-/* Who pays. Bytes and objects are charged before they are given; a parent (the uid) is charged too. */
+/* The daemon's own memory counts as objects. A tensor with its storage, a small node of a graph, a failure fit one;
+ * what is larger counts as several. */
+enum { TD_OBJECT_BYTES = 512 };
+static inline uint64_t td_objects_of(uint64_t bytes)
+{
+    return (bytes + TD_OBJECT_BYTES - 1) / TD_OBJECT_BYTES;
+}
+
+/* Who pays. Bytes and objects are charged before they are given; the parents (a session's user, a user's daemon) are
+ * charged too. */
 typedef struct td_account {
     struct td_account *parent;
-    uint64_t bytes, objects;             /* bytes of the CPU's memory */
-    uint64_t peak;                       /* the most bytes at once, since it began or was asked to count anew */
+    struct td_account *children, *next, *prev; /* those that have it for a parent; of the same parent */
+    uint64_t bytes, objects;                   /* bytes of the CPU's memory */
+    uint64_t peak;                       /* of a session: the most bytes at once, since it began or was asked anew */
     uint64_t work;                       /* of the bytes, here and away: what pending calls work with */
     uint64_t limit_bytes, limit_objects; /* 0: no limit */
     uint64_t limit_away;                 /* of bytes on any one other device; 0: no limit */
+    uint64_t wire, limit_wire;           /* bytes of its connections' buffers, and what was unpacked of them */
     uint32_t imports, limit_imports;     /* mapped descriptors of clients; 0: no limit */
     uint32_t refs;
-    uint32_t session; /* 0: the service, or a uid's account */
+    uint32_t session; /* 0: the daemon's account, or a user's */
     uint32_t uid, pid;
     char name[32];                 /* program of the peer, for messages */
     bool ended;                    /* its session has */
@@ -38,14 +49,18 @@ static inline void td_account_unref(td_account *a)
 {
     if (a && --a->refs == 0) td_account_end(a);
 }
+static inline void td_account_note_peak(td_account *a)
+{
+    if (a->bytes > a->peak) a->peak = a->bytes;
+}
 /* Charge what cannot be refused any more, even beyond the limits: what is asked for next is refused then. */
 static inline void td_account_add(td_account *a, uint64_t bytes, uint64_t objects)
 {
-    for (; a; a = a->parent) {
-        a->bytes += bytes;
-        a->objects += objects;
-        if (a->bytes > a->peak) a->peak = a->bytes;
+    for (td_account *p = a; p; p = p->parent) {
+        p->bytes += bytes;
+        p->objects += objects;
     }
+    if (bytes && a) td_account_note_peak(a);
 }
 static inline void td_account_discharge(td_account *a, uint64_t bytes, uint64_t objects)
 {
@@ -55,19 +70,25 @@ static inline void td_account_discharge(td_account *a, uint64_t bytes, uint64_t 
         a->objects -= objects;
     }
 }
+/* Without a limit (0) none is reached: one less is the largest number. */
 static inline bool td_account_over(uint64_t limit, uint64_t has, uint64_t more)
 {
-    return more && limit && (has > limit || more > limit - has);
+    return more && has + (more - 1) > limit - 1;
 }
-/* Fails: names the account that has no room for it, what that holds and its limit. */
-int td_account_refuse(const td_account *a, uint64_t bytes, uint64_t objects, td_error *e);
+/* Takes back what was charged from `a` up to `full`, which has no room for it. Fails: names that account, what it holds
+ * and its limit. */
+int td_account_refuse(td_account *a, const td_account *full, uint64_t bytes, uint64_t objects, td_error *e);
 /* TD_E_QUOTA when some account of the chain has no room. */
 static inline int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e)
 {
-    for (const td_account *p = a; p; p = p->parent)
-        if (td_account_over(p->limit_bytes, p->bytes, bytes) || td_account_over(p->limit_objects, p->objects, objects))
-            return td_account_refuse(p, bytes, objects, e);
-    td_account_add(a, bytes, objects);
+    for (td_account *p = a; p; p = p->parent) {
+        p->bytes += bytes;
+        p->objects += objects;
+        if (td_account_over(p->limit_bytes, p->bytes - bytes, bytes) ||
+            td_account_over(p->limit_objects, p->objects - objects, objects))
+            return td_account_refuse(a, p, bytes, objects, e);
+    }
+    if (bytes && a) td_account_note_peak(a);
     return 0;
 }
 /* The same for a storage's bytes, which count where they lie. */
@@ -94,6 +115,18 @@ int td_account_import(td_account *a, td_error *e);
 void td_account_unimport(td_account *a);
 /* Is there room for so many more objects? Nothing is charged. */
 int td_account_room(const td_account *a, uint64_t objects, td_error *e);
+/* Of some account of the chain three quarters of the objects are taken: what can wait does. */
+bool td_account_strained(const td_account *a);
+/* Bytes of the daemon's own memory that an account holds. */
+static inline uint64_t td_account_own(const td_account *a)
+{
+    return a->objects * TD_OBJECT_BYTES + a->wire;
+}
+/* Buffers of a connection have grown, or become less; who reads for it has looked at the limit. */
+static inline void td_account_wire(td_account *a, uint64_t before, uint64_t now)
+{
+    for (; a; a = a->parent) a->wire += now - before;
+}
 
 /* Why a value is not there: shared by everything that depended on it. */
 typedef struct td_cause {
