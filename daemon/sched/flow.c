@@ -37,6 +37,20 @@ void td_flow_join(td_flow *f, td_share *s)
     s->refs++;
 }
 
+void td_flow_charge_to(td_flow *f, td_account *account)
+{
+    assert(!f->account && !f->oldest);
+    f->account = td_account_ref(account);
+}
+
+/* A call that waits, its task, what its storages know of it, and all of its operands; in objects. */
+static uint64_t cost_of_task(const td_task *t)
+{
+    enum { EACH = sizeof(td_input) + sizeof(td_reach) + sizeof(td_edge) + 128 /* as its kernel sees it */ };
+    uint64_t more = t->nreaches > TD_TASK_REACHES ? (uint64_t)t->nreaches * EACH : 0;
+    return td_objects_of(sizeof(td_call) + sizeof(td_task) + td_hazards_size + more);
+}
+
 void td_flow_free(td_flow *f)
 {
     if (f) td_flow_unref(f);
@@ -78,6 +92,7 @@ void td_flow_unref(td_flow *f)
     if (--f->refs) return;
     assert(!f->oldest && !f->first_waiter);
     if (f->share != &f->own) td_share_unref(f->share);
+    td_account_unref(f->account);
     free(f);
 }
 
@@ -91,6 +106,8 @@ static uint64_t asked_of(const td_task *t)
 void td_flow_add(td_flow *f, td_task *t)
 {
     td_flow_ref(f);
+    if (f->account)
+        td_account_add(f->account, 0, cost_of_task(t)); /* its owner asks for no more where objects are few */
     f->pending++;
     f->pending_bytes += filled_by(t);
     t->asked_ns = asked_of(t);
@@ -105,6 +122,7 @@ void td_flow_add(td_flow *f, td_task *t)
 void td_flow_remove(td_flow *f, td_task *t)
 {
     f->pending--;
+    if (f->account) td_account_discharge(f->account, 0, cost_of_task(t));
     f->ended++;
     f->pending_bytes -= filled_by(t);
     f->pending_ns -= t->asked_ns;

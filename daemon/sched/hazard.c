@@ -29,6 +29,8 @@ struct td_hazards {
     td_hazard_list list[2];
 };
 
+const uint32_t td_hazards_size = sizeof(td_hazards);
+
 /* May its list overflow when `n` entries come? */
 static bool may_overflow(const td_reach *r, int n)
 {

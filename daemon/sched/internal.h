@@ -195,6 +195,7 @@ void td_task_done(td_task *t);
 /* ---- hazards (hazard.c), all (loop) */
 
 typedef struct td_hazards td_hazards;
+extern const uint32_t td_hazards_size; /* in bytes */
 /* Spares for a task of these reaches, so that entering it cannot fail. */
 bool td_hazards_reserve(td_sched *s, const td_reach *reach, int n);
 /* Must an access wait for something? */
@@ -381,7 +382,8 @@ struct td_flow {
     td_share *share; /* its own, or one that several flows have */
     td_share own;
     td_sched *s;
-    uint32_t refs; /* (loop) the owner, and pending tasks */
+    uint32_t refs;       /* (loop) the owner, and pending tasks */
+    td_account *account; /* (loop) pays for pending tasks; a reference; NULL: nobody does */
     uint64_t pending, pending_bytes, pending_ns, ended;
     td_task *oldest, *newest; /* (loop) pending, in the order of issue */
     uint64_t number;          /* no two flows have had the same */

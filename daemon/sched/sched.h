@@ -47,6 +47,8 @@ int td_flow_new(td_flow **out, td_sched *s, td_error *e);
 td_share *td_share_new(void);
 void td_share_unref(td_share *s);
 void td_flow_join(td_flow *f, td_share *s);
+/* Who pays for the records of its pending tasks, as objects; NULL, as at first: nobody. Before its first task. */
+void td_flow_charge_to(td_flow *f, td_account *account);
 /* Its tasks run on; the flow goes with the last of them. */
 void td_flow_free(td_flow *f);
 /* Its session has ended: drop its tasks whose results nobody can have any more, and stop those that run; the newest

@@ -10,6 +10,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum { SPARE_MOST = 4096 };
+
 bool td_task_reserve(td_sched *s, int n)
 {
     while (s->nspare_tasks < n) {
@@ -46,6 +48,10 @@ void td_task_unref(td_sched *s, td_task *t)
     if (t->reaches != t->reaches_inline) free(t->reaches);
     if (t->edges != t->edges_inline) free(t->edges);
     td_cause_unref(t->cause);
+    if (s->nspare_tasks >= SPARE_MOST) {
+        free(t);
+        return;
+    }
     t->next = s->spare_tasks;
     s->spare_tasks = t;
     s->nspare_tasks++;

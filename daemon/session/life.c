@@ -87,6 +87,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     if (!rc) rc = td_flow_new(&s->flow, v->sched, e);
     if (rc) return rc;
     if (s->io.share) td_flow_join(s->flow, s->io.share);
+    td_flow_charge_to(s->flow, s->account);
     s->issuer = (td_issuer){.session = s->id,
                             .pid = s->pid,
                             .account = s->account,

@@ -85,6 +85,8 @@ static bool too_much_under_way(const td_session *s, uint64_t tasks, uint32_t par
     enum { FEW = 4, SHARE = 16 };
     uint64_t pending = td_flow_pending(s->flow), bytes = td_flow_pending_bytes(s->flow);
     if (pending > tasks) return true;
+    if (pending > FEW && td_account_strained(s->account))
+        return true; /* each takes some KB of the daemon's own memory */
     if (pending > FEW / part && bytes > s->all->max_pending_bytes / part) return true;
     if (s->ahead > s->all->pace && td_flow_ended(s->flow) == s->was_ended) return false;
     uint64_t share = s->account->bytes / SHARE, much = share > LITTLE ? share : LITTLE;

@@ -13,7 +13,7 @@ static _Atomic int gate; /* kernels that wait until it is open */
 static _Atomic int at_gate;
 static _Atomic int wakes;
 static int done_count;
-static char done_order[64];
+static char done_order[128];
 
 static void on_wake(void *arg)
 {
@@ -1078,6 +1078,23 @@ static void flow_goes_with_its_last_task(void)
     finish();
 }
 
+/* Who has tasks that wait pays for their records, in kilobytes and not as one object, until the last has ended. */
+static void pending_tasks_are_paid_for(void)
+{
+    enum { TASKS = 100 };
+    start(1);
+    td_account *session = td_account_new(NULL);
+    td_flow_charge_to(who.flow, session);
+    submit('g', NULL, &b, k_gate);
+    for (int i = 1; i < TASKS; i++) submit('w', NULL, &b, k_count);
+    CU_ASSERT(td_account_own(session) >= TASKS * (sizeof(td_call) + 512));
+    settle();
+    CU_ASSERT_EQUAL(td_account_own(session), 0);
+    finish();
+    CU_ASSERT_EQUAL(session->refs, 1);
+    td_account_unref(session);
+}
+
 static void k_count_and_gate(td_kcall *k, int64_t chunk, void *scratch)
 {
     k_count(k, chunk, scratch);
@@ -1125,4 +1142,4 @@ TD_CUNIT_MAIN(
     {"many flows share one part", many_flows_share_one_part}, {"cheap words buy nothing", cheap_words_buy_nothing},
     {"idling earns nothing", idling_earns_nothing}, {"freeing with work pending", freeing_with_work_pending},
     {"freeing under a kernel", freeing_under_a_kernel}, {"flow goes with its last task", flow_goes_with_its_last_task},
-    {"collect is bounded", collect_is_bounded})
+    {"pending tasks are paid for", pending_tasks_are_paid_for}, {"collect is bounded", collect_is_bounded})
