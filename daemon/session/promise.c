@@ -30,6 +30,7 @@ void td_promise_make(td_promise *p, uint64_t bytes)
     if (p->next) p->next->prev = p;
     s->promises = p;
     s->promised += p->bytes;
+    td_account_add(s->account, 0, 1); /* the stream waits when there are many */
     s->jobs++;
 }
 
@@ -48,6 +49,7 @@ void td_promise_keep(void *promise)
     *(p->prev ? &p->prev->next : &s->promises) = p->next;
     if (p->next) p->next->prev = p->prev;
     s->promised -= p->bytes;
+    td_account_discharge(s->account, 0, 1);
     td_tensor_unref(p->wait.tensor);
     free(p);
     over(s);

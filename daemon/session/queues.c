@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+enum { COST = 5 }; /* of a handle, in objects: a queue, who joined, and the names of its last dead may come with it */
+
 td_queue_handle *td_session_queue(td_session *s, uint32_t id, td_error *e)
 {
     td_queue_handle *h;
@@ -26,13 +28,13 @@ int td_call_queue_open(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__QueueOpen *q = call->queue_open;
     if (is_open(s, q->queue)) return td_fail(e, TD_E_EXISTS, "queue handle %u is in use", q->queue);
-    int rc = td_account_charge(s->account, 0, 1, e);
+    int rc = td_account_charge(s->account, 0, COST, e);
     if (rc) return rc;
     td_queue_handle *h = calloc(1, sizeof *h);
     rc = h ? td_queue_join(&h->member, s->service, q->name, q->capacity, q->role, q->keep_ms, s->account, e)
            : td_no_memory(e, "for a queue");
     if (rc) {
-        td_account_discharge(s->account, 0, 1);
+        td_account_discharge(s->account, 0, COST);
         free(h);
         return rc;
     }
@@ -40,7 +42,7 @@ int td_call_queue_open(td_session *s, const Td__Wire__Call *call, td_error *e)
     HASH_ADD(hh, s->queues, id, sizeof h->id, h);
     if (!TD_HASHED(h)) {
         td_queue_leave(s->service, h->member, false);
-        td_account_discharge(s->account, 0, 1);
+        td_account_discharge(s->account, 0, COST);
         free(h);
         return td_no_memory(e, "for a handle of queue '%s'", q->name);
     }
@@ -56,7 +58,7 @@ static void free_handle(td_queue_handle **all, td_queue_handle *h, td_service *s
 {
     HASH_DEL(*all, h);
     td_queue_leave(service, h->member, died);
-    td_account_discharge(account, 0, 1);
+    td_account_discharge(account, 0, COST);
     free(h);
 }
 

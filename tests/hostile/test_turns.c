@@ -379,11 +379,11 @@ static void the_end_of_a_holder(void)
     uint64_t before = account->objects;
     CU_ASSERT_TRUE(before > 3 * EACH);
     leave(&a);
-    CU_ASSERT_TRUE(before - account->objects <= 4 * CLEAR);
+    CU_ASSERT_TRUE(before - account->objects <= 8 * CLEAR); /* a queue's handle is worth five */
     for (bool more = true; more;) {
         before = account->objects;
         more = td_sessions_clear(&sessions, CLEAR);
-        CU_ASSERT_TRUE(before - account->objects <= 4 * CLEAR);
+        CU_ASSERT_TRUE(before - account->objects <= 8 * CLEAR);
         small_wish(&b);
     }
     CU_ASSERT_EQUAL(account->objects, 0);
