@@ -86,6 +86,28 @@ TD_API td_array *td_take(td_client *c, const char *handle, int timeout_ms)
     return td_open(c, handle, timeout_ms);
 }
 
+static int on_version(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd, (void)e;
+    *(uint64_t *)w->context = r->version;
+    return TD_OK;
+}
+
+TD_API int td_name_version(td_client *c, const char *name, uint64_t *version)
+{
+    *version = 0;
+    int rc = td_enter(c, "name_version");
+    if (rc) return rc;
+    Td__Wire__NameLook q = TD__WIRE__NAME_LOOK__INIT;
+    q.name = (char *)(name ? name : "");
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.name_look = &q;
+    td_wait w = {.on_reply = on_version, .context = version};
+    rc = td_ask_and_wait(c, &call, -1, &w, "name_version");
+    td_leave(c);
+    return rc;
+}
+
 TD_API int td_drop(td_client *c, const char *name)
 {
     int rc = td_enter(c, "drop");

@@ -563,7 +563,7 @@ int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, con
         if (c->stop) *timeout_of(call) = (uint32_t)(ms == 0 ? 0 : left < 1 ? 1 : left < slice ? left : slice);
         rc = td_ask_and_wait(c, call, -1, w, op);
         if (rc == TD_E_CANCELLED && !w->done) rc = await_last_answer(c, w, op);
-        if (rc != TD_E_TIMEOUT || last) break;
+        if ((rc != TD_E_TIMEOUT && rc != TD_E_NOT_NEWER) || last) break;
         td_clear_error();
         if (asked_to_stop(c)) {
             rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for others");

@@ -514,9 +514,12 @@ TD_API int td_queue_close(td_queue *q, bool end);
 TD_API int td_publish_tree(td_client *client, const char *name, td_list arrays, const void *note, size_t note_size,
                            unsigned flags, uint64_t *version);
 /* Opens it, without a copy: td_queue_item_clear() it; of what td_publish() published one tensor without a note. Waits
- * up to timeout_ms for the name, and for a version that is larger than newer_than (0: any). */
+ * up to timeout_ms for the name, and for a version that is larger than newer_than (0: any). When there is none by then:
+ * TD_E_NOT_NEWER if something has the name, else TD_E_TIMEOUT (with timeout_ms 0: TD_E_NOT_FOUND). */
 TD_API int td_open_tree(td_client *client, const char *name, uint64_t newer_than, int timeout_ms, td_queue_item *out,
                         uint64_t *version);
+/* Which version a name has, without opening it: *version is 0 when nothing is published under it. */
+TD_API int td_name_version(td_client *client, const char *name, uint64_t *version);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 

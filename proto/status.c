@@ -34,6 +34,7 @@ static const struct {
     [TD_E_DEVICE] = {"TD_E_DEVICE", "device failed"},
     [TD_E_LINALG] = {"TD_E_LINALG", "linear algebra"},
     [TD_E_DIED] = {"TD_E_DIED", "producer died"},
+    [TD_E_NOT_NEWER] = {"TD_E_NOT_NEWER", "nothing newer"},
 };
 
 int td_fail(td_error *e, td_code code, const char *format, ...)

@@ -75,7 +75,8 @@ typedef enum td_code {
     TD_E_LINALG = 22,       /* a matrix that has no such factors: singular, not positive-definite, or not finite */
     /* 23 to 25 are kept for groups of processes */
     TD_E_DIED = 26, /* a producer of the queue was killed, as the message says; the connection and the queue go on */
-    TD_CODE_COUNT = 27
+    TD_E_NOT_NEWER = 27, /* the name is there, but no version of it that is newer than the one that was named */
+    TD_CODE_COUNT = 28
 } td_code;
 
 /* An error as the caller owns it. `op` is the op or call that failed, `where` the call site that issued it

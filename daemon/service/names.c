@@ -218,7 +218,7 @@ const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_tha
     if (x && x->n.what.edition.version > newer_than) return &x->n;
     if (!x) td_name_find(s, name, e);
     else
-        td_fail(e, TD_E_NOT_FOUND, "nothing newer than version %llu is published as '%s' (which has version %llu)",
+        td_fail(e, TD_E_NOT_NEWER, "nothing newer than version %llu is published as '%s' (which has version %llu)",
                 (unsigned long long)newer_than, name, (unsigned long long)x->n.what.edition.version);
     return NULL;
 }
@@ -311,13 +311,22 @@ bool td_name_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_
     return !x;
 }
 
+static void tell_late(td_service *s, const char *name, td_error *e)
+{
+    const entry *x = find(s, name);
+    if (!x) td_fail(e, TD_E_TIMEOUT, "nobody published '%s' in time", name);
+    else
+        td_fail(e, TD_E_NOT_NEWER, "nobody published '%s' anew in time (it has version %llu)", name,
+                (unsigned long long)x->n.what.edition.version);
+}
+
 static void wait_expired(void *arg)
 {
     td_name_wait *w = arg;
     td_error e = {0};
     bool told = w->among->told; /* it came, and this one was not told yet */
     td_named what = told ? td_named_hold(w->among->what) : (td_named){0};
-    if (!told) td_fail(&e, TD_E_TIMEOUT, "nobody published '%s' in time", w->among->name);
+    if (!told) tell_late(w->among->service, w->among->name, &e);
     void (*then)(void *, const td_named *, const td_error *) = w->then;
     void *owner = w->arg;
     td_name_wait_free(w);

@@ -126,7 +126,7 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
 void td_name_taken(td_service *s, const char *name);
 /* Borrowed; NULL with TD_E_NOT_FOUND, or of a program. */
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
-/* The same with more to it, and NULL also for one whose version is not above `newer_than`. */
+/* The same with more to it, and NULL with TD_E_NOT_NEWER for one whose version is not above `newer_than`. */
 const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e);
 /* Only its user (or root) may; `who` NULL: the service itself. */
 int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e);
@@ -137,7 +137,8 @@ void td_name_each(td_service *s, uint32_t most, void (*fn)(const td_name *n, voi
  */
 bool td_name_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_name *n, void *arg), void *arg);
 
-/* Wait until a name is published: `then` gets it (borrowed), or an error when the deadline passed. Where very many wait
+/* Wait until a name is published: `then` gets it (borrowed), or an error when the deadline passed: TD_E_TIMEOUT, or
+ * TD_E_NOT_NEWER when something has the name (and was not new enough for who waits). Where very many wait
  * they are told some at a time, in the order in which they came. */
 typedef struct td_name_waiters td_name_waiters; /* all who wait for one name */
 typedef struct td_name_wait {

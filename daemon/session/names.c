@@ -1,4 +1,4 @@
-/* The calls about names: publish (of programs: named.c), open, drop. An open of what nobody has published is held
+/* The calls about names: publish (of programs: named.c), open, look, drop. An open of what nobody has published is held
  * beside the stream (held.c).
  */
 #include "daemon/session/state.h"
@@ -170,6 +170,19 @@ int td_call_program_open(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     int rc = td_session_program_id(s, call->program_open->id, e);
     return rc ? rc : open_name(s, call->serial, call->program_open, true, e);
+}
+
+int td_call_name_look(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    td_error none;
+    const td_name *n = td_name_newer(s->service, call->name_look->name, 0, &none);
+    (void)e;
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    r.serial = call->serial;
+    r.version = n ? n->what.edition.version : 0;
+    td_reply_send(s, &r, -1);
+    return TD_OK;
 }
 
 int td_call_drop(td_session *s, const Td__Wire__Call *call, td_error *e)

@@ -380,6 +380,7 @@ void td_queue_close_when_in(td_session *s, td_queue_handle *h);             /* t
 int td_call_queue_open(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_close(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_look(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_name_look(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* items.c */
 int td_call_queue_put(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e);

@@ -255,6 +255,9 @@ static void trees_are_published_at_once(void)
     td_queue_item tree;
     uint64_t version = 0, before = 0;
     CU_ASSERT_EQUAL(td_open_tree(c, "tree", 0, 0, &tree, &version), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(td_open_tree(c, "tree", 7, 10, &tree, &version), TD_E_TIMEOUT);
+    td_clear_error();
+    CU_ASSERT(td_name_version(c, "tree", &version) == TD_OK && version == 0);
     pthread_t thread;
     pthread_create(&thread, NULL, publishes, other);
     for (int last = 0; last < EDITIONS; before = version) {
@@ -272,9 +275,11 @@ static void trees_are_published_at_once(void)
         last = k;
     }
     pthread_join(thread, NULL);
-    CU_ASSERT_EQUAL(td_open_tree(c, "tree", version, 0, &tree, NULL), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(td_open_tree(c, "tree", version, 0, &tree, NULL), TD_E_NOT_NEWER);
     CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "nothing newer than version"));
-    CU_ASSERT_EQUAL(td_open_tree(c, "tree", version, 30, &tree, NULL), TD_E_TIMEOUT);
+    CU_ASSERT_EQUAL(td_open_tree(c, "tree", version, 30, &tree, NULL), TD_E_NOT_NEWER);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "nobody published 'tree' anew in time"));
+    CU_ASSERT(td_name_version(c, "tree", &before) == TD_OK && before == version);
     CU_ASSERT_EQUAL(td_publish_tree(c, "tree", td_arrays_of(0, NULL), NULL, 0, 0, NULL), TD_E_EXISTS);
     td_clear_error();
     td_array *x = td_ones(c, td_dims(3), TD_UINT8);
@@ -282,7 +287,10 @@ static void trees_are_published_at_once(void)
     CU_ASSERT_EQUAL(td_open_tree(other, "tree", version, 0, &tree, &before), TD_OK);
     CU_ASSERT(before > version && tree.n == 1 && !tree.note && td_numel(tree.at[0]) == 3);
     td_queue_item_clear(&tree);
+    CU_ASSERT(td_name_version(c, "tree", &version) == TD_OK && version == before);
     CU_ASSERT_EQUAL(td_drop(c, "tree"), TD_OK);
+    CU_ASSERT(td_name_version(c, "tree", &version) == TD_OK && version == 0);
+    CU_ASSERT(td_name_version(c, NULL, &version) == TD_OK && version == 0);
     td_release(x);
     td_disconnect(other), td_disconnect(c);
 }

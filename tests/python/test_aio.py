@@ -115,6 +115,11 @@ def test_open_waits_for_newer():
         assert tree["step"] == 7 and tree["w"].tolist() == [2, 2] and after > version
         with pytest.raises(td.Timeout):
             await td.aio.open("aio-name", timeout=0.01, newer_than=after)
+        with pytest.raises(td.NotNewer):
+            await td.aio.open("aio-name", timeout=0, newer_than=after)
+        for timeout in (0, 0.01):
+            with pytest.raises(td.NotPublished):
+                await td.aio.open("aio-nobody", timeout=timeout, newer_than=after)
         with pytest.raises(ValueError, match="none is negative"):
             await td.aio.open("aio-name", newer_than=-1)
         td.drop("aio-name")

@@ -16,7 +16,7 @@ import tracemalloc
 
 import pytest
 import tensord as td
-from common import HERE, SLOW, daemon, script, wait_for
+from common import HERE, SLOW, daemon, held, script, wait_for
 from tensord import _C
 
 METHODS = multiprocessing.get_all_start_methods()
@@ -460,6 +460,38 @@ def test_trees_under_a_name():
     td.drop("tree")
     with pytest.raises(LookupError):
         td.open("tree", newer_than=0)
+
+
+@pytest.mark.parametrize("timeout", [0, 0.02])
+def test_what_is_not_there_and_what_is_not_newer_are_told_apart_or_not(timeout):
+    """Whatever the timeout: two classes, and each is a NotFound and a TimeoutError."""
+    kinds = (td.NotFound, td.Timeout, LookupError, TimeoutError)
+    assert all(issubclass(td.NotNewer, k) and issubclass(td.NotPublished, k) for k in kinds) and not issubclass(td.NotNewer, td.NotPublished)
+    for newer_than in (None, 0, 5):
+        with pytest.raises(td.NotPublished, match="'share/newer'"):
+            td.open("share/newer", timeout, newer_than=newer_than)
+    with pytest.raises(td.NotPublished, match="'share/newer'"):
+        td.jit.open("share/newer", timeout)
+    assert td.version_of("share/newer") == 0
+    first = td.publish("share/newer", [td.ones(2)])
+    assert td.version_of("share/newer") == first
+    with pytest.raises(td.NotNewer, match=f"version {first}"):
+        td.open("share/newer", timeout, newer_than=first)
+    second = td.publish("share/newer", [td.zeros(2)])
+    assert td.version_of("share/newer") == second > first and td.open("share/newer", timeout, newer_than=first)[1] == second
+    td.drop("share/newer")
+    assert td.version_of("share/newer") == 0
+    with pytest.raises(TypeError):
+        td.version_of(3)
+
+
+def test_a_version_is_looked_at_without_opening():
+    td.publish("share/looked", [td.zeros(1000)])
+    before = held()
+    for _ in range(100):
+        assert td.version_of("share/looked")
+    assert held() == before
+    td.drop("share/looked")
 
 
 def _note(item):

@@ -179,6 +179,14 @@ static void names_waited_for(void)
     nanosleep(&(struct timespec){0, 5000000}, NULL);
     CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
     CU_ASSERT_TRUE(gone.times == 1 && gone.error.code == TD_E_TIMEOUT && strstr(gone.error.message, "'never'"));
+    td_error e;
+    uint64_t version = td_name_newer(&s, "late", 0, &e)->what.edition.version;
+    CU_ASSERT_PTR_NULL(td_name_newer(&s, "late", version, &e));
+    CU_ASSERT_EQUAL(e.code, TD_E_NOT_NEWER);
+    CU_ASSERT_EQUAL(td_name_wait_new(&w1, &s, "late", 1, name_told, &one, NULL), TD_OK);
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    CU_ASSERT_TRUE(one.times == 2 && one.error.code == TD_E_NOT_NEWER && strstr(one.error.message, "'late' anew"));
     td_name_drop(&s, "late", NULL, NULL);
     td_tensor_unref(t);
 }

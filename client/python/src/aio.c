@@ -126,7 +126,7 @@ static PyObject *request_result(PyObject *of, PyObject *ignored)
     request *self = (request *)of;
     td_request *r = self->request;
     if (!r) return tdpy_raise(TD_E_INVALID, "the request was closed");
-    if (td_request_result(r)) return tdpy_fail();
+    if (td_request_result(r)) return self->kind == OPENED ? tdpy_fail_to_open() : tdpy_fail();
     switch (self->kind) {
     case ITEM:
         return tdpy_number(td_scalar_load((td_dtype)r->array->desc.dtype, r->buffer), (td_dtype)r->array->desc.dtype);

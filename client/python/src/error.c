@@ -42,7 +42,14 @@ static const struct {
      "A matrix has no such factors: it is singular, not positive-definite, or not finite."},
     {TD_E_DIED, "ProducerDied", NULL, 0, "A producer of a queue was killed; the connection and the queue go on."},
     {TD_E_INTERNAL, "InternalError", NULL, 0, "A bug in tensord: please report it."},
+    {TD_E_NOT_NEWER, "NotNewer", &tdpy.errors[TD_E_TIMEOUT], TD_E_NOT_FOUND,
+     "The name that open() asked for is there, with no version that is newer. A NotFound and a Timeout, as "
+     "NotPublished "
+     "is."},
 };
+static const char not_published[] =
+    "Nothing has the name that open() asked for, or had it in the time that there was. A NotFound and a Timeout, as "
+    "NotNewer is.";
 
 static PyObject *make_class(int k)
 {
@@ -65,6 +72,10 @@ bool tdpy_init_errors(PyObject *module)
         PyObject *made = tdpy.errors[kinds[k].code] = make_class((int)k);
         if (!made || PyModule_AddObjectRef(module, kinds[k].name, made)) return false;
     }
+    PyObject *both = PyTuple_Pack(2, tdpy.errors[TD_E_NOT_FOUND], tdpy.errors[TD_E_TIMEOUT]);
+    if (both) tdpy.not_published = PyErr_NewExceptionWithDoc("tensord.NotPublished", not_published, both, NULL);
+    Py_XDECREF(both);
+    if (!tdpy.not_published || PyModule_AddObjectRef(module, "NotPublished", tdpy.not_published)) return false;
     return !PyModule_AddObjectRef(module, "_LinAlgError", tdpy.errors[TD_E_LINALG]); /* as torch._C has it */
 }
 
@@ -118,15 +129,26 @@ static void raise_error(const td_error *e, PyObject *type)
     Py_DECREF(exception);
 }
 
-void *tdpy_fail_as(PyObject *timeout)
+/* NULL: the class of the code. */
+static void *fail(PyObject *timeout, PyObject *not_found)
 {
     td_error e = *td_last_error();
     td_clear_error();
     if (PyErr_Occurred()) return NULL;
     if (e.code == TD_E_LOST || e.code == TD_E_CANCELLED) tdpy_stand_still();
     if (!e.code) snprintf(e.message, sizeof e.message, "a call failed without a reason"), e.code = TD_E_INTERNAL;
-    raise_error(&e, e.code == TD_E_TIMEOUT ? timeout : NULL);
+    raise_error(&e, e.code == TD_E_TIMEOUT ? timeout : e.code == TD_E_NOT_FOUND ? not_found : NULL);
     return NULL;
+}
+
+void *tdpy_fail_as(PyObject *timeout)
+{
+    return fail(timeout, NULL);
+}
+
+void *tdpy_fail_to_open(void)
+{
+    return fail(tdpy.not_published, tdpy.not_published);
 }
 
 void *tdpy_fail(void)

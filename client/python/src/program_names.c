@@ -28,7 +28,8 @@ static PyObject *open_name(PyObject *module, PyObject *args)
     td_client *c = tdpy_client_for(name, &ms);
     if (!c) return NULL;
     td_program *p = td_program_open(c, name, ms);
-    if (!p || !PyErr_Occurred()) return tdpy_program_object(p);
+    if (!p) return tdpy_fail_to_open();
+    if (!PyErr_Occurred()) return tdpy_program_object(p);
     td_program_free(p); /* the wait was stopped just when it succeeded */
     return NULL;
 }

@@ -36,6 +36,7 @@ typedef struct tdpy_state {
     PyTypeObject *size;
     PyObject *devices[TD_MAX_DEVICES]; /* by number; NULL: not asked for yet */
     PyObject *errors[TD_CODE_COUNT];   /* exception classes by code */
+    PyObject *not_published;           /* of td_open() and its like: TD_E_NOT_FOUND and TD_E_TIMEOUT */
     PyObject *package;                 /* the folder of the package, as a str; NULL until it is known */
     td_client *client;                 /* NULL: not connected yet */
     bool eager, eager_set;             /* set_eager_errors(), for each connection */
@@ -62,6 +63,8 @@ bool tdpy_init_errors(PyObject *module);
 void *tdpy_fail(void);
 /* The same, a deadline that passed as another class than Timeout, unless that is NULL. */
 void *tdpy_fail_as(PyObject *timeout);
+/* The same of an open: that nothing has the name is NotPublished, whether that was waited for or not. */
+void *tdpy_fail_to_open(void);
 /* At the end of what cannot raise (the end of an object): a signal's handler that raised meanwhile does so at the next
  * occasion. An exception that was on its way before stays. */
 void tdpy_tell_later(bool raised_before);

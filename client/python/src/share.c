@@ -66,7 +66,8 @@ static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
     uint64_t version = 0;
     bool tree = false;
     td_array *a = td_open_edition(c, name, (uint64_t)newer_than, ms, &version, &tree);
-    PyObject *opened = a && tree ? opened_tree(a) : named_tensor(a, name);
+    if (!a) return tdpy_fail_to_open();
+    PyObject *opened = tree ? opened_tree(a) : named_tensor(a, name);
     return opened && after != Py_None ? Py_BuildValue("NK", opened, (unsigned long long)version) : opened;
 }
 
@@ -88,6 +89,18 @@ static PyObject *publish_tree(PyObject *module, PyObject *args)
     bool good = !PyErr_Occurred();
     tdpy_packed_clear(&item);
     return good ? PyLong_FromUnsignedLongLong(version) : NULL;
+}
+
+static PyObject *version_of(PyObject *module, PyObject *name)
+{
+    (void)module;
+    const char *text = PyUnicode_AsUTF8AndSize(name, NULL);
+    int none = 0;
+    uint64_t version;
+    td_client *c = text ? tdpy_client_for(text, &none) : NULL;
+    if (!c) return NULL;
+    if (td_name_version(c, text, &version) || PyErr_Occurred()) return tdpy_fail();
+    return PyLong_FromUnsignedLongLong(version);
 }
 
 static PyObject *drop_name(PyObject *module, PyObject *args)
@@ -166,7 +179,11 @@ PyMethodDef tdpy_share_functions[] = {
      "open it, so in-place ops of each are seen by all;\nits bytes are read-only. Or the tree of tensors that "
      "tensord.publish() put there, all as they were at one moment.\ntimeout: seconds to wait for the name, None for as "
      "long as it takes. newer_than: a version (0: any): waits for a larger one,\nand returns what it opened together "
-     "with its version."},
+     "with its version. When the time is over, tensord.NotNewer is raised if something has the name,\n"
+     "tensord.NotPublished if nothing has; both are a tensord.NotFound and a TimeoutError, with a timeout of 0, too."},
+    {"version_of", version_of, METH_O,
+     "version_of(name, /)\n--\n\nThe version of what is published under a name, without opening it: a question and an "
+     "answer. 0: nothing is."},
     {"_publish_tree", publish_tree, METH_VARARGS, NULL},
     {"_take", take_handle, METH_VARARGS, NULL},
     {"drop", drop_name, METH_VARARGS, "drop(name, /)\n--\n\nTake a name away; who holds the tensor keeps it."},
