@@ -325,6 +325,10 @@ void td_forget_looks(td_client *c);
 /* As td_open(), and which edition it is; `tree`: it is bytes that td_tree_open() takes apart. */
 td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, uint64_t *version,
                           bool *tree);
+/* A handle of the tensor for another process, which takes it by td_take(): see Hand in proto/wire.proto. It is there
+ * when this returns. `name`: NULL, or one that it was published under; *version: which one that has, 0: that name is
+ * another's by now. */
+int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting, const char *name, uint64_t *version);
 int td_publish_edition(td_array *tree, int tensors, const char *name, unsigned flags, uint64_t *version);
 /* `out` is to be cleared, also after an error. */
 int td_tree_open(td_array *bytes, td_queue_item *out);

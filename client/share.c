@@ -77,9 +77,49 @@ TD_API int td_lend(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms)
     return send_handle(a, handle, lasts_ms, true);
 }
 
+typedef struct handed {
+    char *handle;
+    uint64_t version;
+} handed;
+
+static int on_handed(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    (void)c, (void)fd;
+    handed *h = w->context;
+    if (!r->data.len || r->data.len >= TD_HANDLE_TEXT) return td_fail(e, TD_E_PROTOCOL, "no handle came");
+    memcpy(h->handle, r->data.data, r->data.len);
+    h->handle[r->data.len] = 0;
+    h->version = r->version;
+    return TD_OK;
+}
+
+int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting, const char *name, uint64_t *version)
+{
+    int rc = a ? td_enter(a->client, "hand") : td_raise_null("hand", "the array");
+    if (rc) return rc;
+    Td__Wire__Hand q = TD__WIRE__HAND__INIT;
+    q.id = a->id;
+    q.lasts_ms = lasts_ms > 0 ? (uint32_t)lasts_ms : 1;
+    q.lasting = lasting;
+    q.name = (char *)(name ? name : "");
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.hand = &q;
+    handed h = {.handle = handle};
+    td_wait w = {.on_reply = on_handed, .context = &h};
+    rc = td_ask_and_wait(a->client, &call, -1, &w, "hand");
+    *version = h.version;
+    td_leave(a->client);
+    return rc;
+}
+
+static bool is_handle(const char *name)
+{
+    return name && strncmp(name, "handle/", 7) == 0;
+}
+
 TD_API td_array *td_take(td_client *c, const char *handle, int timeout_ms)
 {
-    if (!handle || strncmp(handle, "handle/", 7) != 0) {
+    if (!is_handle(handle)) {
         td_raise(TD_E_INVALID, "take", "'%s' is no handle from td_send()", handle ? handle : "NULL");
         return NULL;
     }
@@ -186,7 +226,7 @@ void td_leave_with_hint(td_client *c, const char *name)
 {
     const td_client was = *c; /* another thread may end it as soon as it is left */
     td_leave(c);
-    td_hint_elsewhere(&was, name);
+    if (!is_handle(name)) td_hint_elsewhere(&was, name);
 }
 
 td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, uint64_t *version,

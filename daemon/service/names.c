@@ -1,12 +1,15 @@
 /* Names: a hash table from text to a tensor, or a program, that outlives its session.
  *
- * An entry holds one reference on what it names and is charged, as one object, to the user that published it. */
+ * An entry holds one reference on what it names and is charged, as one object, to the user that published it. A handle
+ * is a name that nobody can guess. It stays while the id that it was made for stands, or while it is to be taken as
+ * often as it was made, and nothing else keeps it: so who pickles a tensor again and again keeps one entry. */
 #include "daemon/service/service.h"
 #include "proto/hash.h"
 #include "proto/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/random.h>
 
 typedef struct entry {
     td_name n; /* first: an entry is its name */
@@ -15,6 +18,9 @@ typedef struct entry {
     uint32_t lasts_ms;
     bool one_taker;
     td_account *lender; /* the deadline counts from the end of this one's session; NULL: it counts */
+    bool handle;        /* made by td_handle_new(), for an id that ... */
+    bool stands;        /* ... has not been released */
+    uint32_t untaken;   /* so many who were given it have yet to come */
     UT_hash_handle hh;
 } entry;
 
@@ -179,6 +185,7 @@ static int publish(td_service *s, const char *name, td_named what, const td_acco
         s->name_count++;
     }
     td_deadline_disarm(s, &x->deadline); /* what replaces a handle is a name */
+    x->handle = false;
     td_named old = x->n.what;
     what.edition.version = ++s->editions;
     x->n.what = td_named_hold(what);
@@ -258,12 +265,20 @@ static void arm(entry *x)
     td_deadline_arm(x->service, &x->deadline, ms, expire, x);
 }
 
+/* Whoever was to come has, or is waited for no longer. */
+static void need_no_more(entry *x)
+{
+    x->untaken = 0;
+    td_deadline_disarm(x->service, &x->deadline);
+    if (!x->stands) drop(x->service, x);
+}
+
 /* Nobody came for it. */
 static void expire(void *arg)
 {
     entry *x = arg;
     if (!x->lender) {
-        drop(x->service, x);
+        need_no_more(x);
         return;
     }
     if (x->lender->ended) {
@@ -292,7 +307,58 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
 void td_name_taken(td_service *s, const char *name)
 {
     entry *x = find(s, name);
-    if (x && x->deadline.armed && x->one_taker) drop(s, x);
+    if (x && x->handle && x->untaken && --x->untaken == 0) need_no_more(x);
+    else if (x && !x->handle && x->deadline.armed && x->one_taker) drop(s, x);
+}
+
+/* ---- handles */
+
+static int invent(char name[TD_HANDLE_TEXT], td_error *e)
+{
+    uint64_t random[2];
+    if (getrandom(random, sizeof random, 0) != sizeof random)
+        return td_fail(e, TD_E_SYSTEM, "no random numbers for a handle");
+    snprintf(name, TD_HANDLE_TEXT, TD_HANDLE_PREFIX "%016llx%016llx", (unsigned long long)random[0],
+             (unsigned long long)random[1]);
+    return TD_OK;
+}
+
+static int give(entry *x, td_account *who, uint32_t lasts_ms, bool lasting, td_error *e)
+{
+    if (x->untaken == UINT32_MAX)
+        return td_fail(e, TD_E_QUOTA, "the handle of a tensor is given to more than %u, none of whom has come",
+                       UINT32_MAX);
+    x->untaken++;
+    x->lasts_ms = lasts_ms;
+    if (lasting && !x->lender) x->lender = td_account_ref(who);
+    arm(x);
+    return TD_OK;
+}
+
+int td_handle_new(td_service *s, char name[TD_HANDLE_TEXT], td_tensor *t, td_account *who, uint32_t lasts_ms,
+                  bool lasting, td_error *e)
+{
+    int rc = invent(name, e);
+    if (!rc) rc = td_name_publish(s, name, t, who, false, 0, e);
+    if (rc) return rc;
+    entry *x = find(s, name);
+    x->service = s;
+    x->handle = x->stands = true;
+    return give(x, who, lasts_ms, lasting, e);
+}
+
+int td_handle_again(td_service *s, const char *name, td_account *who, uint32_t lasts_ms, bool lasting, td_error *e)
+{
+    entry *x = find(s, name);
+    return x && x->handle ? give(x, who, lasts_ms, lasting, e) : td_fail(e, TD_E_NOT_FOUND, "the handle is gone");
+}
+
+void td_handle_let_go(td_service *s, const char *name)
+{
+    entry *x = find(s, name);
+    if (!x || !x->handle) return;
+    x->stands = false;
+    if (!x->untaken) drop(s, x);
 }
 
 void td_name_each(td_service *s, uint32_t most, void (*fn)(const td_name *n, void *arg), void *arg)

@@ -124,6 +124,16 @@ int td_name_hand(td_service *s, const char *name, td_tensor *t, td_account *who,
                  td_error *e);
 /* Somebody opened it: the end of a name for one taker. */
 void td_name_taken(td_service *s, const char *name);
+
+/* A handle: a name that nobody can guess, for one who is told it. td_handle_again(): for one more. It keeps the tensor
+ * until as many have taken it, for `lasts_ms` at most since it was last given to one; `lasting`: as a lent name lasts.
+ * Beyond that it is there for whoever knows it as long as the id stands for which it was made, and any number may take
+ * it. td_handle_let_go(): that id is released. */
+#define TD_HANDLE_TEXT 48
+int td_handle_new(td_service *s, char name[TD_HANDLE_TEXT], td_tensor *t, td_account *who, uint32_t lasts_ms,
+                  bool lasting, td_error *e);
+int td_handle_again(td_service *s, const char *name, td_account *who, uint32_t lasts_ms, bool lasting, td_error *e);
+void td_handle_let_go(td_service *s, const char *name);
 /* Borrowed; NULL with TD_E_NOT_FOUND, or of a program. */
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
 /* The same with more to it, and NULL with TD_E_NOT_NEWER for one whose version is not above `newer_than`. */

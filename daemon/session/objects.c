@@ -83,6 +83,7 @@ void td_objects_release(td_objects *o, uint32_t id)
 {
     td_object *x = td_objects_find(o, id);
     if (!x) return;
+    if (o->handed) td_handed_release(o, id);
     td_object gone = *x;
     *x = (td_object){0};
     o->live--;
@@ -99,6 +100,7 @@ void td_objects_release(td_objects *o, uint32_t id)
 
 bool td_objects_drop(td_objects *o, int most)
 {
+    if (!td_handed_drop(o, &most)) return false;
     for (; o->npages && most > 0; o->npages--) {
         td_object_page *page = o->pages[o->npages - 1];
         if (!page) continue;

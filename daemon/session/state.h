@@ -35,8 +35,11 @@ typedef struct td_object_page {
     td_object at[TD_PAGE_OBJECTS];
 } td_object_page;
 
+typedef struct td_handed td_handed; /* handed.c */
+
 typedef struct td_objects {
     td_object_page **pages, *spare;
+    td_handed *handed; /* which of them have handles */
     uint32_t npages, live, peak;
     uint32_t now, site;  /* of what is bound next; tenths of a second since the daemon began */
     td_account *account; /* pays for pages; the session's own reference */
@@ -278,6 +281,10 @@ int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e);
 /* Bind a free id (TD_E_EXISTS when it is not: one record may name an output twice); takes over the references. */
 int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_error *e);
 void td_objects_release(td_objects *o, uint32_t id);
+/* handed.c: the handles of an id, or of some, fewer than *most, are let go of; true: of all. */
+void td_handed_release(td_objects *o, uint32_t id);
+bool td_handed_drop(td_objects *o, int *most);
+int td_call_hand(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* Let go of about `most`: true when all are gone. */
 bool td_objects_drop(td_objects *o, int most);
 void td_objects_deinit(td_objects *o); /* at once */

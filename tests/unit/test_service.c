@@ -165,6 +165,57 @@ static void lent_names_cost_little(void)
     td_tensor_unref(t);
 }
 
+static bool is_there(const char *name)
+{
+    return td_name_find(&s, name, NULL) != NULL;
+}
+
+/* As often as it was given, and as long as its id stands. */
+static void handles_are_taken(void)
+{
+    td_tensor *t = tensor(4);
+    char one[TD_HANDLE_TEXT], other[TD_HANDLE_TEXT];
+    CU_ASSERT_EQUAL(td_handle_new(&s, one, t, alice, 60000, false, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_handle_new(&s, other, t, alice, 60000, true, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_handle_again(&s, one, alice, 60000, false, NULL), TD_OK);
+    CU_ASSERT_TRUE(strcmp(one, other) != 0 && s.name_count == 2);
+    for (int i = 0; i < 4; i++) td_name_taken(&s, one), td_name_taken(&s, other); /* more than were given it */
+    CU_ASSERT_TRUE(is_there(one) && is_there(other));
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    td_handle_again(&s, one, alice, 60000, false, NULL);
+    td_handle_let_go(&s, one), td_handle_let_go(&s, other);
+    CU_ASSERT_TRUE(is_there(one) && !is_there(other));
+    td_name_taken(&s, one);
+    CU_ASSERT_FALSE(is_there(one));
+    td_error e;
+    CU_ASSERT_EQUAL(td_handle_again(&s, one, alice, 60000, false, &e), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    CU_ASSERT_EQUAL(t->refs, 1);
+    td_tensor_unref(t);
+}
+
+/* What nobody takes: for its time; a lasting one for its time after the end of its session. */
+static void handles_are_left_lying(void)
+{
+    td_tensor *t = tensor(4);
+    td_account *who = td_account_new(alice);
+    char stands[TD_HANDLE_TEXT], gone[TD_HANDLE_TEXT], lasting[TD_HANDLE_TEXT];
+    CU_ASSERT_EQUAL(td_handle_new(&s, stands, t, who, 1, false, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_handle_new(&s, gone, t, who, 1, false, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_handle_new(&s, lasting, t, who, 1, true, NULL), TD_OK);
+    td_handle_let_go(&s, gone), td_handle_let_go(&s, lasting);
+    while (is_there(gone)) nanosleep(&(struct timespec){0, 1000000}, NULL), td_deadlines_run(&s);
+    CU_ASSERT_TRUE(is_there(stands) && is_there(lasting));
+    CU_ASSERT_TRUE(td_deadlines_run(&s) <= 1000); /* only the lasting one is looked after */
+    who->ended = true;
+    while (td_deadlines_run(&s) != UINT64_MAX) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    CU_ASSERT_TRUE(is_there(stands) && !is_there(lasting));
+    td_handle_let_go(&s, stands);
+    CU_ASSERT_TRUE(!is_there(stands) && t->refs == 1 && who->refs == 1);
+    td_tensor_unref(t);
+    td_account_unref(who);
+}
+
 static void names_waited_for(void)
 {
     told one = {0}, two = {0}, gone = {0};
@@ -641,7 +692,8 @@ static void a_deadline_names_whom_it_waited_for(void)
 TD_CUNIT_MAIN_WITH(
     "service", init, cleanup, {"names bind, are taken, are dropped", names_bind}, {"thousands of names", names_many},
     {"names are waited for", names_waited_for}, {"a name is waited for by many", names_waited_for_by_many},
-    {"lent names cost little", lent_names_cost_little}, {"queues keep order and capacity", queues_in_order},
+    {"lent names cost little", lent_names_cost_little}, {"handles are taken", handles_are_taken},
+    {"handles are left lying", handles_are_left_lying}, {"queues keep order and capacity", queues_in_order},
     {"who comes first need not know the capacity", queue_takes_the_first_capacity},
     {"as many as there is room for", queue_without_a_number}, {"getters wait in order", queue_getters_wait_in_order},
     {"many deadlines come and go", many_deadlines_come_and_go},

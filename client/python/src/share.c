@@ -113,24 +113,38 @@ static PyObject *drop_name(PyObject *module, PyObject *args)
     return tdpy_none(td_drop(c, name));
 }
 
-static PyObject *make_handle(PyObject *self, PyObject *seconds, int (*send)(td_array *, char *, int))
+static int in_ms(double seconds)
+{
+    return seconds > 2e6 ? 2000000000 : (int)(seconds * 1000);
+}
+
+/* _hand(seconds, lasting): a handle for another process; with (name, version) where it is published, else None. */
+static PyObject *hand(PyObject *self, PyObject *args)
+{
+    char handle[TD_HANDLE_TEXT];
+    double seconds;
+    int lasting;
+    if (!PyArg_ParseTuple(args, "dp:_hand", &seconds, &lasting)) return NULL;
+    const char *name = ((tdpy_tensor *)self)->name;
+    char *kept = name ? strdup(name) : NULL; /* the object may get another meanwhile */
+    if (name && !kept) return PyErr_NoMemory();
+    uint64_t version = 0;
+    int rc = td_hand(tdpy_array(self), handle, in_ms(seconds), lasting, kept, &version);
+    PyObject *made = rc || PyErr_Occurred() ? tdpy_fail()
+                     : version              ? Py_BuildValue("s(sK)", handle, kept, (unsigned long long)version)
+                                            : Py_BuildValue("sO", handle, Py_None);
+    free(kept);
+    return made;
+}
+
+/* _lend(seconds): a handle for one other process. */
+static PyObject *lend_handle(PyObject *self, PyObject *seconds)
 {
     char handle[TD_HANDLE_TEXT];
     double s = PyFloat_AsDouble(seconds);
     if (s == -1 && PyErr_Occurred()) return NULL;
-    int rc = send(tdpy_array(self), handle, s > 2e6 ? 2000000000 : (int)(s * 1000));
+    int rc = td_lend(tdpy_array(self), handle, in_ms(s));
     return rc || PyErr_Occurred() ? tdpy_fail() : PyUnicode_FromString(handle);
-}
-
-/* _send(seconds), _lend(seconds): a handle for one other process. */
-static PyObject *send_handle(PyObject *self, PyObject *seconds)
-{
-    return make_handle(self, seconds, td_send);
-}
-
-static PyObject *lend_handle(PyObject *self, PyObject *seconds)
-{
-    return make_handle(self, seconds, td_lend);
 }
 
 /* _lend_as(name): the tensor itself, for all to see, as long as this process lasts. */
@@ -141,15 +155,37 @@ static PyObject *lend_as(PyObject *self, PyObject *name)
     return tdpy_none(td_publish(tdpy_array(self), text, TD_LENT));
 }
 
+/* _take(handle, timeout, name=None): the tensor, with the name that it was published under. */
 static PyObject *take_handle(PyObject *module, PyObject *args)
 {
     (void)module;
-    const char *handle;
+    const char *handle, *name = NULL;
     PyObject *timeout;
     int ms;
-    if (!PyArg_ParseTuple(args, "sO", &handle, &timeout) || !tdpy_as_timeout(timeout, &ms)) return NULL;
+    if (!PyArg_ParseTuple(args, "sO|z", &handle, &timeout, &name) || !tdpy_as_timeout(timeout, &ms)) return NULL;
     td_client *c = tdpy_client();
-    return c ? opened_tensor(td_take(c, handle, ms)) : NULL;
+    if (!c) return NULL;
+    td_array *a = td_take(c, handle, ms);
+    return name ? named_tensor(a, name) : opened_tensor(a);
+}
+
+/* _open_version(name, version): the tensor that has the name, when that is what was published then. */
+static PyObject *open_version(PyObject *module, PyObject *args)
+{
+    (void)module;
+    const char *name;
+    unsigned long long version;
+    if (!PyArg_ParseTuple(args, "sK", &name, &version)) return NULL;
+    td_client *c = tdpy_client();
+    if (!c) return NULL;
+    uint64_t now = 0;
+    bool tree = false;
+    td_array *a = td_open_edition(c, name, version ? version - 1 : 0, 0, &now, &tree);
+    if (a && now == version && !tree) return named_tensor(a, name);
+    bool raised = !a && tdpy_fail() == NULL;
+    td_release(a);
+    if (raised || PyErr_Occurred()) return NULL;
+    return tdpy_raise(TD_E_NOT_FOUND, "another has been published as '%.255s' since", name);
 }
 
 static PyObject *reduce(PyObject *self, PyObject *protocol)
@@ -167,7 +203,7 @@ PyMethodDef tdpy_share_methods[] = {
      "service memory (tensord.service_memory(), open) is published\nitself, unless copy=True. Its bytes are read-only "
      "in "
      "every process; in-place ops (`add_`, a step of an optimizer) change it for all."},
-    {"_send", send_handle, METH_O, NULL},
+    {"_hand", hand, METH_VARARGS, NULL},
     {"_lend", lend_handle, METH_O, NULL},
     {"_lend_as", lend_as, METH_O, NULL},
     {"__reduce_ex__", reduce, METH_O, NULL},
@@ -186,5 +222,6 @@ PyMethodDef tdpy_share_functions[] = {
      "answer. 0: nothing is."},
     {"_publish_tree", publish_tree, METH_VARARGS, NULL},
     {"_take", take_handle, METH_VARARGS, NULL},
+    {"_open_version", open_version, METH_VARARGS, NULL},
     {"drop", drop_name, METH_VARARGS, "drop(name, /)\n--\n\nTake a name away; who holds the tensor keeps it."},
     {NULL, NULL, 0, NULL}};

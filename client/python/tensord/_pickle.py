@@ -1,22 +1,53 @@
 """Pickling: a tensor travels as a handle of some bytes, and the receiver has the same memory.
 
-A handle is for one receiver. Until it is taken it keeps the tensor alive, for HANDLE_SECONDS at most, so that messages nobody reads leave
-nothing behind.
+A handle is good as long as the process that pickled the tensor has it, for any number of receivers. What that process lets go of is kept until it
+was taken as often as it was pickled: HANDLE_SECONDS at most; or, when multiprocessing carried it (its queues, pipes, pools), until that process has
+ended and HANDLE_SECONDS have passed. A published tensor is found by its name beside that.
 """
 
 import os
 import sys
+import threading
+from typing import Any
 
 from tensord import _C
 
 HANDLE_SECONDS = float(os.environ.get("TENSORD_HANDLE_SECONDS", 60))
-TAKE_SECONDS = 10  # the sender's words may still be on their way
+TAKE_SECONDS = 10  # the words of who lends memory may still be on their way (_lent.py)
+
+_now = threading.local()  # .carried: what is pickled now, multiprocessing carries
+_known = set()  # classes that multiprocessing's pickler asks _reduce_carried() about
+_PICKLERS = {"ForkingPickler", "_ForkingPickler"}
 
 
 def reduce(t):
-    handle = t._send(HANDLE_SECONDS)
+    """For __reduce_ex__: whatever pickler asks."""
+    carried = getattr(_now, "carried", False) or _meet(type(t))
+    handle, named = t._hand(HANDLE_SECONDS, carried)
     state = {k: v for k, v in getattr(t, "__dict__", {}).items()}
-    return rebuild, (handle, _C.connection()["path"], type(t), state)
+    return rebuild, (handle, _C.connection()["path"], type(t), state, os.getpid(), named)
+
+
+def _reduce_carried(t):
+    """For multiprocessing's pickler."""
+    before, _now.carried = getattr(_now, "carried", False), True
+    try:
+        return t.__reduce_ex__(2)
+    finally:
+        _now.carried = before
+
+
+def _meet(kind):
+    """The first time that one of a class is pickled: multiprocessing's pickler will ask for the next ones by itself. Is it that one now?"""
+    reduction = sys.modules.get("multiprocessing.reduction")
+    if reduction is None or kind in _known:
+        return False
+    _known.add(kind)
+    reduction.ForkingPickler.register(kind, _reduce_carried)
+    frame: Any = sys._getframe(1)
+    while frame and not _PICKLERS & frame.f_globals.keys():
+        frame = frame.f_back
+    return frame is not None
 
 
 def _connect(path):
@@ -35,13 +66,24 @@ def _of_class(kind, t):
     return t if t.requires_grad == wanted else t.requires_grad_(wanted)
 
 
-def rebuild(handle, path, kind, state):
-    _connect(path)
+def _take(handle, pid, named):
     try:
-        t = _C._take(handle, TAKE_SECONDS)
-    except _C.Timeout:
-        raise _C.NotFound(f"the handle of a pickled tensor is for one receiver, for {HANDLE_SECONDS:.0f} s: it was taken before, or that time "
-                          "has passed, or the daemon refused it; to keep a tensor, publish() it or save its numbers") from None
+        return _C._take(handle, 0, named and named[0])
+    except _C.NotFound:
+        pass
+    why = (f"the tensor that process {pid} pickled is gone: that process has ended or let go of it, and it was taken as often as it was pickled, or left lying "
+           f"for {HANDLE_SECONDS:g} s. Pickle it once for each receiver, keep it there, or publish() it")
+    if named is None:
+        raise _C.NotFound(why)
+    try:
+        return _C._open_version(*named)
+    except _C.NotFound as e:
+        raise _C.NotFound(f"{why}. It was published as {named[0]!r}: {e}") from None
+
+
+def rebuild(handle, path, kind, state, pid, named=None):
+    _connect(path)
+    t = _take(handle, pid, named)
     if kind is not _C.Tensor:
         t = _of_class(kind, t)
         t.__dict__.update(state)
