@@ -483,7 +483,10 @@ uint32_t td_site(td_client *c, const char *where);
 
 /* ---- handle.c ---- */
 td_array *td_array_new(td_client *c); /* with an id; NULL: this thread's error says why */
-void td_array_drop(td_array *a);      /* undo td_array_new: the id was never bound */
+/* In place of an array that could not be had: it has a shape, and whatever else it is used for fails with this code and
+ * these words. It is of a client of its own, which was never connected. */
+td_array *td_array_lost(const td_desc *desc, int code, const char *why);
+void td_array_drop(td_array *a); /* undo td_array_new: the id was never bound */
 /* n handles whose descriptors the daemon knows; none without memory. */
 int td_arrays_unknown(td_client *c, int n, td_array **out);
 /* Is the descriptor known? Once it is it stays so: no lock is wanted. */

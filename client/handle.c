@@ -187,6 +187,22 @@ td_array *td_array_new(td_client *c)
     return a;
 }
 
+td_array *td_array_lost(const td_desc *desc, int code, const char *why)
+{
+    td_client *c = td_client_new();
+    if (!c) {
+        td_raise(TD_E_SYSTEM, NULL, "no memory for one more handle");
+        return NULL;
+    }
+    td_lock(c);
+    td_array *a = td_array_new(c);
+    if (a) a->desc = *desc;
+    td_lose(c, code, "%s", why);
+    c->ended = true;
+    td_unlock(c);
+    return a;
+}
+
 int td_arrays_unknown(td_client *c, int n, td_array **out)
 {
     for (int i = 0; i < n; i++) {
@@ -301,6 +317,8 @@ int td_same_client(td_client **c, const td_array *a, const char *op)
 {
     if (!*c) *c = a->client;
     if (*c == a->client) return TD_OK;
+    const td_client *lost = a->client->lost ? a->client : (*c)->lost ? *c : NULL;
+    if (lost) return td_raise(lost->lost, op, "%s", lost->why.message);
     return td_raise(TD_E_INVALID, op,
                     "the arrays belong to two clients; td_publish one and td_open it on the other's connection");
 }

@@ -1,4 +1,5 @@
-"""How long the handle of a pickled tensor is good, for whom, and what becomes of it when processes end."""
+"""How long the handle of a pickled tensor is good, for whom, what becomes of it when processes end, and what unpickling does where there is none."""
+import concurrent.futures
 import multiprocessing
 import os
 import pickle
@@ -22,6 +23,13 @@ LONG = 60 * SLOW
 def brief(monkeypatch):
     """Handles that nobody takes are kept for a fifth of a second."""
     monkeypatch.setattr(_pickle, "HANDLE_SECONDS", 0.2)
+
+
+@pytest.fixture
+def met(monkeypatch):
+    """Processes that are started find this one's daemon, from which the tests' own scripts are kept apart."""
+    td.ones(1)
+    monkeypatch.setenv("TENSORD_SOCKET", td.connection()["path"])
 
 
 def handles():
@@ -95,6 +103,22 @@ def test_so_many_takes_as_pickles_when_the_sender_lets_go():
         pickle.loads(data[0]).sum()
 
 
+def test_what_cannot_be_had_has_a_shape_and_a_reason():
+    data = pickle.dumps({"x": td.ones(2, 3, dtype=td.int16), "p": td.nn.Parameter(td.ones(5))})
+    pickle.loads(data)
+    gone = pickle.loads(data)
+    x, p = gone["x"], gone["p"]
+    assert (x.shape, x.dtype, p.shape, type(p)) == ((2, 3), td.int16, (5,), td.nn.Parameter)
+    assert "is gone" in repr(x)
+    y = td.ones(2, 3, dtype=td.int16)
+    for use in (lambda: x + 1, lambda: y + x, lambda: x + y, lambda: td.stack([y, x]), lambda: x.tolist(), lambda: memoryview(x), lambda: x.add_(1),
+                lambda: y.copy_(x), lambda: x[0], lambda: bool(x[0, 0]), lambda: pickle.dumps(x), lambda: p.sum().backward(), lambda: x.publish("gone"),
+                lambda: td.Queue("gone").put(x)):
+        with pytest.raises(td.NotFound, match="is gone"):
+            use()
+    assert (y + 1).sum().item() == 12
+
+
 def _sum(q, x):
     q.put(x.sum().item())
 
@@ -153,8 +177,10 @@ def test_what_nobody_takes_goes_after_its_sender(kill, brief):
     p.start()
     p.join()
     assert wait_for(lambda: not handles(), LONG)
+    x, y = here.recv()
     with pytest.raises(td.NotFound, match=f"process {p.pid} pickled is gone"):
-        here.recv()[0].sum()
+        x.sum()
+    del x, y
     here.close(), there.close()
     p.close()
     assert settles(before, LONG) == before
@@ -226,6 +252,112 @@ def _run(text, **environment):
     r = subprocess.run([sys.executable, "-c", "import tensord as td, sys, os\n" + text], capture_output=True, text=True, timeout=LONG, env={**os.environ, **environment})
     assert r.returncode == 0, r.stderr
     return r.stdout
+
+
+# ---- pools and executors: what cannot be had is an error of the one task
+
+
+class Unreachable:
+    """Unpickles as a tensor that is gone, or lives in a daemon that is not there."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return _pickle.rebuild, ("handle/" + "0" * 32, self.path, td.Tensor, {}, (td.float32, (3,), 12345))
+
+
+class Stranded:
+    """Unpickles as a queue of a daemon that is not there."""
+
+    def __reduce__(self):
+        return td.Queue("stranded").__reduce__()[0], ("stranded", 0, "/nowhere/socket", None)
+
+
+def _total(x):
+    return x.sum().item()
+
+
+def _give(path):
+    return Unreachable(path) if path else td.full((3,), 2.0)
+
+
+def _put(q):
+    q.put(1)
+
+
+def _tell(ask):
+    try:
+        return ask()
+    except Exception as e:
+        return type(e).__name__, "is gone" in str(e) or "lives in the daemon at /nowhere" in str(e)
+
+
+WRONG = [("NotFound", True), ("ConnectionLost", True)]
+
+
+def _ask(submit, result):
+    """Tasks and results that are in order, among those that are not."""
+    here, nowhere = td.connection()["path"], "/nowhere/socket"
+    asked = [submit(_total, x) for x in (td.ones(3), Unreachable(here), Unreachable(nowhere), td.ones(4))]
+    given = [submit(_give, path) for path in (here, nowhere, None)]
+    stranded = submit(_put, Stranded())
+    assert [_tell(lambda a=a: result(a)) for a in asked] == [3, *WRONG, 4]
+    assert [_tell(lambda g=g: result(g).sum().item()) for g in given] == [*WRONG, 6]
+    assert _tell(lambda: result(stranded)) == ("ConnectionLost", True)
+    with pytest.raises(td.NotFound, match="is gone"):
+        result(submit(_total, pickle.loads(pickle.dumps(Unreachable(here)))))  # cannot even be sent
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_pools(method, met):
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        _ask(lambda f, x: pool.apply_async(f, (x,)), lambda r: r.get(LONG))
+        with pytest.raises(td.NotFound):
+            pool.map_async(_total, [td.ones(1), Unreachable(td.connection()["path"])], 1).get(LONG)
+        assert pool.map_async(_total, [td.ones(k) for k in range(1, 5)]).get(LONG) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_executors(method, met):
+    with concurrent.futures.ProcessPoolExecutor(2, mp_context=multiprocessing.get_context(method)) as pool:
+        _ask(pool.submit, lambda f: f.result(LONG))
+        assert list(pool.map(_total, [td.ones(k) for k in range(1, 5)], timeout=LONG)) == [1, 2, 3, 4]
+
+
+def test_joblib(met):
+    joblib = pytest.importorskip("joblib")
+    tasks = [td.ones(3), Unreachable(td.connection()["path"]), Unreachable("/nowhere/socket"), td.ones(4)]
+    with joblib.parallel_config("loky", n_jobs=2):
+        assert joblib.Parallel()(joblib.delayed(_tell_total)(x) for x in tasks) == [3, *WRONG, 4]
+        with pytest.raises((td.NotFound, td.ConnectionLost)):  # of two that fail, the first
+            joblib.Parallel()(joblib.delayed(_total)(x) for x in tasks)
+        given = joblib.Parallel()(joblib.delayed(_give)(p) for p in (td.connection()["path"], "/nowhere/socket", None))
+    assert [_tell(lambda g=g: g.sum().item()) for g in given] == [*WRONG, 6]
+    joblib.externals.loky.get_reusable_executor().shutdown(kill_workers=True)
+
+
+def _tell_total(x):
+    return _tell(lambda: x.sum().item())
+
+
+def test_queues_and_pipes_go_on():
+    """Loops that end at an OSError or EOFError do not end here."""
+    here, there = multiprocessing.Pipe()
+    q = multiprocessing.Queue()
+    for send, get in ((there.send, here.recv), (q.put, lambda: q.get(timeout=LONG))):
+        for x in (Unreachable(td.connection()["path"]), Unreachable("/nowhere/socket"), td.ones(3)):
+            send(x)
+        got = [get() for _ in range(3)]
+        assert [_tell(lambda x=x: x.sum().item()) for x in got] == [*WRONG, 3]
+
+
+def test_a_queue_that_cannot_be_reached_says_so_when_it_is_used():
+    q = pickle.loads(pickle.dumps(Stranded()))
+    for use in (lambda: q.put(1), q.get, q.get_nowait, q.qsize, q.full, lambda: next(iter(q)), lambda: q.close(end=True)):
+        with pytest.raises(td.ConnectionLost, match="/nowhere/socket"):
+            use()
+    q.close()
 
 
 def _fresh(k):

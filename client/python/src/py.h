@@ -104,6 +104,8 @@ static inline td_array *tdpy_array(PyObject *o)
 /* A new object that owns `a`. NULL `a`: raises the library's error. NULL also when an exception is set already: Ctrl-C
  * came while `a` was asked for. */
 PyObject *tdpy_wrap(td_array *a, bool plain);
+/* An object of this class, made without its __init__; takes `a` over. */
+PyObject *tdpy_wrap_as(PyTypeObject *type, td_array *a, bool plain);
 /* Is it surely outside of every graph? */
 bool tdpy_is_plain(PyObject *tensor);
 void tdpy_set_plain(PyObject *tensor, bool plain);

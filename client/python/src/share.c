@@ -188,6 +188,28 @@ static PyObject *open_version(PyObject *module, PyObject *args)
     return tdpy_raise(TD_E_NOT_FOUND, "another has been published as '%.255s' since", name);
 }
 
+/* _lost(class, dtype, shape, error, text): in place of a tensor that could not be had. */
+static PyObject *lost(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *type, *dtype, *shape, *error;
+    const char *why;
+    td_dtype d;
+    int64_t sizes[TD_MAX_DIMS];
+    td_desc desc;
+    td_error e = {0};
+    if (!PyArg_ParseTuple(args, "O!OOOs", &PyType_Type, &type, &dtype, &shape, &error, &why)) return NULL;
+    if (!PyType_IsSubtype((PyTypeObject *)type, tdpy.tensor)) return tdpy_raise(TD_E_TYPE, "no class of tensors");
+    if (!tdpy_as_dtype(dtype, &d)) return NULL;
+    int n = tdpy_as_ints(shape, sizes, TD_MAX_DIMS, "_lost", "shape"), code = TD_E_NOT_FOUND;
+    if (n < 0) return NULL;
+    for (int k = 1; k < TD_CODE_COUNT; k++)
+        if (tdpy.errors[k] == error) code = k;
+    if (td_desc_contiguous(&desc, d, n, sizes, &e)) return tdpy_raise(e.code, "%s", e.message);
+    td_array *a = td_array_lost(&desc, code, why);
+    return a ? tdpy_wrap_as((PyTypeObject *)type, a, false) : tdpy_fail();
+}
+
 static PyObject *reduce(PyObject *self, PyObject *protocol)
 {
     PyObject *args[2] = {self, protocol};
@@ -223,5 +245,6 @@ PyMethodDef tdpy_share_functions[] = {
     {"_publish_tree", publish_tree, METH_VARARGS, NULL},
     {"_take", take_handle, METH_VARARGS, NULL},
     {"_open_version", open_version, METH_VARARGS, NULL},
+    {"_lost", lost, METH_VARARGS, NULL},
     {"drop", drop_name, METH_VARARGS, "drop(name, /)\n--\n\nTake a name away; who holds the tensor keeps it."},
     {NULL, NULL, 0, NULL}};

@@ -735,8 +735,7 @@ static PyObject *cpu(PyObject *self, PyObject *ignored)
     return moved(Py_NewRef(self), TD_CPU);
 }
 
-/* An object of this class, made without its __init__; takes `a` over. */
-static PyObject *wrap_as(PyTypeObject *type, td_array *a, bool plain)
+PyObject *tdpy_wrap_as(PyTypeObject *type, td_array *a, bool plain)
 {
     if (type == tdpy.tensor || !a) return tdpy_wrap(a, plain);
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -766,7 +765,7 @@ static PyObject *copy(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     bool plain = tdpy_is_plain(self) || !td_grad_enabled();
-    PyObject *made = wrap_as(Py_TYPE(self), td_alias(tdpy_array(self)), plain);
+    PyObject *made = tdpy_wrap_as(Py_TYPE(self), td_alias(tdpy_array(self)), plain);
     if (made && !copy_attributes(self, made, NULL)) Py_CLEAR(made);
     return made;
 }
@@ -796,7 +795,7 @@ static PyObject *deepcopy(PyObject *self, PyObject *memo)
     if (!is_leaf)
         return tdpy_raise(TD_E_AUTOGRAD, "only leaves of a graph can be deep-copied; detach() or clone() this one");
     bool was = td_set_grad_enabled(false);
-    PyObject *made = wrap_as(Py_TYPE(self), td_at_clone(tdpy_site(), tdpy_array(self)), true);
+    PyObject *made = tdpy_wrap_as(Py_TYPE(self), td_at_clone(tdpy_site(), tdpy_array(self)), true);
     bool good = made && (!grad || copy_grad(self, made));
     td_set_grad_enabled(was);
     PyObject *key = good && PyDict_Check(memo) ? PyLong_FromVoidPtr(self) : NULL;

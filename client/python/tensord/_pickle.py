@@ -3,6 +3,9 @@
 A handle is good as long as the process that pickled the tensor has it, for any number of receivers. What that process lets go of is kept until it
 was taken as often as it was pickled: HANDLE_SECONDS at most; or, when multiprocessing carried it (its queues, pipes, pools), until that process has
 ended and HANDLE_SECONDS have passed. A published tensor is found by its name beside that.
+
+Unpickling raises nothing: multiprocessing's pools and executors would lose the task and wait for ever, or break. What cannot be had is a tensor of
+that shape, which raises the reason wherever it is used: in the task, or in the program that looks at the result.
 """
 
 import os
@@ -25,7 +28,7 @@ def reduce(t):
     carried = getattr(_now, "carried", False) or _meet(type(t))
     handle, named = t._hand(HANDLE_SECONDS, carried)
     state = {k: v for k, v in getattr(t, "__dict__", {}).items()}
-    return rebuild, (handle, _C.connection()["path"], type(t), state, os.getpid(), named)
+    return rebuild, (handle, _C.connection()["path"], type(t), state, (t.dtype, tuple(t.shape), os.getpid()), named)
 
 
 def _reduce_carried(t):
@@ -81,10 +84,15 @@ def _take(handle, pid, named):
         raise _C.NotFound(f"{why}. It was published as {named[0]!r}: {e}") from None
 
 
-def rebuild(handle, path, kind, state, pid, named=None):
-    _connect(path)
-    t = _take(handle, pid, named)
+def rebuild(handle, path, kind, state, form, named=None):
+    dtype, shape, pid = form
+    try:
+        _connect(path)
+        t = _take(handle, pid, named)
+        if kind is not _C.Tensor:
+            t = _of_class(kind, t)
+    except _C.Error as e:
+        t = _C._lost(kind, dtype, shape, type(e), str(e))
     if kind is not _C.Tensor:
-        t = _of_class(kind, t)
         t.__dict__.update(state)
     return t

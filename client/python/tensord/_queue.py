@@ -135,7 +135,7 @@ class Queue(_C._Ways):
         if self.maxsize >= _ANY_NUMBER:
             raise _C.InvalidError(f"maxsize is a number of items below {_ANY_NUMBER}, not {maxsize}; 0: as many as there is room for")
         self.keep = _seconds(keep)
-        self._open, self._closed = {}, False
+        self._open, self._closed, self._lost = {}, False, None
         _C._connected()  # so that processes that are started from here on find the same daemon
         if role is not None:
             self._role(_PRODUCER if role == "producer" else _CONSUMER)
@@ -158,7 +158,7 @@ class Queue(_C._Ways):
         return self._open[role]
 
     def _left(self):
-        return _C.InvalidError(f"Queue({self.name!r}) is closed: close() has left it; tensord.Queue({self.name!r}) joins it anew")
+        return (self._lost and self._lost.with_traceback(None)) or _C.InvalidError(f"Queue({self.name!r}) is closed: close() has left it; tensord.Queue({self.name!r}) joins it anew")
 
     def _capacity(self):
         return self.maxsize if self.maxsize > 0 else _ANY_NUMBER
@@ -206,6 +206,8 @@ class Queue(_C._Ways):
         _tell_what_is_lost(self)
         members, self._open, self._closed = self._open, {}, True
         self._by(None, None)
+        if end and self._lost:
+            raise self._lost
         if end and not members:
             members = {_PRODUCER: _C._RawQueue(self.name, self._capacity(), _PRODUCER)}
         for m in members.values():
@@ -233,8 +235,15 @@ class Queue(_C._Ways):
 
 
 def _rebuild(name, maxsize, path, keep=None):
-    if path:
-        from tensord import _pickle
+    """What cannot be reached says so when it is used: whoever unpickles it may be a pool, which an error here would stop."""
+    try:
+        if path:
+            from tensord import _pickle
 
-        _pickle._connect(path)
-    return Queue(name, maxsize, keep=keep)
+            _pickle._connect(path)
+        return Queue(name, maxsize, keep=keep)
+    except _C.Error as e:
+        q = Queue.__new__(Queue)
+        q.name, q.maxsize, q.keep, q.on_death = name, maxsize, keep, None
+        q._open, q._closed, q._lost = {}, True, e
+        return q

@@ -99,7 +99,7 @@ class _Storage:
 
     def __reduce__(self) -> Any:
         """What comes back is known by its own memory's number."""
-        return _of, (type(self), self._whole)
+        return _again, (type(self), self._whole)
 
     def _says(self, dtype: str) -> str:
         rows = "".join(f" {value}\n" for value in self._whole[:1000].tolist()) + (" ...\n" if self.size() > 1000 else "")
@@ -162,6 +162,16 @@ def _of(kind: Any, whole: _C.Tensor) -> Any:
     made = object.__new__(kind)
     made._whole, made._number = whole, whole._storage_number()
     return made
+
+
+def _again(kind: Any, whole: _C.Tensor) -> Any:
+    """Unpickled: what came without its memory says so when it is used."""
+    try:
+        return _of(kind, whole)
+    except _C.Error:
+        made = object.__new__(kind)
+        made._whole, made._number = whole, id(whole)
+        return made
 
 
 def _over(self: _C.Tensor, dtype: Any) -> _C.Tensor:
