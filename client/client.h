@@ -260,6 +260,8 @@ typedef struct td_quiet_wait {
 } td_quiet_wait;
 void td_ask_quiet(td_client *c, td_quiet_wait *x);
 int td_await_quiet(td_quiet_wait *x);
+/* td_queue_put(), but one that waits ends after `most` milliseconds with TD_E_TIMEOUT, whatever its timeout. */
+int td_queue_put_within(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most);
 /* The end of a queue's handle that must not wait (and that no thread uses). */
 void td_queue_forget(td_queue *q);
 /* td_connect that may be stopped, as td_set_interrupt says from then on. A binding has stepped aside before. */
@@ -275,8 +277,9 @@ td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool 
 /* A name was not in this private daemon: add to the last error which other daemon has it, and what to do. */
 void td_hint_elsewhere(const td_client *c, const char *name);
 void td_leave_with_hint(td_client *c, const char *name); /* td_leave, and the hint */
-/* Nobody puts into a queue of this private daemon: says which other daemon has one of that name, and what to do. */
-bool td_queue_elsewhere(const td_client *c, const char *name, char *text, size_t size);
+/* Nobody puts into a queue of this private daemon, or gets from it: says which other daemon has one of that name where
+ * somebody does, and what to do. */
+bool td_queue_elsewhere(const td_client *c, const char *name, bool got_from, char *text, size_t size);
 
 /* ---- async_queue.c ---- */
 /* Under the lock: what a get brought, and nobody wants, goes back; its ids are still to be released. */

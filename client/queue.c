@@ -142,7 +142,8 @@ static int finish_put(td_queue *q)
     return rc;
 }
 
-static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
+/* `most`: milliseconds of the timeout, or of for ever, that are waited for here; negative: all. */
+static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most)
 {
     td_client *c = q->client;
     uint32_t ids[TD_MAX_ITEM];
@@ -156,8 +157,9 @@ static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_s
     p.ids = ids;
     p.note.len = note ? note_size : 0;
     p.note.data = (uint8_t *)note;
-    p.timeout_ms = td_timeout(timeout_ms);
     p.later = timeout_ms < 0 && known;
+    if (!p.later && most >= 0 && (timeout_ms < 0 || timeout_ms > most)) timeout_ms = most;
+    p.timeout_ms = td_timeout(timeout_ms);
     int rc = known ? finish_put(q) : TD_OK;
     if (rc) return rc;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
@@ -183,13 +185,18 @@ int td_check_put(td_queue *q, td_list arrays)
     return td_list_client(&c, arrays, "queue_put", "an array");
 }
 
-TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
+int td_queue_put_within(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most)
 {
     int rc = td_queue_enter(q, "queue_put");
     if (rc) return rc;
     rc = td_check_put(q, arrays);
-    if (!rc) rc = send_put(q, arrays, note, note_size, timeout_ms);
+    if (!rc) rc = send_put(q, arrays, note, note_size, timeout_ms, most);
     return leave_queue(q, rc, "queue_put");
+}
+
+TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
+{
+    return td_queue_put_within(q, arrays, note, note_size, timeout_ms, -1);
 }
 
 /* ---- get --------------------------------------------------------------------------------------------------------- */

@@ -17,9 +17,12 @@ typedef struct patience {
     void *context;
 } patience;
 
+/* A tensor or program, or a queue that somebody puts into, or gets from. */
+typedef enum thing { NAME, PUT_INTO, GOT_FROM } thing;
+
 typedef struct quest {
     const char *name;
-    bool queue; /* that somebody puts into, rather than a tensor */
+    thing thing;
 } quest;
 
 typedef struct finding {
@@ -33,10 +36,11 @@ static bool is_over(void *arg)
     return td_now_ms() > p->until || (p->stop && p->stop(p->context));
 }
 
-static bool has_queue(td_client *c, const char *name)
+static bool has_queue(td_client *c, const quest *of)
 {
     td_queue_state q;
-    return !td_queue_look(c, name, &q) && !q.ended && (q.producers || q.items);
+    if (td_queue_look(c, of->name, &q) || q.ended) return false;
+    return of->thing == GOT_FROM ? q.consumers : q.producers || q.items;
 }
 
 static bool has_name(td_client *c, const char *name)
@@ -52,7 +56,7 @@ static void ask(const td_place *place, const quest *q, const patience *p, findin
     td_step_aside();
     td_client *c = td_connect_until(place->path, is_over, (void *)p);
     td_step_back();
-    bool has = c && (q->queue ? has_queue(c, q->name) : has_name(c, q->name));
+    bool has = c && (q->thing == NAME ? has_name(c, q->name) : has_queue(c, q));
     int code = td_last_error()->code;
     td_disconnect(c);
     if (has && f->with++ == 0) f->at = *place;
@@ -77,7 +81,7 @@ static struct {
     pthread_mutex_t lock; /* may be held for ever in a forked child: so it is only tried */
     int64_t again;        /* no look before; looks take a part in SHARE of the time at most */
     char name[256];
-    bool queue;
+    thing thing;
     finding found;
 } last = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -86,7 +90,7 @@ static bool look(const td_client *c, const quest *q, finding *out)
 {
     if (pthread_mutex_trylock(&last.lock)) return false;
     int64_t began = td_now_ms();
-    bool now = began >= last.again, same = strcmp(last.name, q->name) == 0 && last.queue == q->queue;
+    bool now = began >= last.again, same = strcmp(last.name, q->name) == 0 && last.thing == q->thing;
     if (now) last.again = began + ASK_MS + SELDOM_MS; /* for other threads meanwhile */
     else if (same) *out = last.found;
     if (now) last.name[0] = 0;
@@ -96,7 +100,7 @@ static bool look(const td_client *c, const quest *q, finding *out)
     int64_t ended = td_now_ms(), pause = (ended - began) * (SHARE - 1);
     if (pthread_mutex_trylock(&last.lock)) return true;
     last.again = ended + (pause > SELDOM_MS ? pause : SELDOM_MS);
-    last.queue = q->queue;
+    last.thing = q->thing;
     last.found = *out;
     snprintf(last.name, sizeof last.name, "%s", q->name);
     pthread_mutex_unlock(&last.lock);
@@ -140,13 +144,13 @@ void td_hint_elsewhere(const td_client *c, const char *name)
     }
 }
 
-bool td_queue_elsewhere(const td_client *c, const char *name, char *text, size_t size)
+bool td_queue_elsewhere(const td_client *c, const char *name, bool got_from, char *text, size_t size)
 {
     td_error was = *td_last_error();
     finding f = {0};
-    if (c->is_private) look(c, &(quest){.name = name, .queue = true}, &f);
+    if (c->is_private) look(c, &(quest){.name = name, .thing = got_from ? GOT_FROM : PUT_INTO}, &f);
     *(td_error *)td_last_error() = was;
-    if (f.with) say_one(text, size, "one that is put into", &f);
+    if (f.with) say_one(text, size, got_from ? "one that is got from" : "one that is put into", &f);
     return f.with;
 }
 

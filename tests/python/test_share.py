@@ -371,6 +371,34 @@ def test_a_get_that_waits_for_nobody_says_so(capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_a_put_that_waits_for_nobody_says_so(capfd):
+    """A put that waits for room; the first one behind a full queue is on its way when it returns."""
+    with td.Queue("full/nobody", 1) as q:
+        q.put(0)
+        for _ in range(2):  # once
+            with pytest.raises(queue.Full):
+                q.put(1, timeout=1.3)
+        err = capfd.readouterr().err
+        assert err.count("\n") == 1 and "put() has waited for a second for room, and nobody has joined queue 'full/nobody' as a consumer" in err
+        assert q.get() == 0
+    with td.Queue("full/long", 1) as q:
+        q.put(0), q.put(1)
+        putting = threading.Thread(target=q.put, args=(2,))
+        putting.start()
+        said = ""
+        while "nobody has joined queue 'full/long' as a consumer" not in said:
+            said += capfd.readouterr().err
+            time.sleep(0.01)
+        assert [q.get() for _ in range(3)] == [0, 1, 2] and said.count("\n") == 1
+        putting.join()
+    with td.Queue("full/somebody", 1) as q, td.Queue("full/somebody", role="consumer"):
+        q.put(0)
+        with pytest.raises(queue.Full):
+            q.put(1, timeout=1.3)
+        assert q.get() == 0
+    assert capfd.readouterr().err == ""
+
+
 def _reads(name, path, reads, out):
     td.connect(path)
     torn = version = 0

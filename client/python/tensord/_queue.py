@@ -121,7 +121,8 @@ class Queue(_C._Ways):
 
     keep: seconds for which items stay when nobody has joined any more, for who comes later; 0: they go at once. As long as nobody has said it,
     they stay for a minute if no consumer has ever come, and go with the last user otherwise. The producer that leaves as the last and takes
-    items along says so on stderr; so does a get() that waits for more than a second while there is no producer.
+    items along says so on stderr; so does a get() that waits for more than a second while there is no
+    producer, and a put() that waits for room while there is no consumer.
 
     on_death: called by get() with a line about each producer that died without leaving; then get() goes on waiting, unless it raised.
     """
