@@ -1,8 +1,11 @@
 """Against PyTorch, where it can be imported: the same functions on the same numbers, and memory handed over."""
+import asyncio
+import pickle
 import warnings
 
 import pytest
 import tensord as td
+from common import script, without
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
@@ -278,3 +281,148 @@ def test_functions_of_torch_take_ours():
 def test_as_tensor_of_torch_takes_ours():
     x = td.arange(6.0).reshape(2, 3)
     assert torch.as_tensor(x).tolist() == x.tolist() and torch.as_tensor(x).data_ptr() == x.data_ptr() and torch.tensor(x).tolist() == x.tolist()
+
+
+# ---- out="torch": what comes out of queues and names
+
+
+KINDS = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64", "complex64", "complex128"]
+
+
+def test_a_queue_gives_torch_tensors_when_told():
+    t, leaf = td.arange(6.0).reshape(2, 3), td.ones(2, requires_grad=True)
+    with td.Queue("torch/out", 4, out="torch") as q, td.Queue("torch/out") as ours:
+        q.put({"a": t, "rows": [t.T, (t[1:],)], "again": t, "leaf": leaf, "of graph": leaf * 2, "theirs": torch.ones(2, requires_grad=True), "n": 3, "empty": td.zeros(0, 2)})
+        got = q.get()
+        assert type(got["a"]) is torch.Tensor and got["again"] is got["a"] and got["n"] == 3 and got["empty"].shape == (0, 2)
+        assert got["rows"][0].tolist() == t.T.tolist() and got["rows"][1][0].tolist() == [[3, 4, 5]]
+        assert got["leaf"].tolist() == [1, 1] and got["of graph"].tolist() == [2, 2] and got["theirs"].tolist() == [1, 1]
+        assert not any(got[k].requires_grad for k in ("leaf", "of graph", "theirs"))
+        got["a"][0, 0] = 7
+        assert t[0, 0].item() == 7 and got["rows"][0][0, 0] == 7  # the same bytes
+        q.put(got["a"])
+        assert ours.get().tolist() == t.tolist()  # each as it was told
+        for k in range(2):
+            q.put(k)
+        ours.close(end=True)
+        assert list(q) == [0, 1] and q.qsize() == 0
+    with td.Queue("torch/out", out="torch", on_death=print) as q:
+        q.put(t)
+        assert type(q.get_nowait()) is torch.Tensor
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_torch_tensors_of_each_dtype(kind):
+    with td.Queue("torch/kinds", out="torch") as q:
+        q.put(td.tensor([0, 1, 1]).to(getattr(td, kind)))
+        got = q.get()
+    assert got.dtype is getattr(torch, kind) and got.tolist() == [0, 1, 1]
+
+
+def test_a_dtype_that_torch_has_not_is_told(monkeypatch):
+    from tensord import _foreign
+
+    monkeypatch.delattr(torch, "int16")
+    with pytest.raises(TypeError, match="has no int16, which a tensor that came has"):
+        _foreign.as_torch(td.zeros(2, dtype=td.int16))
+
+
+def test_names_give_torch_tensors_when_told():
+    net = torch.nn.Linear(3, 2)
+    version = td.publish("torch/tree", net)
+    state, seen = td.open("torch/tree", newer_than=0, out="torch")
+    assert seen == version and all(type(x) is torch.Tensor for x in state.values())
+    other = torch.nn.Linear(3, 2)
+    other.load_state_dict(state)
+    assert torch.equal(other.weight, net.weight) and torch.equal(other.bias, net.bias)
+    state["weight"].zero_()  # its own
+    assert torch.equal(td.open("torch/tree", out="torch")["weight"], net.weight)
+    td.drop("torch/tree")
+    td.ones(2).publish("torch/one")
+    one = td.open("torch/one", out="torch")
+    assert type(one) is torch.Tensor and one.tolist() == [1, 1] and type(td.open("torch/one", out="tensord")) is td.Tensor
+    td.drop("torch/one")
+
+
+def test_asyncio_gives_torch_tensors_when_told():
+    async def main():
+        td.publish("torch/aio", {"w": td.ones(2)})
+        state, version = await td.aio.open("torch/aio", newer_than=0, out="torch")
+        assert type(state["w"]) is torch.Tensor and version == td.version_of("torch/aio")
+        td.ones(2).publish("torch/aio/one")
+        assert type(await td.aio.open("torch/aio/one", out="torch")) is torch.Tensor and type(await td.aio.open("torch/aio/one")) is td.Tensor
+        async with td.aio.Queue("torch/aio/q", out="torch") as q:
+            await q.put([td.ones(3)])
+            assert type((await q.get())[0]) is torch.Tensor
+        with pytest.raises(ValueError, match="out is"):
+            await td.aio.open("torch/aio", out="numpy")
+        td.drop("torch/aio"), td.drop("torch/aio/one")
+
+    asyncio.run(main())
+
+
+def test_out_is_one_of_two():
+    for f in (lambda out: td.Queue("torch/wrong", out=out), lambda out: td.open("torch/wrong", out=out)):
+        for out in ("numpy", 3):
+            with pytest.raises(ValueError, match="out is 'tensord' or 'torch', whose tensors are to come out, not"):
+                f(out)
+    q = pickle.loads(pickle.dumps(td.Queue("torch/pickled", out="torch")))
+    assert q.out == "torch"
+
+
+def test_without_torch_it_is_told_before_anything_is_taken():
+    r = script("""
+        import tensord as td
+        td.publish("torch/none", [td.ones(2)])
+        for f in (lambda: td.Queue("torch/none", out="torch"), lambda: td.open("torch/none", out="torch")):
+            try:
+                f()
+            except ModuleNotFoundError as e:
+                assert "out='torch' asks for tensors of PyTorch" in str(e) and "pip install torch" in str(e), e
+            else:
+                raise SystemExit("no error")
+    """, **without("torch"))
+    assert r.returncode == 0, r.stderr
+
+
+SERVER = """
+    import re, sys, torch, tensord as td
+    def assign(net, weights):
+        if hasattr(torch, "set_default_device"):  # PyTorch 2
+            return net.load_state_dict(weights, assign=True)
+        for name, value in weights.items():
+            net._parameters[name] = torch.nn.Parameter(value, requires_grad=False)
+    def own():
+        # Bytes of this process alone: what it allocated, and pages of private mappings that it wrote.
+        return int(re.search(r"Private_Dirty: *(\\d+)", open("/proc/self/smaps_rollup").read())[1]) << 10
+    def touched(net):
+        with torch.no_grad():
+            return sum(float(w.sum()) for w in net.parameters())
+    net = torch.nn.Linear(4096, 4096, device="meta")
+    touched(torch.nn.Linear(64, 64))
+    before = own()
+    assign(net, td.open("torch/served", out="torch"))
+    total = touched(net)
+    print("sum", total, "own", own() - before)
+    with torch.no_grad():
+        net.weight += 1
+    print("sum", touched(net), "own", own() - before)
+"""
+
+
+def test_servers_of_a_model_have_its_weights_once():
+    """64 MB of weights in four processes: none has them in memory of its own until it writes them."""
+    net = torch.nn.Linear(4096, 4096)
+    td.publish("torch/served", net)
+    with torch.no_grad():
+        want = [float(sum(float(w.sum()) for w in net.parameters()))]
+        want.append(want[0] + 4096 * 4096)
+    for _ in range(4):
+        r = script(SERVER, TENSORD_SOCKET=td.connection()["path"])
+        assert r.returncode == 0, r.stderr
+        lines = [line.split() for line in r.stdout.splitlines()]
+        for line, sum_of_all in zip(lines, want):
+            assert abs(float(line[1]) - sum_of_all) < 1e-2 * abs(sum_of_all) + 1
+        assert int(lines[0][3]) < 16 << 20 and int(lines[1][3]) > 48 << 20
+    assert td.version_of("torch/served")
+    td.drop("torch/served")

@@ -68,6 +68,7 @@ async def serve(name: str) -> int:
             size: int = (await td.aio.numpy(job["x"], timeout=1.5)).shape[0] + jobs.qsize()
         done: td.Tensor = await td.aio.ready(x)
         tree, version = await td.aio.open("weights", newer_than=3)
+        theirs, newer = td.open("weights", newer_than=td.version_of("weights"), out="torch")
         await jobs.put([done.to("cpu"), await td.aio.item(done)])
         await td.aio.sync()
         return version + jobs.maxsize

@@ -15,6 +15,7 @@ typedef struct request {
     answer kind;
     int fd;
     bool told;
+    tdpy_out out;
     char name[256];
 } request;
 
@@ -47,6 +48,7 @@ static request *request_new(PyObject *done, answer kind)
     self->kind = kind;
     self->fd = fd;
     self->told = false;
+    self->out = TDPY_OURS;
     self->name[0] = 0;
     return self;
 }
@@ -89,11 +91,11 @@ static void request_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-static PyObject *taken(td_request *r)
+static PyObject *taken(td_request *r, tdpy_out out)
 {
     td_queue_item item;
     if (td_request_item(r, &item)) return tdpy_fail();
-    PyObject *x = tdpy_unpack_item(&item);
+    PyObject *x = tdpy_unpack_item(&item, out);
     bool raised = PyErr_Occurred() != NULL;
     td_queue_item_clear(&item);
     tdpy_tell_later(raised);
@@ -103,8 +105,9 @@ static PyObject *taken(td_request *r)
 static PyObject *opened(request *self, td_request *r)
 {
     bool tree = r->tree;
-    PyObject *x = tree ? taken(r) : tdpy_wrap(td_request_array(r), false);
+    PyObject *x = tree ? taken(r, self->out) : tdpy_wrap(td_request_array(r), false);
     if (x && !tree && !tdpy_set_name(x, self->name)) Py_CLEAR(x);
+    if (!tree) x = tdpy_out_of(x, self->out);
     return x ? Py_BuildValue("NK", x, (unsigned long long)td_request_version(r)) : NULL;
 }
 
@@ -132,7 +135,7 @@ static PyObject *request_result(PyObject *of, PyObject *ignored)
         return tdpy_number(td_scalar_load((td_dtype)r->array->desc.dtype, r->buffer), (td_dtype)r->array->desc.dtype);
     case LIST: return tdpy_list_of(r->array, r->buffer);
     case BYTES: return PyByteArray_FromStringAndSize(r->buffer, (Py_ssize_t)r->bytes);
-    case TAKEN: return taken(r);
+    case TAKEN: return taken(r, self->out);
     case OPENED: return opened(self, r);
     case VALUE: return returned(r);
     case TABLE: return tdpy_rows(td_request_table(r));
@@ -201,6 +204,7 @@ static PyObject *aio_get(PyObject *module, PyObject *args)
         Py_XDECREF((PyObject *)self);
         return NULL;
     }
+    self->out = tdpy_queue_out(of);
     Py_INCREF((PyObject *)self);
     return asked(self, td_async_get(q, ms, tell, self), done);
 }
@@ -236,15 +240,17 @@ static PyObject *aio_open(PyObject *module, PyObject *args)
     (void)module;
     const char *name;
     unsigned long long newer_than;
-    PyObject *timeout, *done;
+    PyObject *timeout, *wanted, *done;
     int ms, none = 0;
-    if (!PyArg_ParseTuple(args, "sKOO:_aio_open", &name, &newer_than, &timeout, &done) ||
-        !tdpy_as_timeout(timeout, &ms))
+    tdpy_out out;
+    if (!PyArg_ParseTuple(args, "sKOOO:_aio_open", &name, &newer_than, &timeout, &wanted, &done) ||
+        !tdpy_as_timeout(timeout, &ms) || !tdpy_as_out(wanted, &out))
         return NULL;
     td_client *c = tdpy_client_for(name, &none);
     request *self = c ? request_new(done, OPENED) : NULL;
     if (!self) return NULL;
     snprintf(self->name, sizeof self->name, "%s", name);
+    self->out = out;
     Py_INCREF((PyObject *)self);
     return asked(self, td_async_open(c, name, newer_than, ms, tell, self), done);
 }

@@ -36,7 +36,7 @@ static PyObject *load_file(PyObject *module, PyObject *args)
     td_set_grad_enabled(was);
     if (!l) return tdpy_fail();
     td_queue_item item = td_loaded_tree(l);
-    PyObject *x = PyErr_Occurred() ? NULL : tdpy_unpack_item(&item);
+    PyObject *x = PyErr_Occurred() ? NULL : tdpy_unpack_item(&item, TDPY_OURS);
     bool raised = PyErr_Occurred() != NULL;
     td_loaded_free(l);
     tdpy_tell_later(raised);

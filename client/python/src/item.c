@@ -361,8 +361,27 @@ void tdpy_packed_clear(tdpy_packed *p)
 
 /* ---- unpacking --------------------------------------------------------------------------------------------------- */
 
+bool tdpy_as_out(PyObject *o, tdpy_out *out)
+{
+    *out = TDPY_OURS;
+    if (!o || o == Py_None || (PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, "tensord") == 0)) return true;
+    PyObject *there = tdpy_forward("check_out", NULL, &o, 1, NULL); /* raises of anything else, and without torch */
+    Py_XDECREF(there);
+    *out = TDPY_TORCH;
+    return there;
+}
+
+PyObject *tdpy_out_of(PyObject *t, tdpy_out out)
+{
+    if (!t || out == TDPY_OURS) return t;
+    PyObject *theirs = tdpy_forward("as_torch", NULL, &t, 1, NULL);
+    Py_DECREF(t);
+    return theirs;
+}
+
 typedef struct unpacking {
     const unsigned char *at, *end;
+    tdpy_out out;
     const td_queue_item *item; /* a tensor that is met becomes an object, ... */
     PyObject **tensors;        /* ... this one; NULL: not met yet */
     int64_t promised;          /* elements that were counted and are still to come: a byte each at least */
@@ -457,9 +476,7 @@ static PyObject *unpack_tensor(unpacking *u)
     int64_t k = 0;
     if (!take(u, &k, sizeof k)) return NULL;
     if (k < 0 || k >= u->item->n) return strange();
-    if (!u->tensors[k]) {
-        u->tensors[k] = tdpy_wrap(td_retain(u->item->at[k]), false);
-    }
+    if (!u->tensors[k]) u->tensors[k] = tdpy_out_of(tdpy_wrap(td_retain(u->item->at[k]), false), u->out);
     return Py_XNewRef(u->tensors[k]);
 }
 
@@ -558,10 +575,10 @@ static PyObject *unpack_long(unpacking *u)
     return x;
 }
 
-PyObject *tdpy_unpack_item(const td_queue_item *item)
+PyObject *tdpy_unpack_item(const td_queue_item *item, tdpy_out out)
 {
     const unsigned char *note = item->note ? item->note : "";
-    unpacking u = {.at = note, .end = note + item->note_size, .item = item};
+    unpacking u = {.at = note, .end = note + item->note_size, .out = out, .item = item};
     PyObject *few[TDPY_FEW] = {0};
     u.tensors = item->n > TDPY_FEW ? calloc((size_t)item->n, sizeof *u.tensors) : few;
     if (!u.tensors) return PyErr_NoMemory();

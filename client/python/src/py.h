@@ -232,10 +232,14 @@ extern PyMethodDef tdpy_share_methods[], tdpy_share_functions[];
 /* files.c */
 extern PyMethodDef tdpy_file_functions[];
 
+/* Whose tensors come out: those of tensord, or of torch over the same bytes (out="torch"). */
+typedef enum tdpy_out { TDPY_OURS, TDPY_TORCH } tdpy_out;
+
 /* ---- queue.c */
 extern PyMethodDef tdpy_queue_functions[];
 bool tdpy_init_queue(PyObject *module);
 td_queue *tdpy_raw_queue(PyObject *member); /* NULL: raised */
+tdpy_out tdpy_queue_out(PyObject *member);
 
 /* ---- program.c */
 bool tdpy_init_program(PyObject *module);
@@ -279,7 +283,11 @@ typedef struct tdpy_packed {
 bool tdpy_pack_item(tdpy_packed *item, PyObject *x);
 void tdpy_packed_clear(tdpy_packed *item);
 /* And back. */
-PyObject *tdpy_unpack_item(const td_queue_item *item);
+PyObject *tdpy_unpack_item(const td_queue_item *item, tdpy_out out);
+/* "torch" or "tensord"; None or NULL: the latter. */
+bool tdpy_as_out(PyObject *o, tdpy_out *out);
+/* Takes t over. */
+PyObject *tdpy_out_of(PyObject *t, tdpy_out out);
 
 /* ---- call.c: functions of the op table and of surface.toml */
 enum { TDPY_MAX_ARGS = 16 };

@@ -12,6 +12,7 @@
 typedef struct queue {
     PyObject_HEAD td_queue *queue;
     bool told; /* that it waits for nobody */
+    tdpy_out out;
     char name[256];
 } queue;
 
@@ -29,8 +30,11 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     const char *name;
     unsigned capacity, role;
     int keep_ms = -1;
+    PyObject *wanted = NULL;
+    tdpy_out out;
     if (kw && PyDict_Size(kw)) return tdpy_raise(TD_E_TYPE, "RawQueue takes no keywords");
-    if (!PyArg_ParseTuple(args, "sII|i:RawQueue", &name, &capacity, &role, &keep_ms)) return NULL;
+    if (!PyArg_ParseTuple(args, "sII|iO:RawQueue", &name, &capacity, &role, &keep_ms, &wanted)) return NULL;
+    if (!tdpy_as_out(wanted, &out)) return NULL;
     td_client *c = tdpy_client();
     td_queue *made = NULL;
     if (c && keep_ms < 0) made = td_queue_open(c, name, capacity, role);
@@ -43,6 +47,7 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kw)
         return NULL;
     }
     ((queue *)self)->queue = made;
+    ((queue *)self)->out = out;
     snprintf(((queue *)self)->name, sizeof((queue *)self)->name, "%s", name);
     return self;
 }
@@ -204,7 +209,7 @@ static PyObject *get_tree(PyObject *self, int ms)
     td_queue_item item;
     td_queue *q = queue_of(self);
     if (!q || !next_item(self, q, &item, ms)) return NULL;
-    PyObject *x = tdpy_unpack_item(&item);
+    PyObject *x = tdpy_unpack_item(&item, ((queue *)self)->out);
     bool raised = PyErr_Occurred() != NULL;
     td_queue_item_clear(&item);
     tdpy_tell_later(raised);
@@ -234,6 +239,11 @@ td_queue *tdpy_raw_queue(PyObject *member)
 {
     if (Py_TYPE(member) == queue_type) return queue_of(member);
     return tdpy_raise(TD_E_TYPE, "a member of a queue, not a %.100s", tdpy_type_name(member));
+}
+
+tdpy_out tdpy_queue_out(PyObject *member)
+{
+    return ((queue *)member)->out;
 }
 
 /* ---- put() and get() of tensord.Queue ---------------------------------------------------------------------------- */

@@ -35,14 +35,14 @@ static PyObject *publish(PyObject *self, PyObject *args, PyObject *kw)
 }
 
 /* What was published as a tree, with all that holds its tensors. Takes `bytes` over. */
-static PyObject *opened_tree(td_array *bytes)
+static PyObject *opened_tree(td_array *bytes, tdpy_out out)
 {
     td_queue_item item = {0};
     bool was = td_set_grad_enabled(false);
     bool good = !PyErr_Occurred() && td_tree_open(bytes, &item) == TD_OK && !PyErr_Occurred();
     td_set_grad_enabled(was);
     td_release(bytes);
-    PyObject *x = good ? tdpy_unpack_item(&item) : tdpy_fail();
+    PyObject *x = good ? tdpy_unpack_item(&item, out) : tdpy_fail();
     bool raised = PyErr_Occurred() != NULL;
     td_queue_item_clear(&item);
     tdpy_tell_later(raised);
@@ -52,12 +52,14 @@ static PyObject *opened_tree(td_array *bytes)
 static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
 {
     (void)module;
-    static char *names[] = {"name", "timeout", "newer_than", NULL};
+    static char *names[] = {"name", "timeout", "newer_than", "out", NULL};
     const char *name;
-    PyObject *timeout = NULL, *after = Py_None;
+    PyObject *timeout = NULL, *after = Py_None, *wanted = NULL;
+    tdpy_out out;
     int ms = 0;
     int64_t newer_than = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O$O:open", names, &name, &timeout, &after)) return NULL;
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "s|O$OO:open", names, &name, &timeout, &after, &wanted)) return NULL;
+    if (!tdpy_as_out(wanted, &out)) return NULL;
     if (timeout && !tdpy_as_timeout(timeout, &ms)) return NULL;
     if (after != Py_None && !tdpy_as_int(after, &newer_than, "open", names[2])) return NULL;
     if (newer_than < 0) return tdpy_raise(TD_E_INVALID, "open(): newer_than is a version, and none is negative");
@@ -67,7 +69,7 @@ static PyObject *open_name(PyObject *module, PyObject *args, PyObject *kw)
     bool tree = false;
     td_array *a = td_open_edition(c, name, (uint64_t)newer_than, ms, &version, &tree);
     if (!a) return tdpy_fail_to_open();
-    PyObject *opened = tree ? opened_tree(a) : named_tensor(a, name);
+    PyObject *opened = tree ? opened_tree(a, out) : tdpy_out_of(named_tensor(a, name), out);
     return opened && after != Py_None ? Py_BuildValue("NK", opened, (unsigned long long)version) : opened;
 }
 
@@ -233,12 +235,16 @@ PyMethodDef tdpy_share_methods[] = {
 
 PyMethodDef tdpy_share_functions[] = {
     {"open", (PyCFunction)(void (*)(void))open_name, METH_VARARGS | METH_KEYWORDS,
-     "open(name, timeout=0, *, newer_than=None)\n--\n\nThe tensor that was published under a name: one for all who "
+     "open(name, timeout=0, *, newer_than=None, out='tensord')\n--\n\nThe tensor that was published under a name: one "
+     "for all who "
      "open it, so in-place ops of each are seen by all;\nits bytes are read-only. Or the tree of tensors that "
      "tensord.publish() put there, all as they were at one moment.\ntimeout: seconds to wait for the name, None for as "
      "long as it takes. newer_than: a version (0: any): waits for a larger one,\nand returns what it opened together "
      "with its version. When the time is over, tensord.NotNewer is raised if something has the name,\n"
-     "tensord.NotPublished if nothing has; both are a tensord.NotFound and a TimeoutError, with a timeout of 0, too."},
+     "tensord.NotPublished if nothing has; both are a tensord.NotFound and a TimeoutError, with a timeout of 0, "
+     "too.\nout: "
+     "'torch' gives torch tensors over the same bytes, which are shared until this process writes to them: what it "
+     "writes stays its own."},
     {"version_of", version_of, METH_O,
      "version_of(name, /)\n--\n\nThe version of what is published under a name, without opening it: a question and an "
      "answer. 0: nothing is."},

@@ -26,6 +26,30 @@ def to_torch(t):
     return torch.from_dlpack(_C.ops.view_dtype(t, _C.uint8)).view(torch.bool) if t.dtype is _C.bool else torch.from_dlpack(t)
 
 
+def check_out(out):
+    """Whose tensors are to come out: "tensord" or "torch", which must be there before anything is taken."""
+    if out == "tensord":
+        return
+    if out != "torch":
+        raise _C.InvalidError(f"out is 'tensord' or 'torch', whose tensors are to come out, not {out!r}")
+    try:
+        import torch  # noqa: F401
+    except ModuleNotFoundError as e:
+        if e.name != "torch":
+            raise
+        raise ModuleNotFoundError(f"out='torch' asks for tensors of PyTorch, which is not there for {sys.executable}: install python3-torch (Debian), "
+                                  "or pip install torch", name="torch") from None
+
+
+def as_torch(t):
+    """What comes out with out="torch": the values over the same memory, as torch's come in; a graph stays in the daemon."""
+    import torch
+
+    if t.dtype is not _C.bool and not hasattr(torch, t.dtype.name):
+        raise _C.DTypeError(f"PyTorch {torch.__version__} has no {t.dtype.name}, which a tensor that came has; who sends it converts it, or out='tensord'")
+    return to_torch(t.detach() if t.requires_grad else t)
+
+
 def _with_torch(x):
     if isinstance(x, _C.Tensor):
         return to_torch(x)

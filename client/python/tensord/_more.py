@@ -779,6 +779,18 @@ def foreign(x):
     return _foreign.foreign(x)
 
 
+def check_out(out):
+    from tensord import _foreign
+
+    _foreign.check_out(out)
+
+
+def as_torch(t):
+    from tensord import _foreign
+
+    return _foreign.as_torch(t)
+
+
 def torch_function(kind, call):
     from tensord import _foreign
 

@@ -14,8 +14,9 @@ import queue
 import sys
 import time
 import weakref
+from typing import Literal
 
-from tensord import _C
+from tensord import _C, _foreign
 
 _PRODUCER, _CONSUMER, _WATCH = 1, 2, 4
 _ANY_NUMBER = 2**32 - 1
@@ -125,9 +126,12 @@ class Queue(_C._Ways):
     producer, and a put() that waits for room while there is no consumer.
 
     on_death: called by get() with a line about each producer that died without leaving; then get() goes on waiting, unless it raised.
+
+    out: whose tensors get() gives. "tensord" (the default), or "torch": tensors of torch over the same memory, without a copy; of what is in a
+    graph the values. put() takes both, whatever it says.
     """
 
-    def __init__(self, name, maxsize=0, *, role=None, on_death=None, keep=None):
+    def __init__(self, name, maxsize=0, *, role=None, on_death=None, keep=None, out: Literal["tensord", "torch"] = "tensord"):
         if role not in (None, "producer", "consumer"):
             raise _C.InvalidError(f"role is 'producer', 'consumer' or None, not {role!r}")
         if on_death is not None and not callable(on_death):
@@ -135,7 +139,8 @@ class Queue(_C._Ways):
         self.name, self.maxsize, self.on_death = _name(name), _index(maxsize), on_death
         if self.maxsize >= _ANY_NUMBER:
             raise _C.InvalidError(f"maxsize is a number of items below {_ANY_NUMBER}, not {maxsize}; 0: as many as there is room for")
-        self.keep = _seconds(keep)
+        _foreign.check_out(out)
+        self.keep, self.out = _seconds(keep), out
         self._open, self._closed, self._lost = {}, False, None
         _C._connected()  # so that processes that are started from here on find the same daemon
         if role is not None:
@@ -147,7 +152,7 @@ class Queue(_C._Ways):
             raise self._left()
         if role not in self._open:
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
-            member = _C._RawQueue(self.name, self._capacity(), role | watch, -1 if self.keep is None else int(self.keep * 1000))
+            member = _C._RawQueue(self.name, self._capacity(), role | watch, -1 if self.keep is None else int(self.keep * 1000), self.out)
             if self._closed:  # meanwhile, by another thread
                 member.close()
                 return self._role(role)
@@ -229,22 +234,22 @@ class Queue(_C._Ways):
         self.close()
 
     def __reduce__(self):
-        return _rebuild, (self.name, self.maxsize, (_C.connection() or {}).get("path"), self.keep)
+        return _rebuild, (self.name, self.maxsize, (_C.connection() or {}).get("path"), self.keep, self.out)
 
     def __repr__(self):
         return f"tensord.Queue({self.name!r}, maxsize={self.maxsize})"
 
 
-def _rebuild(name, maxsize, path, keep=None):
+def _rebuild(name, maxsize, path, keep=None, out="tensord"):
     """What cannot be reached says so when it is used: whoever unpickles it may be a pool, which an error here would stop."""
     try:
         if path:
             from tensord import _pickle
 
             _pickle._connect(path)
-        return Queue(name, maxsize, keep=keep)
-    except _C.Error as e:
+        return Queue(name, maxsize, keep=keep, out=out)
+    except (_C.Error, ModuleNotFoundError) as e:
         q = Queue.__new__(Queue)
-        q.name, q.maxsize, q.keep, q.on_death = name, maxsize, keep, None
+        q.name, q.maxsize, q.keep, q.out, q.on_death = name, maxsize, keep, out, None
         q._open, q._closed, q._lost = {}, True, e
         return q

@@ -166,19 +166,19 @@ async def status(what: str = "status", timeout: float | None = None) -> Any:
 
 
 @overload
-async def open(name: str, timeout: float | None = None, *, newer_than: None = None) -> Any: ...
+async def open(name: str, timeout: float | None = None, *, newer_than: None = None, out: Literal["tensord", "torch"] = "tensord") -> Any: ...
 
 
 @overload
-async def open(name: str, timeout: float | None = None, *, newer_than: int) -> tuple[Any, int]: ...
+async def open(name: str, timeout: float | None = None, *, newer_than: int, out: Literal["tensord", "torch"] = "tensord") -> tuple[Any, int]: ...
 
 
-async def open(name: str, timeout: float | None = None, *, newer_than: int | None = None) -> Any:
+async def open(name: str, timeout: float | None = None, *, newer_than: int | None = None, out: Literal["tensord", "torch"] = "tensord") -> Any:
     """As tensord.open(), but that it waits for the name as long as it takes unless a timeout (in seconds) is given. newer_than: a version
-    (0: any): waits for a larger one, and returns what it opened together with its version."""
+    (0: any): waits for a larger one, and returns what it opened together with its version. out="torch" gives torch tensors."""
     if newer_than is not None and newer_than < 0:
         raise _C.InvalidError("open(): newer_than is a version, and none is negative")
-    opened, version = await _ask(_C._aio_open, name, newer_than or 0, timeout)
+    opened, version = await _ask(_C._aio_open, name, newer_than or 0, timeout, out)
     return opened if newer_than is None else (opened, version)
 
 
@@ -189,8 +189,9 @@ class Queue:
     (a TimeoutError) is raised. A get() that is cancelled takes no item. A put() that is cancelled has put nothing, unless it was in already.
     """
 
-    def __init__(self, name: str, maxsize: int = 0, *, role: Literal["producer", "consumer"] | None = None, keep: float | None = None) -> None:
-        self._queue = _Queue(name, maxsize, role=role, keep=keep)
+    def __init__(self, name: str, maxsize: int = 0, *, role: Literal["producer", "consumer"] | None = None, keep: float | None = None,
+                 out: Literal["tensord", "torch"] = "tensord") -> None:
+        self._queue = _Queue(name, maxsize, role=role, keep=keep, out=out)
 
     @property
     def name(self) -> str:
