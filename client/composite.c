@@ -25,9 +25,10 @@ static int fail_at(const char *where, const char *op)
     return td_raise_error(td_last_error(), op, where);
 }
 
-static td_ints shape_of(const td_desc *d)
+/* Of a tensor that is known; what a trace records then has the sizes of that tensor. */
+static td_ints shape_of(td_array *x)
 {
-    return td_dims_of(d->ndim, d->shape);
+    return td_tracing ? td_trace_shape(x) : td_dims_of(x->desc.ndim, x->desc.shape);
 }
 
 /* A wrapped dimension, or -1 with this thread's error. */
@@ -113,28 +114,28 @@ TD_API td_array *td_at_full_like(const char *where, td_array *x, td_arg value)
 {
     unsigned before;
     const td_desc *d = begin_like(x, &before);
-    return d ? end_like(where, before, x, td_at_full(where, x->client, shape_of(d), value, (td_dtype)d->dtype)) : NULL;
+    return d ? end_like(where, before, x, td_at_full(where, x->client, shape_of(x), value, (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_empty_like(const char *where, td_array *x)
 {
     unsigned before;
     const td_desc *d = begin_like(x, &before);
-    return d ? end_like(where, before, x, td_at_empty(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
+    return d ? end_like(where, before, x, td_at_empty(where, x->client, shape_of(x), (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_rand_like(const char *where, td_array *x)
 {
     unsigned before;
     const td_desc *d = begin_like(x, &before);
-    return d ? end_like(where, before, x, td_at_rand(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
+    return d ? end_like(where, before, x, td_at_rand(where, x->client, shape_of(x), (td_dtype)d->dtype)) : NULL;
 }
 
 TD_API td_array *td_at_randn_like(const char *where, td_array *x)
 {
     unsigned before;
     const td_desc *d = begin_like(x, &before);
-    return d ? end_like(where, before, x, td_at_randn(where, x->client, shape_of(d), (td_dtype)d->dtype)) : NULL;
+    return d ? end_like(where, before, x, td_at_randn(where, x->client, shape_of(x), (td_dtype)d->dtype)) : NULL;
 }
 
 /* ---- copies ------------------------------------------------------------------------------------------------------ */
@@ -148,7 +149,10 @@ TD_API td_array *td_at_contiguous(const char *where, td_array *x)
 {
     const td_desc *d = desc_of(x);
     if (!d) return NULL;
-    return td_desc_is_contiguous(d) ? td_alias(x) : td_at_copy(where, x, TD_DTYPE_NONE);
+    if (!td_desc_is_contiguous(d)) return td_at_copy(where, x, TD_DTYPE_NONE);
+    if (!td_tracing || d->ndim < 2) return td_alias(x);
+    td_array *row = td_at_ravel(where, x); /* what a program is called with may lie otherwise */
+    return row ? then(row, td_at_view(where, row, shape_of(x))) : NULL;
 }
 
 TD_API td_array *td_at_to(const char *where, td_array *x, td_dtype dtype)
@@ -161,7 +165,7 @@ TD_API td_array *td_at_to(const char *where, td_array *x, td_dtype dtype)
 TD_API int td_at_fill_(const char *where, td_array *x, td_arg value)
 {
     const td_desc *d = desc_of(x);
-    return d ? td_at_full_out(where, x, shape_of(d), value, (td_dtype)d->dtype) : td_last_error()->code;
+    return d ? td_at_full_out(where, x, shape_of(x), value, (td_dtype)d->dtype) : td_last_error()->code;
 }
 
 TD_API int td_at_zero_(const char *where, td_array *x)
@@ -184,7 +188,7 @@ TD_API int td_at_copy_(const char *where, td_array *x, td_array *from)
     if (!d || !s) return td_last_error()->code;
     if (d->device != s->device) return copy_from_afar(where, x, from, d->device);
     if (td_desc_same_shape(d, s)) return td_at_copy_out(where, x, from, TD_DTYPE_NONE);
-    td_array *wide = td_at_expand(where, from, shape_of(d));
+    td_array *wide = td_at_expand(where, from, shape_of(x));
     int rc = wide ? td_at_copy_out(where, x, wide, TD_DTYPE_NONE) : td_last_error()->code;
     td_release(wide);
     return rc;
@@ -209,7 +213,8 @@ TD_API td_array *td_at_reshape(const char *where, td_array *x, td_ints shape)
     const td_desc *d = desc_of(x);
     if (!d) return NULL;
     td_error e = {0};
-    if (td_tracing && d->ndim >= 4) { /* a program is called with images that lie otherwise, too */
+    if (td_tracing &&
+        (d->ndim >= 4 || td_desc_is_contiguous(d))) { /* a program is called with what lies otherwise, too */
         td_array *row = td_at_ravel(where, x);
         return row ? then(row, td_at_view(where, row, shape)) : NULL;
     }
@@ -238,6 +243,28 @@ static bool fill_sizes(int64_t size, td_ints sizes, int64_t *own)
     return false;
 }
 
+/* With the sizes that a program follows, and the one that is left to fill. */
+static td_array *unflatten_traced(const char *where, td_array *x, int at, td_ints sizes)
+{
+    int64_t shape[TD_MAX_DIMS];
+    uint64_t names[TD_MAX_DIMS];
+    int n = 0;
+    for (int k = 0; k < x->desc.ndim; k++) {
+        if (k == at) {
+            memcpy(shape + n, sizes.at, (size_t)sizes.n * sizeof *shape);
+            td_trace_standing(sizes, names + n);
+            n += sizes.n;
+        } else {
+            shape[n] = x->desc.shape[k];
+            names[n++] = td_trace_size(x, k);
+        }
+    }
+    td_trace_stand(n, shape, names);
+    td_array *y = td_at_view(where, x, td_dims_of(n, shape));
+    td_trace_gone(shape);
+    return y;
+}
+
 TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td_ints sizes)
 {
     const td_desc *d = desc_of(x);
@@ -250,6 +277,7 @@ TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td
     }
     int64_t own[TD_MAX_DIMS], shape[TD_MAX_DIMS];
     if (!fill_sizes(d->shape[at], sizes, own)) return NULL;
+    if (td_tracing) return unflatten_traced(where, x, at, sizes);
     for (int k = 0; k < d->ndim; k++)
         for (int i = 0; i < (k == at ? sizes.n : 1); i++) shape[n++] = k == at ? own[i] : d->shape[k];
     return td_at_view(where, x, td_dims_of(n, shape));

@@ -1,5 +1,6 @@
 /* From the arguments of a C call to the attributes of an op. */
 #include "client/run.h"
+#include "client/trace.h"
 
 #include <string.h>
 
@@ -26,7 +27,7 @@ static td_scalar number_of(td_arg v)
     }
 }
 
-bool td_give_number(td_attrs *a, const td_op *op, td_arg v)
+static bool give_number(td_attrs *a, const td_op *op, td_arg v)
 {
     const td_attr_def *def = &op->attrs[a->count];
     if (v.kind == TD_ARG_ARRAY)
@@ -41,6 +42,13 @@ bool td_give_number(td_attrs *a, const td_op *op, td_arg v)
         return given(td_attrs_float(a, integral ? (double)v.i : v.re), op);
     default: return given(td_attrs_scalar(a, number_of(v)), op);
     }
+}
+
+bool td_give_number(td_attrs *a, const td_op *op, td_arg v)
+{
+    if (!give_number(a, op, v)) return false;
+    if (td_tracing) td_trace_give(a, v);
+    return true;
 }
 
 bool td_give_int(td_attrs *a, const td_op *op, int64_t v)
@@ -78,7 +86,9 @@ bool td_give_text(td_attrs *a, const td_op *op, const char *v)
 
 bool td_give_ints(td_attrs *a, const td_op *op, td_ints v)
 {
-    return given(v.at ? td_attrs_ints(a, v.n, v.at) : td_attrs_none(a), op);
+    if (!given(v.at ? td_attrs_ints(a, v.n, v.at) : td_attrs_none(a), op)) return false;
+    if (td_tracing && v.at) td_trace_give_ints(a, v);
+    return true;
 }
 
 bool td_give_list(td_arg *in, int *n, const td_op *op, td_list l)

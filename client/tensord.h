@@ -652,7 +652,8 @@ TD_API void td_set_program_print(void (*print)(void *context, const char *text, 
  * stay the tensors that they are. But for one element that td_from_data() made meanwhile, which is made anew in each
  * run. Writes in place, views, modes and random numbers are recorded as they are; ways of the C program are not: what
  * it decides by a value (td_item, td_read, td_data of what was traced) is decided for ever, and said by
- * td_trace_warning(). What cannot be recorded (a backward, requires_grad of a result) makes td_trace_end() fail.
+ * td_trace_warning(). A size that it reads (td_size, td_shape) is a constant of the program; what goes by the sizes of
+ * a tensor by itself (td_ones_like, td_fill_, td_copy_, td_flatten) goes by those of the call. What cannot be recorded (a backward, requires_grad of a result) makes td_trace_end() fail.
  * Both ends are the same thread's, which has one trace at a time; a forked child does not go on with it. td_trace_end()
  * ends the trace also when it fails (NULL); td_trace_free() gives it up.
  *

@@ -13,6 +13,7 @@
 
 #include "client/programs.h"
 #include "client/run.h"
+#include "client/trace_numbers.h"
 #include "proto/opid.h"
 #include "proto/program/edit.h"
 #include "proto/program/literal.h"
@@ -67,6 +68,7 @@ struct td_trace {
     uint32_t nwarnings;
     uint32_t *inputs; /* values */
     int ninputs;
+    td_numbers numbers;
     const char *last; /* where the last op was asked for */
     const char *(*where)(void);
     td_error failed;
@@ -207,9 +209,35 @@ static uint32_t ints(td_trace *t, int n, const int64_t *v)
     return td_ir_result(t->e, node);
 }
 
+/* Some of them are followed. */
+static uint32_t mixed_ints(td_trace *t, const td_attrs *attrs, int k)
+{
+    int n;
+    const int64_t *v = td_attr_ints(attrs, k, &n);
+    uint32_t items[TD_MAX_INTS], type = td_type_list(t->e, td_type_plain(t->e, TD_T_INT));
+    for (int i = 0; i < n; i++) {
+        uint32_t index = td_numbers_given(&t->numbers, attrs, k, i);
+        items[i] = index ? td_numbers_value(&t->numbers, index, false) : integer(t, v[i]);
+    }
+    return td_ir_result(t->e, td_ir_op(t->e, TD_PRIM_LISTCONSTRUCT, (uint32_t)n, items, 1, &type));
+}
+
+/* An attribute as it was given; TD_IR_NONE: it is a constant. */
+static uint32_t followed_attribute(td_trace *t, const td_attrs *attrs, int k)
+{
+    const td_attr *a = &attrs->at[k];
+    uint32_t index = a->kind == TD_A_INTS ? 0 : td_numbers_given(&t->numbers, attrs, k, -1);
+    if (index) return td_numbers_value(&t->numbers, index, a->kind == TD_A_FLOAT);
+    for (int i = 0; a->kind == TD_A_INTS && i < a->count; i++)
+        if (td_numbers_given(&t->numbers, attrs, k, i)) return mixed_ints(t, attrs, k);
+    return TD_IR_NONE;
+}
+
 static uint32_t attribute(td_trace *t, const td_attrs *attrs, int k)
 {
     const td_attr *a = &attrs->at[k];
+    uint32_t followed = attrs->followed ? followed_attribute(t, attrs, k) : TD_IR_NONE;
+    if (followed != TD_IR_NONE) return followed;
     switch ((td_attr_kind)a->kind) {
     case TD_A_INT: return integer(t, a->i);
     case TD_A_FLOAT: return number(t, (td_scalar){.kind = TD_S_FLOAT, .re = a->f});
@@ -239,9 +267,19 @@ static void come_from(td_trace *t, const char *where)
     td_ir_from(t->e, file, (uint32_t)strtoul(colon + 1, NULL, 10), 0, 0);
 }
 
+/* The followed number that an argument is; 0: it is none. */
+static uint32_t followed(const td_trace *t, td_arg a)
+{
+    if ((a.kind != TD_ARG_INT && a.kind != TD_ARG_FLOAT) || !(a.im >= 1) || a.im > 0x1p53) return 0;
+    td_scalar s = td_scalar_of(a);
+    return td_numbers_find(&t->numbers, (uint64_t)a.im, &s);
+}
+
 static uint32_t argument(td_trace *t, td_arg a)
 {
+    uint32_t index = followed(t, a);
     if (a.kind == TD_ARG_ARRAY && a.array) return value_of(t, a.array);
+    if (index) return td_numbers_value(&t->numbers, index, false);
     return a.kind > TD_ARG_ARRAY ? number(t, td_scalar_of(a)) : none(t);
 }
 
@@ -364,15 +402,17 @@ static const char *here(const td_trace *t, const char **after)
     return where ? where : t->last;
 }
 
+static const char *const VALUE = "the value of a traced tensor", *const SIZE = "a size of a traced tensor";
+
 /* "item, train.c:31: ...": once for each place. */
-static void warn(td_trace *t, const char *what, const char *after, const char *where)
+static void warn(td_trace *t, const char *what, const char *thing, const char *after, const char *where)
 {
     char text[256];
     if (t->nwarnings == MOST_WARNINGS) return;
     snprintf(text, sizeof text,
-             "%s%s%s%s: the value of a traced tensor becomes a constant: the program does not follow what is done by "
-             "it, and may be wrong for other inputs",
-             what, where ? ", " : "", after, where ? where : "");
+             "%s%s%s%s: %s becomes a constant: the program does not follow what is done by it, and may be wrong for "
+             "other inputs",
+             what, where ? ", " : "", after, where ? where : "", thing);
     for (uint32_t k = 0; k < t->nwarnings; k++)
         if (strcmp(t->warnings[k], text) == 0) return;
     char **all = realloc(t->warnings, (t->nwarnings + 1) * sizeof *all);
@@ -387,7 +427,7 @@ void td_trace_look(const td_array *a, const char *how)
     td_trace *t = mine();
     if (!t || !knows(t, a)) return;
     const char *after, *where = here(t, &after);
-    warn(t, how, after, where);
+    warn(t, how, VALUE, after, where);
 }
 
 TD_API const char *td_trace_warning(const td_trace *t, int k)
@@ -402,6 +442,122 @@ void td_trace_refuse(const td_array *a, const char *where, const char *what)
     if (!t || (a && !knows(t, a))) return;
     if (!where) where = here(t, &after);
     fail(t, TD_E_UNSUPPORTED, where, "%s cannot be part of a program: trace what comes before and after it", what);
+}
+
+/* ---- numbers */
+
+bool td_trace_knows(const td_array *a)
+{
+    const td_trace *t = mine();
+    return t && knows(t, a);
+}
+
+/* Is it captured? What it looks like is then known for ever. */
+static bool is_captured(const td_trace *t, uint32_t value)
+{
+    for (uint32_t k = 0; k < t->ncaptured; k++)
+        if (t->captured[k].value == value) return true;
+    return false;
+}
+
+static bool follows(const td_trace *t, const td_array *a)
+{
+    return t && knows(t, a) && !td_ir_failed(t->e) && !is_captured(t, (uint32_t)a->traced);
+}
+
+uint64_t td_trace_size(td_array *a, int dim)
+{
+    td_trace *t = mine();
+    if (!follows(t, a) || td_ndim(a) < 0) return 0;
+    int64_t is = dim < 0 ? td_numel(a) : td_size(a, dim);
+    return td_numbers_of(&t->numbers, (uint32_t)a->traced, dim < 0 ? TD_OF_ALL : dim, td_int(is));
+}
+
+int td_trace_item(td_array *a, td_arg *out)
+{
+    td_scalar s;
+    td_trace *t = mine();
+    bool was = td_trace_pause(true);
+    int rc = td_item(a, &s);
+    if (!was) td_trace_pause(false);
+    if (rc) return rc;
+    if (s.kind == TD_S_BOOL) s.kind = TD_S_INT;
+    *out = td_arg_of(s);
+    out->im = 0;
+    if (s.kind != TD_S_COMPLEX && follows(t, a))
+        out->im = (double)td_numbers_of(&t->numbers, (uint32_t)a->traced, TD_OF_ITEM, s);
+    return TD_OK;
+}
+
+uint64_t td_trace_worked(unsigned prim, int n, const td_arg *in, td_scalar made)
+{
+    enum { MOST = 2 };
+    const char *after;
+    uint32_t values[MOST], types[1];
+    td_trace *t = mine();
+    if (!t || td_ir_failed(t->e) || n > MOST) return 0;
+    come_from(t, here(t, &after));
+    for (int k = 0; k < n; k++) values[k] = argument(t, in[k]);
+    types[0] = td_type_plain(t->e, made.kind == TD_S_INT ? TD_T_INT : TD_T_FLOAT);
+    return td_numbers_new(&t->numbers, td_ir_result(t->e, td_ir_op(t->e, prim, (uint32_t)n, values, 1, types)), made);
+}
+
+bool td_trace_follows(uint64_t name)
+{
+    const td_trace *t = mine();
+    return t && td_numbers_find(&t->numbers, name, NULL);
+}
+
+void td_trace_use(uint64_t name, const char *how)
+{
+    td_trace *t = mine();
+    if (!t || !td_numbers_find(&t->numbers, name, NULL)) return;
+    const char *after, *where = here(t, &after);
+    warn(t, how, SIZE, after, where);
+}
+
+void td_trace_stand(int n, const int64_t *at, const uint64_t *names)
+{
+    td_trace *t = mine();
+    if (t) td_numbers_stand(&t->numbers, n, at, names, false);
+}
+
+void td_trace_gone(const int64_t *at)
+{
+    td_trace *t = mine();
+    if (t) td_numbers_gone(&t->numbers, at);
+}
+
+void td_trace_standing(td_ints v, uint64_t *names)
+{
+    const td_trace *t = mine();
+    if (t) td_numbers_standing(&t->numbers, v.n, v.at, names);
+    else memset(names, 0, (size_t)v.n * sizeof *names);
+}
+
+td_ints td_trace_shape(td_array *a)
+{
+    uint64_t names[TD_MAX_DIMS];
+    const td_desc *d = &a->desc;
+    td_trace *t = mine();
+    if (follows(t, a)) {
+        td_numbers_gone(&t->numbers, d->shape);
+        for (int k = 0; k < d->ndim; k++) names[k] = td_trace_size(a, k);
+        td_numbers_stand(&t->numbers, d->ndim, d->shape, names, true);
+    }
+    return td_dims_of(d->ndim, d->shape);
+}
+
+void td_trace_give(td_attrs *a, td_arg v)
+{
+    td_trace *t = mine();
+    if (t) td_numbers_give(&t->numbers, a, -1, followed(t, v));
+}
+
+void td_trace_give_ints(td_attrs *a, td_ints v)
+{
+    td_trace *t = mine();
+    if (t) td_numbers_give_ints(&t->numbers, a, v.n, v.at);
 }
 
 /* ---- the call of another program: its functions become functions of this one */
@@ -449,6 +605,13 @@ static uint32_t items_as(td_trace *t, const td_value *v, uint32_t type) /* NOLIN
     return made;
 }
 
+static td_arg arg_of(const td_value *v)
+{
+    td_arg a = v->kind == TD_VALUE_INT ? td_arg_int(v->i) : td_arg_float(v->re);
+    a.im = v->im;
+    return a;
+}
+
 static uint32_t number_as(td_trace *t, const td_value *v, td_type_kind want)
 {
     td_scalar s = {.kind = v->kind == TD_VALUE_BOOL ? TD_S_BOOL : TD_S_INT, .i = v->i};
@@ -456,6 +619,9 @@ static uint32_t number_as(td_trace *t, const td_value *v, td_type_kind want)
     else if (want == TD_T_FLOAT || want == TD_T_COMPLEX) s = (td_scalar){.kind = TD_S_FLOAT, .re = (double)v->i};
     if (v->kind == TD_VALUE_COMPLEX || want == TD_T_COMPLEX) s.kind = TD_S_COMPLEX;
     if (v->kind == TD_VALUE_COMPLEX) s.im = v->im;
+    uint32_t index = v->kind == TD_VALUE_INT || v->kind == TD_VALUE_FLOAT ? followed(t, arg_of(v)) : 0;
+    if (index && (want == TD_T_INT || want == TD_T_FLOAT))
+        return td_numbers_value(&t->numbers, index, want == TD_T_FLOAT);
     return number(t, s);
 }
 
@@ -495,7 +661,7 @@ static void results_are(td_trace *t, const td_value *v, uint32_t value) /* NOLIN
     td_type_kind kind = td_type_kind_of(td_ir_now(t->e), type);
     bool items = td_value_has_items(v), dict = kind == TD_T_DICT;
     if (v->kind == TD_VALUE_ARRAY && kind == TD_T_TENSOR) is_value(t, v->array, value);
-    else if (!items && v->kind != TD_VALUE_NONE) warn(t, "a result of a program", "", t->last);
+    else if (!items && v->kind != TD_VALUE_NONE) warn(t, "a result of a program", VALUE, "", t->last);
     if (!items || !v->n || (kind != TD_T_LIST && kind != TD_T_TUPLE && !dict)) return;
     if (dict) value = values_of(t, value, part_of(t, type, 1));
     uint32_t node = td_ir_op(t->e, kind == TD_T_TUPLE ? TD_PRIM_TUPLEUNPACK : TD_PRIM_LISTUNPACK, 1, &value, 0, NULL);
@@ -558,6 +724,7 @@ static void drop(td_trace *t)
     for (uint32_t k = 0; k < t->nnames; k++) free(t->names[k].name);
     for (uint32_t k = 0; k < t->nwarnings; k++) free(t->warnings[k]);
     for (uint32_t k = 0; k < t->ncalled; k++) td_ir_unref(t->called[k].ir);
+    td_numbers_free(&t->numbers);
     free(t->called);
     free(t->names);
     free(t->warnings);
@@ -581,6 +748,7 @@ static td_trace *make(td_client *c, int ninputs)
     }
     *t = (td_trace){.client = c, .e = edit, .none = TD_IR_NONE, .inputs = inputs, .ninputs = ninputs};
     while (!t->serial) t->serial = atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed) + 1;
+    t->numbers.e = edit, t->numbers.serial = t->serial;
     t->generation = td_fork_generation();
     return t;
 }
@@ -659,6 +827,7 @@ static int may_end(td_trace *t, td_list outputs)
     if (td_tracing != t)
         return td_raise(TD_E_INVALID, "trace", "the trace was begun by another thread, which must end it");
     if (t->failed.code) return td_raise_error(&t->failed, "trace", NULL);
+    if (t->numbers.full) return td_raise(TD_E_QUOTA, "trace", "a trace follows no more than a million sizes");
     if (outputs.n > TD_IR_MAX_ENDS)
         return td_raise(TD_E_QUOTA, "trace", "%d outputs; at most %d", outputs.n, TD_IR_MAX_ENDS);
     return td_list_client(&c, outputs, "trace", "an output");

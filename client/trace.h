@@ -23,6 +23,33 @@ void td_trace_data(td_array *made, const void *data);
 /* A program was called, and gave this. */
 void td_trace_call(const td_program *p, const char *where, int n, const td_value *args, const td_value *result);
 
+/* ---- numbers that the program follows (trace_numbers.c)
+ *
+ * Each has a name, 0 for none. td_arg of an int or a float has it in `im`, as a double that no rounding touches, and
+ * td_value likewise; the integers of a list have theirs by where they stand. */
+
+/* The size of a dimension, or with -1 the count of elements. 0: it is a constant, as are the sizes of what is captured.
+ */
+uint64_t td_trace_size(td_array *a, int dim);
+/* The element of a tensor that has one, as an int or a float: of its dtype's kind. Without a warning. */
+int td_trace_item(td_array *a, td_arg *out);
+/* Is the tensor one of the trace's, which is on? */
+bool td_trace_knows(const td_array *a);
+/* The prim:: op `prim` of numbers, some of which are followed, makes `made`. */
+uint64_t td_trace_worked(unsigned prim, int n, const td_arg *in, td_scalar made);
+bool td_trace_follows(uint64_t name);
+/* A followed number is used as a plain one: "int() of a size". */
+void td_trace_use(uint64_t name, const char *how);
+/* From now on these integers stand there, until they are gone. */
+void td_trace_stand(int n, const int64_t *at, const uint64_t *names);
+void td_trace_gone(const int64_t *at);
+void td_trace_standing(td_ints v, uint64_t *names); /* 0 for those that are constants */
+/* The sizes of `a`, as what follows asks for something of that shape; gone after that. */
+td_ints td_trace_shape(td_array *a);
+/* What the attribute appended last was given as. */
+void td_trace_give(td_attrs *a, td_arg v);
+void td_trace_give_ints(td_attrs *a, td_ints v);
+
 /* ---- told without it */
 
 /* Its value is looked at: "item". A program does not see what is then done by it. */

@@ -1,7 +1,7 @@
 /* The attributes of one op call: the arguments that are not tensors, in the order of the op's signature.
  *
- * In memory they are a small array with one pool for integer lists and texts, so that a call needs no allocation and can be
- * copied. On the wire and in saved graph nodes they are 32-bit words (see td_attrs_encode). */
+ * In memory they are a small array with one pool for integer lists and texts, so that a call needs no allocation and
+ * can be copied. On the wire and in saved graph nodes they are 32-bit words (see td_attrs_encode). */
 #ifndef TENSORD_PROTO_ATTRS_H
 #define TENSORD_PROTO_ATTRS_H
 
@@ -36,6 +36,7 @@ typedef struct td_attr {
 typedef struct td_attrs {
     uint16_t count;
     uint16_t nints;
+    uint32_t followed; /* which of its numbers a trace knows: for client/trace_numbers.c alone; 0: none */
     td_attr at[TD_MAX_ATTRS];
     int64_t ints[TD_MAX_INTS];
 } td_attrs;
@@ -43,6 +44,7 @@ typedef struct td_attrs {
 static inline void td_attrs_init(td_attrs *a)
 {
     a->count = a->nints = 0;
+    a->followed = 0;
 }
 static inline int64_t td_attr_int(const td_attrs *a, int k)
 {

@@ -152,6 +152,36 @@ static void test_writes(void)
 }
 
 /* Modes are those of then; random numbers are drawn in each run; gradients flow. */
+/* What goes by the sizes of a tensor goes by those of the call. */
+static void test_sizes(void)
+{
+    td_client *c = join();
+    td_array *x = td_from_data(c, TD_FLOAT64, td_dims(2, 2), (double[]){1, 2, 3, 4});
+    td_trace *t = begin(c, td_arrays(x));
+    td_scope s;
+    td_scope_begin(&s);
+    td_array *y = td_clone(x), *two = td_full_like(x, 2);
+    CU_ASSERT_EQUAL(td_fill_(y, 3), TD_OK);
+    CU_ASSERT_EQUAL(td_add_(y, two), TD_OK);
+    td_array *first = td_select(x, 0, 0), *parted = td_unflatten(x, 1, td_dims(-1, 1)), *rows = td_contiguous(x);
+    CU_ASSERT_EQUAL(td_copy_(two, first), TD_OK);
+    td_keep(y), td_keep(two), td_keep(parted), td_keep(rows);
+    td_scope_end(&s);
+    td_program *p = end(t, td_arrays(y, two, parted, rows));
+    td_array *wide = td_from_data(c, TD_FLOAT64, td_dims(1, 3), (double[]){7, 8, 9});
+    td_value out = call(p, wide);
+    CU_ASSERT_EQUAL_FATAL(out.n, 4);
+    CHECK_VALUES(out.items[0].array, 5, 5, 5);
+    CHECK_VALUES(out.items[1].array, 7, 8, 9);
+    CHECK_VALUES(out.items[2].array, 7, 8, 9);
+    CU_ASSERT_EQUAL(td_ndim(out.items[2].array), 3);
+    CHECK_VALUES(out.items[3].array, 7, 8, 9);
+    td_value_free(&out);
+    td_release(x), td_release(y), td_release(two), td_release(parted), td_release(rows), td_release(wide);
+    td_program_free(p);
+    td_disconnect(c);
+}
+
 static void test_modes(void)
 {
     td_client *c = join();
@@ -370,5 +400,6 @@ static void test_fork(void)
 }
 
 TD_CUNIT_MAIN_WITH("client_trace", start_server, stop_server, {"a layer", test_layer}, {"forms", test_forms},
-                   {"writes", test_writes}, {"modes", test_modes}, {"calls", test_calls}, {"warnings", test_warnings},
-                   {"refusals", test_refusals}, {"its end", test_ends}, {"fork", test_fork})
+                   {"writes", test_writes}, {"sizes", test_sizes}, {"modes", test_modes}, {"calls", test_calls},
+                   {"warnings", test_warnings}, {"refusals", test_refusals}, {"its end", test_ends},
+                   {"fork", test_fork})

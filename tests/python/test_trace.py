@@ -1,8 +1,11 @@
 """Traces from Python: programs of functions and modules do what these did, with all of their forms; parameters stay shared; what a program does
 not follow is told with its line; and nothing stays behind."""
 import collections
+import copy
 import importlib
 import inspect
+import math
+import pickle
 import shutil
 import subprocess
 import sys
@@ -145,6 +148,203 @@ def test_what_it_does_not_follow_is_told():
     for look in (td.Tensor.tolist, td.Tensor.numpy, bool, float):
         with pytest.warns(td.jit.TracerWarning):
             td.jit.trace(lambda x: (x * 2, look(x.sum()))[0], td.tensor([1.0, 2.0]))
+
+
+def told(function, example):
+    """A program of it, and how many warnings there were."""
+    with warnings.catch_warnings(record=True) as all_told:
+        warnings.simplefilter("always")
+        program = td.jit.trace(function, (example,))
+    return program, [w for w in all_told if w.category is td.jit.TracerWarning]
+
+
+def unpacked(x):
+    b, t, d = x.shape
+    return x.reshape(b * t, d).view(b, t, d).permute(1, 0, 2).reshape(t, b * d)
+
+
+def masked_attention(x):
+    b, t, d = x.size()
+    q = x.view(b, t, 2, d // 2).transpose(1, 2)
+    weights = q @ q.transpose(-2, -1) * (d // 2) ** -0.5
+    seen = td.tril(td.ones(t, t)).view(1, 1, t, t)
+    weights = weights.masked_fill(seen == 0, float("-inf")).softmax(-1)
+    return (weights @ q).transpose(1, 2).contiguous().view(b, t, d)
+
+
+def places(x):
+    angles = td.arange(x.size(1)).unsqueeze(1) * td.exp(td.arange(0, x.size(2), 2).float() * (-4.0 / x.size(2)))
+    made = td.zeros(x.size(1), x.size(2))
+    made[:, 0::2] = td.sin(angles)
+    made[:, 1::2] = td.cos(angles)
+    return x + made
+
+
+def written_by_sizes(x):
+    y = td.zeros(x.size(0), x.size(1) + 2, x.size(2))
+    y[:, 1:x.size(1) + 1] = x
+    y[:, -1] = x.size(1)
+    y[0].fill_(x.size(2))
+    y[:, x.size(1)] += 1
+    return y
+
+
+def in_place(x):
+    y = x.clone()
+    y.zero_()
+    y.add_(1)
+    z = y.clone().fill_(3)
+    return y, z.copy_(td.arange(x.shape[2]))
+
+
+F = nn.functional
+BY_SIZES = {
+    "arange": lambda x: td.arange(1, x.shape[1] + 1, 2), "linspace": lambda x: td.linspace(0, 1, x.size(1)), "view": lambda x: x.view(x.size(0), -1), "view of two": lambda x: x.view(x.size(0) * x.size(1), x.size(2)),
+    "reshape": lambda x: x.transpose(0, 1).reshape(x.size(1), -1), "zeros": lambda x: td.cat([x, td.zeros(x.size(0), 1, x.size(2))], 1), "full": lambda x: td.full((x.size(1),), x.size(0)), "eye": lambda x: td.eye(x.size(1), x.size(2)),
+    "new": lambda x: x.new_full((x.size(0),), 2.5), "like": lambda x: (td.zeros_like(x), td.ones_like(x), td.full_like(x, 3.0), td.rand_like(x) * 0, td.empty_like(x).fill_(2)), "randint": lambda x: td.randint(0, 5, (x.size(1),)) * 0,
+    "half": lambda x: x[:, :x.size(1) // 2], "last": lambda x: x[:, x.size(1) - 1], "step": lambda x: x[:, ::x.size(1) // 2], "narrow": lambda x: x.narrow(1, 1, x.size(1) - 1), "select": lambda x: x.select(1, x.size(1) - 1),
+    "mean": lambda x: x.sum(1) / x.shape[1], "numel": lambda x: x.sum() / x.numel(), "numel of a Size": lambda x: x.sum() / x.shape.numel(), "whole arithmetic": lambda x: x * (-x.size(1) % 3 + x.size(2) // 2 + divmod(x.size(1), 2)[1] + (x.size(0) << 1 | 1)),
+    "floats": lambda x: x * x.size(2) ** -0.5 + 1 / x.size(1) + abs(x.size(1) - 7.5), "rounded": lambda x: x * round(x.size(1) / 4) + math.ceil(x.size(1) / 3) - math.floor(x.size(2) / 3), "product": lambda x: x * math.prod(x.shape) + sum(x.shape), "backwards": lambda x: x.size(1) - x,
+    "alpha": lambda x: td.add(x, x, alpha=x.size(1)), "tensor": lambda x: x * td.tensor(x.size(1)), "tensors": lambda x: td.tensor([[x.size(0), 1], [2, x.size(1)]], dtype=td.float32), "of a float": lambda x: td.tensor(x.size(1) / 2), "clamp": lambda x: (x * 10).clamp(0, x.size(1)),
+    "where": lambda x: td.where(x > 0, x, x.size(1) * 1.0), "compared": lambda x: td.arange(10) < x.size(1), "chunk": lambda x: x.chunk(2, 1), "split": lambda x: x.split(x.size(1) // 2, 1), "split by list": lambda x: x.split([1, x.size(1) - 1], 1), "tensor_split": lambda x: td.tensor_split(x, 2, 1),
+    "unflatten": lambda x: x.flatten(1).unflatten(1, (x.size(1), -1)), "expand": lambda x: x[:1].expand(x.size(0), -1, -1), "as another": lambda x: (x[:1].expand_as(x), x.flatten().view_as(x), x.flatten().reshape_as(x)), "repeat": lambda x: x[:1].repeat(x.size(0), 1, 1),
+    "repeat_interleave": lambda x: x.repeat_interleave(x.size(0), 0), "roll": lambda x: x.roll(x.size(1) // 2, 1), "broadcast_to": lambda x: td.broadcast_to(x[0, 0], x.shape), "sizes together": lambda x: x.flatten().view(x.size()[:1] + (-1,)) + td.ones(td.Size([x.size(0), 1])), "unpacked": unpacked,
+    "masked attention": masked_attention, "places": places, "written": written_by_sizes, "in place": in_place, "triu": lambda x: td.triu(td.ones(x.size(1), x.size(1)), x.size(1) // 2), "topk": lambda x: x.topk(x.size(2) // 2, -1)[0],
+    "gather": lambda x: x.gather(1, td.zeros(x.size(0), 1, x.size(2), dtype=td.int64)), "one_hot": lambda x: F.one_hot(td.arange(x.size(1)), x.size(1) + 1), "as_strided": lambda x: x.as_strided((x.size(0), x.size(1)), (x.size(1) * x.size(2), x.size(2))),
+    "pad": lambda x: F.pad(x, (0, 10 - x.size(2))), "reflection": lambda x: F.pad(x, (1, x.size(2) - 1), mode="reflect"), "interpolate": lambda x: (F.interpolate(x, size=x.size(2) * 2), F.interpolate(x[None], scale_factor=2, mode="bilinear")), "whole pool": lambda x: F.max_pool1d(x, x.size(2)),
+    "adaptive": lambda x: F.adaptive_avg_pool2d(x, (x.size(1) // 2, None)), "layer_norm": lambda x: F.layer_norm(x, x.shape[1:]), "fold": lambda x: F.fold(F.unfold(x[None], 2), (x.size(1), x.size(2)), 2), "cross_entropy": lambda x: F.cross_entropy(x.view(-1, x.size(-1)), td.zeros(x.size(0) * x.size(1), dtype=td.int64)),
+    "what is chosen": lambda x: x[x > 0].numel() + x, "by an element": lambda x: (x[:, x[0, :, 0].argmax()], x.select(1, x[0, :, 0].argmax()), x.narrow(1, x[0, :, 0].argmax(), 1), x[:, :x[0, :, 0].argmax() + 1]), "what a script takes": lambda x: repeated(x, x.size(1), x.size(1) / 2),
+}
+
+
+@td.jit.script
+def repeated(x, n: int, by: float):
+    for i in range(n):
+        x = x + by
+    return x
+
+
+@pytest.mark.parametrize("name", BY_SIZES)
+def test_sizes_are_those_of_the_call(name):
+    function = BY_SIZES[name]
+    td.manual_seed(3)
+    program, warned = told(function, td.randn(2, 4, 8))
+    assert not warned
+    for shape in ((2, 4, 8), (3, 5, 10), (4, 6, 8)):
+        if name in ("chunk", "split", "tensor_split") and shape[1] % 2:
+            shape = (shape[0], shape[1] + 1, shape[2])
+        x = td.randn(shape)
+        assert same(settled(program(x)), settled(function(x))), (name, shape)
+
+
+def settled(made):
+    """Numbers as they are printed: what is summed otherwise is as good."""
+    return td.round(made.double(), decimals=4) + 0.0 if isinstance(made, td.Tensor) else tuple(map(settled, made))
+
+
+@pytest.mark.parametrize("lies", [(1, 4, 8), (2, 1, 8), (1, 1, 8)])
+@pytest.mark.parametrize("name", ["unpacked", "masked attention", "reshape", "places", "written", "in place", "like", "expand"])
+def test_an_example_with_one_place(name, lies):
+    program, warned = told(BY_SIZES[name], td.randn(lies))
+    x = td.randn(3, 6, 8)
+    assert not warned and same(settled(program(x)), settled(BY_SIZES[name](x)))
+
+
+class Decoder(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.TransformerDecoderLayer(8, 2, 16)
+
+    def forward(self, x):
+        return self.layer(x, x, tgt_mask=nn.Transformer.generate_square_subsequent_mask(x.size(0)))
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, x):
+        return self.layer(x, x, x, key_padding_mask=td.zeros(x.size(0), x.size(1)).bool())
+
+
+LAYERS = {"LSTM": lambda: nn.LSTM(8, 5, 2, bidirectional=True), "projected LSTM": lambda: nn.LSTM(8, 5, proj_size=3), "GRU": lambda: nn.GRU(8, 5, batch_first=True), "encoder": lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2), "encoder, steps first": lambda: nn.TransformerEncoderLayer(8, 2, 16),
+          "decoder": Decoder, "attention": Attention, "norm of groups": lambda: nn.Sequential(nn.Flatten(0, 1), nn.GroupNorm(2, 8)), "Unflatten": lambda: nn.Unflatten(2, (2, -1)), "Upsample": lambda: nn.Upsample(scale_factor=2), "cell": lambda: nn.Sequential(nn.Flatten(0, 1), nn.GRUCell(8, 4))}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_take_other_lengths_and_batches(name):
+    td.manual_seed(3)
+    layer = LAYERS[name]().eval()
+    program, warned = told(layer, td.randn(2, 4, 8))
+    assert not warned
+    for shape in ((3, 6, 8), (1, 2, 8)):
+        x = td.randn(shape)
+        assert same(settled(program(x)), settled(layer(x))), shape
+
+
+def test_as_many_tensors_as_there_were():
+    for function in (lambda x: td.cat(x.unbind(0)), lambda x: x.split(2)[0], lambda x: x.chunk(3)[0]):
+        program = td.jit.trace(function, td.ones(5, 2))
+        with pytest.raises(td.Error, match="are to be taken from a list of"):
+            program(td.ones(2, 2)).tolist()
+
+
+USED = {
+    "a comparison of a size": lambda x: x + 1 if x.size(0) > 2 else x, "the truth of a size": lambda x: x if x.size(0) else -x, "a size as an int of Python": lambda x: sum(x[i] for i in range(x.size(0))), "int() of a size": lambda x: x * int(x.size(0) / 2), "float() of a size": lambda x: x / math.sqrt(x.size(0)),
+    "a size as a key": lambda x: x * {2: 1, 3: 2}[x.size(0)], "a size in a text": lambda x: x * float(f"{x.size(0)}"), "len()": lambda x: x * len(x), "iteration": lambda x: [row + 1 for row in x], "an attribute of a size": lambda x: x * x.size(0).bit_length(), "a number": lambda x: x * pickle.loads(pickle.dumps(x.size(0))),
+}
+
+
+@pytest.mark.parametrize("how", USED)
+def test_what_python_does_with_a_size_is_told(how):
+    def function(x):
+        return USED[how](x)
+
+    _, warned = told(function, td.ones(2, 3))
+    lines, first = inspect.getsourcelines(USED[how])
+    assert {w.filename for w in warned} == {__file__} and str(warned[0].message).startswith(how + ":"), [str(w.message) for w in warned]
+    assert first <= warned[0].lineno < first + len(lines)
+
+
+def test_a_size_is_a_number_of_python():
+    kept = []
+
+    def function(x):
+        n, half = x.size(0), x.size(0) / 2
+        kept.append((n, half, x.shape))
+        assert isinstance(n, int) and not isinstance(n, float) and isinstance(half, float) and not isinstance(half, int) and repr(n) == "3"
+        return x * copy.deepcopy(n)
+
+    _, warned = told(function, td.ones(3, 2))
+    assert not warned
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        n, half, shape = kept[0]
+        assert [0] * n == [0, 0, 0] and n == 3 and {3: 1}[n] == 1 and n + 1 == 4 and type(n + 1) is int and type(half * 2) is float and half == 1.5
+        assert shape == (3, 2) and shape.numel() == 6 and td.zeros(shape).shape == shape and td.ones(n)[n - 1] == 1 and pickle.loads(pickle.dumps(n)) == 3 and f"{n:02d}" == "03"
+        assert 2 * n == 6 and 7 // n == 2 and n << 1 == 6 and divmod(n, 2) == (1, 1) and round(half) == 2 and math.floor(half) == 1 and n ** 2 == 9 and -n == -3 and (1.0).__add__(half) is NotImplemented
+
+
+def test_sizes_of_what_is_captured_are_constants():
+    weight = td.ones(3, 4)
+
+    def function(x):
+        y = x @ weight
+        assert weight.shape[0] == 3  # no warning: it does not change
+        return y / weight.shape[1]
+
+    program, warned = told(function, td.ones(2, 3))
+    assert not warned and "prim::size" not in program.graph and same(program(td.ones(5, 3)), function(td.ones(5, 3)))
+
+
+def test_sizes_that_nobody_uses_make_no_nodes():
+    def function(x):
+        assert x.shape and x.numel() is not None and x.size() is not None
+        return x + 1
+
+    program, warned = told(function, td.ones(2, 3))
+    assert not warned and "prim::size" not in program.graph and "prim::numel" not in program.graph
 
 
 def test_warnings_show_the_line_of_a_file_with_a_long_path(tmp_path):

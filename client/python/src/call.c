@@ -3,6 +3,8 @@
  * One way for all of them, so that every function takes keywords, says the same words when an argument is wrong, and
  * costs tens of nanoseconds. What lists need is held until the call is over, since other threads may run in it. */
 #include "client/python/src/py.h"
+
+#include "client/trace.h"
 #include "proto/opid.h"
 
 #include <stdio.h>
@@ -26,6 +28,7 @@ typedef struct call {
     int nheld, nints, narrays;
     bool plain;     /* no input is part of a graph */
     unsigned above; /* a bit for each argument that is a number of 2^63 or more */
+    unsigned stood; /* ... that is integers, of which a trace follows some */
     int64_t ints[TD_MAX_INTS];
 } call;
 
@@ -256,8 +259,11 @@ static bool take_list(call *c, int i, PyObject *o)
 static bool take_ints(call *c, int i, PyObject *o)
 {
     int64_t *at = c->ints + c->nints;
-    int n = tdpy_as_ints(o, at, TD_MAX_INTS - c->nints, name_of(c->f), c->f->params[i].name);
+    int room = TD_MAX_INTS - c->nints, n;
+    if (td_tracing) n = tdpy_follow_ints(o, at, room, name_of(c->f), c->f->params[i].name);
+    else n = tdpy_as_ints(o, at, room, name_of(c->f), c->f->params[i].name);
     if (n < 0) return false;
+    if (td_tracing) c->stood |= 1u << i;
     c->nints += n;
     c->v[i].ints = td_dims_of(n, at);
     return true;
@@ -275,7 +281,9 @@ static int number_of(PyObject *o, td_arg *out)
 
 static bool take_number(call *c, int i, PyObject *o)
 {
-    int rc = number_of(o, &c->v[i].arg);
+    bool graph = tdpy_is_tensor(o) && !tdpy_is_plain(o);
+    int rc = td_tracing && !graph ? tdpy_follow(o, &c->v[i].arg) : 0;
+    if (!rc) rc = number_of(o, &c->v[i].arg);
     if (rc > 0) return true;
     if (rc < 0 && tdpy_as_above(o, &c->v[i].arg)) {
         c->above |= 1u << i;
@@ -287,6 +295,8 @@ static bool take_number(call *c, int i, PyObject *o)
 static bool take_int(call *c, int i, PyObject *o)
 {
     int64_t v;
+    int follows = td_tracing ? tdpy_follow_int(o, &c->v[i].arg) : 0;
+    if (follows) return follows > 0;
     if (!tdpy_as_int(o, &v, name_of(c->f), c->f->params[i].name)) return false;
     c->v[i].arg = td_arg_int(v);
     return true;
@@ -297,8 +307,10 @@ static bool take_float(call *c, int i, PyObject *o)
     if (!take_number(c, i, o)) return false;
     td_arg *a = &c->v[i].arg;
     if (a->kind == TD_ARG_COMPLEX) return wrong(c, i, "a real number", o);
+    double name = a->kind == TD_ARG_INT && a->im != 0 ? tdpy_float_of(a) : a->im;
     if (c->above >> i & 1) *a = td_arg_float((double)(uint64_t)a->i);
     else if (a->kind != TD_ARG_FLOAT) *a = td_arg_float((double)a->i);
+    a->im = name;
     c->above &= ~(1u << i);
     return true;
 }
@@ -417,8 +429,10 @@ static bool give(td_attrs *attrs, const td_op *op, const tdpy_param *p, const td
     if (v->arg.kind == TD_ARG_NONE && p->optional && p->kind != TDPY_INTS && p->kind != TDPY_DTYPE)
         return td_give_number(attrs, op, td_none());
     switch ((tdpy_kind)p->kind) {
-    case TDPY_INT: return p->optional ? td_give_number(attrs, op, v->arg) : td_give_int(attrs, op, v->arg.i);
-    case TDPY_FLOAT: return p->optional ? td_give_number(attrs, op, v->arg) : td_give_float(attrs, op, v->arg.re);
+    case TDPY_INT:
+        return p->optional || v->arg.im != 0 ? td_give_number(attrs, op, v->arg) : td_give_int(attrs, op, v->arg.i);
+    case TDPY_FLOAT:
+        return p->optional || v->arg.im != 0 ? td_give_number(attrs, op, v->arg) : td_give_float(attrs, op, v->arg.re);
     case TDPY_BOOL: return td_give_bool(attrs, op, v->arg.i);
     case TDPY_DTYPE: return td_give_dtype(attrs, op, v->dtype);
     case TDPY_INTS: return td_give_ints(attrs, op, v->ints);
@@ -569,6 +583,8 @@ static PyObject *run_composite(call *c, PyObject *first, const char *where)
 
 static void release(call *c)
 {
+    for (int i = 0; c->stood; i++, c->stood >>= 1)
+        if (c->stood & 1) td_trace_gone(c->v[i].ints.at);
     for (int i = 0; i < c->nheld; i++) Py_XDECREF(c->held[i]);
     free(c->arrays);
 }
@@ -707,7 +723,7 @@ static void take_dtype_of(call *c, PyObject *out)
 /* It lies as it should: contiguous() is the tensor itself. */
 static bool is_itself(const binding *b)
 {
-    return strcmp(b->f->name, "contiguous") == 0 && !b->format && tdpy_is_tensor(b->slot[0]) &&
+    return !td_tracing && strcmp(b->f->name, "contiguous") == 0 && !b->format && tdpy_is_tensor(b->slot[0]) &&
            td_is_contiguous(tdpy_array(b->slot[0]));
 }
 
@@ -720,7 +736,7 @@ static PyObject *run_bound(const binding *b, bool in_place)
     c.nheld = c.nints = c.narrays = 0;
     c.arrays = NULL;
     c.plain = true;
-    c.above = 0;
+    c.above = c.stood = 0;
     int device = -1, before = -1;
     tdpy_casts casts = {.n = 0};
     bool good = !b->device || tdpy_as_device(b->device, &device), on;

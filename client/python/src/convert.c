@@ -68,6 +68,14 @@ static int foreign(PyObject *o, td_arg *out)
     return rc;
 }
 
+static int used(PyObject *o, td_arg *out)
+{
+    PyObject *n = tdpy_used(o);
+    int rc = n ? tdpy_as_number(n, out) : -1;
+    Py_XDECREF(n);
+    return rc;
+}
+
 int tdpy_as_number(PyObject *o, td_arg *out)
 {
     if (PyFloat_Check(o)) *out = td_arg_float(PyFloat_AsDouble(o));
@@ -78,6 +86,7 @@ int tdpy_as_number(PyObject *o, td_arg *out)
         out->kind = TD_ARG_COMPLEX;
         out->im = PyComplex_ImagAsDouble(o);
     } else if (tdpy_is_tensor(o) || PyUnicode_Check(o) || o == Py_None) return 0;
+    else if (tdpy_is_followed(o)) return used(o, out);
     else return foreign(o, out);
     return 1;
 }
@@ -128,8 +137,13 @@ bool tdpy_as_bool(PyObject *o, bool *out, const char *function, const char *name
 
 int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name)
 {
+    return tdpy_take_ints(tdpy_as_int, o, out, room, function, name);
+}
+
+int tdpy_take_ints(tdpy_take_int *take, PyObject *o, int64_t *out, int room, const char *function, const char *name)
+{
     if (!PyTuple_Check(o) && !PyList_Check(o)) {
-        if (PyIndex_Check(o) && !PyBool_Check(o) && room > 0) return tdpy_as_int(o, out, function, name) ? 1 : -1;
+        if (PyIndex_Check(o) && !PyBool_Check(o) && room > 0) return take(o, out, function, name) ? 1 : -1;
         tdpy_raise(TD_E_TYPE, "%s(): argument '%s' must be an int or a tuple of ints, not %.100s", function, name,
                    tdpy_type_name(o));
         return -1;
@@ -139,7 +153,7 @@ int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, cons
     Py_ssize_t n = PyTuple_Size(all);
     bool good = n <= room;
     if (!good) tdpy_raise(TD_E_INVALID, "%s(): argument '%s' has %zd integers; at most %d", function, name, n, room);
-    for (Py_ssize_t i = 0; good && i < n; i++) good = tdpy_as_int(PyTuple_GetItem(all, i), &out[i], function, name);
+    for (Py_ssize_t i = 0; good && i < n; i++) good = take(PyTuple_GetItem(all, i), &out[i], function, name);
     Py_DECREF(all);
     return good ? (int)n : -1;
 }

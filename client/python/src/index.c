@@ -5,6 +5,9 @@
  * read. An integer may be a tensor without dimensions: x[i] is a view then too, for which the value of i is waited. */
 #include "client/python/src/py.h"
 
+#include "client/trace.h"
+#include "proto/opid.h"
+
 enum { MOST = TD_MAX_DIMS + 1 };
 
 typedef struct walk {
@@ -53,8 +56,21 @@ static bool keep(walk *w, td_array *made)
 
 /* ---- the parts of a key ------------------------------------------------------------------------------------------ */
 
-static bool at_place(walk *w, int64_t i)
+/* With the number that a trace follows. */
+static td_array *select_followed(const walk *w, td_arg place)
 {
+    td_attrs attrs;
+    const td_op *op = td_op_by_id(TD_OP_SELECT);
+    td_arg in = td_arg_array(w->view);
+    td_array *made;
+    td_attrs_init(&attrs);
+    bool given = td_give_int(&attrs, op, w->dim) && td_give_number(&attrs, op, place);
+    return given && !td_run(NULL, w->where, op, 0, 1, &in, &attrs, 1, &made, NULL) ? made : NULL;
+}
+
+static bool at_place(walk *w, td_arg place)
+{
+    int64_t i = place.i;
     int all = td_ndim(tdpy_array(w->base)), rest = td_ndim(w->view) - w->dim;
     if (all == 0 && rest == 0)
         return tdpy_raise(TD_E_INDEX, "invalid index of a 0-dim tensor: item() has its number, x[()] the tensor");
@@ -63,26 +79,88 @@ static bool at_place(walk *w, int64_t i)
     if (i < -size || i >= size)
         return tdpy_raise(TD_E_INDEX, "index %lld is out of bounds for dimension %d with size %lld", (long long)i,
                           all - rest, (long long)size);
-    return go_on(w, td_at_select(w->where, w->view, w->dim, i));
+    return go_on(w, place.im != 0 ? select_followed(w, place) : td_at_select(w->where, w->view, w->dim, i));
 }
 
 static bool by_int(walk *w, PyObject *key)
 {
     int64_t i;
-    return tdpy_as_int(key, &i, "index", "key") && at_place(w, i);
+    td_arg place;
+    int follows = td_tracing ? tdpy_follow_int(key, &place) : 0;
+    if (follows) return follows > 0 && at_place(w, place);
+    return tdpy_as_int(key, &i, "index", "key") && at_place(w, td_arg_int(i));
+}
+
+/* One end of a slice, or its step, where a trace may follow it. */
+static bool follow_end(PyObject *key, const char *name, td_arg *end)
+{
+    PyObject *o = PyObject_GetAttrString(key, name);
+    td_arg a;
+    int follows = o && o != Py_None ? tdpy_follow_int(o, &a) : 0;
+    Py_XDECREF(o);
+    if (follows > 0) *end = a;
+    return o && follows >= 0;
+}
+
+/* The ends and the step of a slice while a trace is on: a followed one has its name, and is not asked for as an int of
+ * Python. */
+static bool unpack_followed(PyObject *key, td_arg *start, td_arg *stop, td_arg *step)
+{
+    static const char *const names[] = {"start", "stop", "step"};
+    td_arg *ends[] = {start, stop, step};
+    PyObject *plain[3];
+    int n = 0;
+    Py_ssize_t at[3];
+    for (; n < 3; n++) {
+        *ends[n] = td_none();
+        if (!follow_end(key, names[n], ends[n])) break;
+        plain[n] =
+            ends[n]->kind == TD_ARG_NONE ? PyObject_GetAttrString(key, names[n]) : PyLong_FromLongLong(ends[n]->i);
+        if (!plain[n]) break;
+    }
+    PyObject *slice = n == 3 ? PySlice_New(plain[0], plain[1], plain[2]) : NULL;
+    bool good = slice && !PySlice_Unpack(slice, &at[0], &at[1], &at[2]);
+    for (int k = 0; k < n; k++) Py_DECREF(plain[k]);
+    Py_XDECREF(slice);
+    for (int k = 0; good && k < 3; k++)
+        if (ends[k]->kind == TD_ARG_NONE) *ends[k] = td_arg_int(at[k]);
+    return good;
+}
+
+static bool unpack(PyObject *key, td_arg *start, td_arg *stop, td_arg *step)
+{
+    Py_ssize_t from, to, by;
+    if (td_tracing) return unpack_followed(key, start, stop, step);
+    if (PySlice_Unpack(key, &from, &to, &by)) return false;
+    *start = td_arg_int(from), *stop = td_arg_int(to), *step = td_arg_int(by);
+    return true;
+}
+
+static td_array *slice_followed(const walk *w, td_arg start, td_arg stop, td_arg step)
+{
+    td_attrs attrs;
+    const td_op *op = td_op_by_id(TD_OP_SLICE);
+    td_arg in = td_arg_array(w->view);
+    td_array *made;
+    td_attrs_init(&attrs);
+    bool given = td_give_int(&attrs, op, w->dim) && td_give_number(&attrs, op, start) &&
+                 td_give_number(&attrs, op, stop) && td_give_number(&attrs, op, step);
+    return given && !td_run(NULL, w->where, op, 0, 1, &in, &attrs, 1, &made, NULL) ? made : NULL;
 }
 
 static bool by_slice(walk *w, PyObject *key)
 {
-    Py_ssize_t start, stop, step;
-    if (PySlice_Unpack(key, &start, &stop, &step)) return false;
-    if (step < 1)
+    td_arg start, stop, step;
+    if (!unpack(key, &start, &stop, &step)) return false;
+    if (step.i < 1)
         return tdpy_raise(TD_E_INVALID, "a slice's step must be greater than zero; use flip() to go backwards");
     if (w->dim >= td_ndim(w->view))
         return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
-    bool whole = start == 0 && stop == PY_SSIZE_T_MAX && step == 1;
-    if (!whole && !go_on(w, td_at_slice(w->where, w->view, w->dim, td_arg_int(start), td_arg_int(stop), step)))
-        return false;
+    bool whole = start.i == 0 && stop.i == PY_SSIZE_T_MAX && step.i == 1;
+    if (whole && start.im == 0 && step.im == 0) return w->dim++, push(w, NULL);
+    td_array *part = step.im != 0 ? slice_followed(w, start, stop, step)
+                                  : td_at_slice(w->where, w->view, w->dim, start, stop, step.i);
+    if (!go_on(w, part)) return false;
     w->dim++;
     return push(w, NULL);
 }
@@ -150,6 +228,16 @@ static bool by_bytes(walk *w, td_array *mask)
     return keep(w, td_at_to(w->where, mask, TD_BOOL)) && by_mask(w, w->made[w->nmade - 1]);
 }
 
+/* The number that an index without dimensions holds, which is waited for. */
+static int place_in(td_array *index, td_arg *place)
+{
+    td_scalar s;
+    if (td_tracing) return td_trace_item(index, place);
+    int rc = td_item(index, &s);
+    *place = td_arg_int(s.i);
+    return rc;
+}
+
 static bool by_array(walk *w, td_array *index)
 {
     td_dtype dtype = td_dtype_of(index);
@@ -159,9 +247,9 @@ static bool by_array(walk *w, td_array *index)
                           td_dtype_name(dtype));
     if (dtype == TD_BOOL) return by_mask(w, index);
     if (dtype == TD_UINT8) return by_bytes(w, index);
-    td_scalar place;
+    td_arg place;
     if (td_ndim(index) == 0)
-        return !td_item(index, &place) && !PyErr_Occurred() ? at_place(w, place.i) : tdpy_fail() != NULL;
+        return !place_in(index, &place) && !PyErr_Occurred() ? at_place(w, place) : tdpy_fail() != NULL;
     if (w->dim >= td_ndim(w->view))
         return tdpy_raise(TD_E_INDEX, "too many indices for a tensor of dimension %d", td_ndim(tdpy_array(w->base)));
     if (dtype != TD_INT64 && dtype != TD_INT32) {
@@ -284,6 +372,7 @@ PyObject *tdpy_sequence_item(PyObject *self, Py_ssize_t i)
 Py_ssize_t tdpy_length(PyObject *self)
 {
     int n = td_ndim(tdpy_array(self));
+    if (td_tracing && !tdpy_at_home()) td_trace_look(tdpy_array(self), "len()");
     if (n < 0) tdpy_fail();
     else if (n == 0) tdpy_raise(TD_E_TYPE, "len() of a 0-d tensor");
     return n > 0 ? (Py_ssize_t)td_size(tdpy_array(self), 0) : -1;
@@ -293,6 +382,7 @@ Py_ssize_t tdpy_length(PyObject *self)
 PyObject *tdpy_iterate(PyObject *self)
 {
     td_array *a = tdpy_array(self);
+    if (td_tracing && !tdpy_at_home()) td_trace_look(a, "iteration");
     if (td_ndim(a) < 0) return tdpy_fail();
     if (td_ndim(a) == 0) return tdpy_raise(TD_E_TYPE, "iteration over a 0-d tensor");
     if (td_size(a, 0) > 64) return PySeqIter_New(self);
@@ -337,13 +427,25 @@ static td_array *value_array(const walk *w, PyObject *value, const td_arg *numbe
     return b;
 }
 
+/* Without its first dimensions, of any sizes of the others. */
+static td_array *first_of(const walk *w, td_array *a, int drop)
+{
+    td_array *b = td_retain(a);
+    for (; b && drop > 0; drop--) {
+        td_array *next = td_at_select(w->where, b, 0, 0);
+        td_release(b);
+        b = next;
+    }
+    return b;
+}
+
 /* Leading dimensions of size 1 are no hindrance: x[0] = a row of shape (1, n). Takes `a` over. */
 static td_array *without_leading(const walk *w, td_array *a, int room)
 {
     int n = a ? td_ndim(a) : -1, drop = 0;
     while (n - drop > room && td_shape(a)[drop] == 1) drop++;
     if (n < 0 || !drop) return a;
-    td_array *b = td_at_view(w->where, a, td_dims_of(n - drop, td_shape(a) + drop));
+    td_array *b = td_tracing ? first_of(w, a, drop) : td_at_view(w->where, a, td_dims_of(n - drop, td_shape(a) + drop));
     td_release(a);
     return b;
 }
@@ -351,7 +453,8 @@ static td_array *without_leading(const walk *w, td_array *a, int room)
 static bool set_value(walk *w, PyObject *value)
 {
     td_arg number;
-    int is_number = tdpy_is_tensor(value) ? 0 : tdpy_as_number(value, &number);
+    int is_number = tdpy_is_tensor(value) ? 0 : tdpy_is_followed(value) ? tdpy_follow(value, &number) : 0;
+    if (!is_number && !tdpy_is_tensor(value)) is_number = tdpy_as_number(value, &number);
     if (is_number < 0 && td_dtype_of(w->view) == TD_UINT64 && tdpy_as_above(value, &number)) is_number = 1;
     if (is_number < 0) return false;
     if (is_number && !w->advanced) return td_at_fill_(w->where, w->view, number) == TD_OK || tdpy_fail();

@@ -527,7 +527,7 @@ static int exec_module(PyObject *module)
         return -1;
     }
     td_set_wait_hooks(put_down_gil, take_up_gil);
-    bool good = tdpy_init_errors(module) && tdpy_init_types(module) && tdpy_init_size(module) &&
+    bool good = tdpy_init_errors(module) && tdpy_init_types(module) && tdpy_init_size(module) && tdpy_init_followed(module) &&
                 tdpy_init_functions(module) && PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_hook_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_share_functions) == 0 &&

@@ -3,6 +3,7 @@
  * The shape follows the first element at every level; a first pass checks it and finds the common dtype, a second one
  * writes the values. Nothing goes deeper than a tensor has dimensions, so a list that contains itself is an error. */
 #include "client/python/src/py.h"
+#include "client/trace.h"
 #include "proto/device.h"
 
 #include <stdlib.h>
@@ -13,7 +14,9 @@ typedef struct nest {
     int64_t shape[TD_MAX_DIMS];
     td_dtype dtype; /* of all leaves so far; TD_DTYPE_NONE: there was none */
     td_dtype wanted;
-    unsigned char *at; /* where the next value goes */
+    unsigned char *at;        /* where the next value goes */
+    td_array **parts, **next; /* or where the next tensor of one element goes: for a trace */
+    bool followed;            /* there is a number that it follows */
 } nest;
 
 /* One of what is in a sequence; an array of another library as a tensor. A new reference. */
@@ -54,14 +57,21 @@ static td_dtype named_dtype(PyObject *o)
     return found;
 }
 
+static bool is_followed(PyObject *o)
+{
+    return td_tracing && tdpy_is_followed(o);
+}
+
 /* The dtype that a leaf brings. */
 static bool leaf_dtype(PyObject *o, td_dtype *out)
 {
-    td_arg number;
+    td_arg number = td_none();
     if (PyFloat_CheckExact(o)) *out = tdpy.default_dtype;
     else if (PyBool_Check(o)) *out = TD_BOOL;
     else if (PyLong_CheckExact(o)) *out = TD_INT64;
     else if (tdpy_is_tensor(o)) *out = td_dtype_of(tdpy_array(o));
+    else if (is_followed(o))
+        *out = tdpy_follow(o, &number) > 0 && number.kind == TD_ARG_INT ? TD_INT64 : tdpy.default_dtype;
     else {
         int rc = tdpy_as_number(o, &number);
         if (rc <= 0) return rc < 0 ? false : no_leaf(o);
@@ -136,6 +146,7 @@ static bool check_leaf(nest *n, PyObject *o, int depth)
                           PySequence_Size(o));
     td_dtype dtype = TD_DTYPE_NONE;
     if (!leaf_dtype(o, &dtype)) return false;
+    n->followed |= is_followed(o);
     td_dtype both = n->dtype == TD_DTYPE_NONE ? dtype : td_promote(n->dtype, dtype);
     if (both == TD_DTYPE_NONE)
         return tdpy_raise(TD_E_TYPE,
@@ -173,10 +184,26 @@ static bool store_leaf(nest *n, PyObject *o)
     return true;
 }
 
+/* As a tensor of its own: a trace sees what number it is. */
+static bool make_part(nest *n, PyObject *o)
+{
+    td_arg a;
+    int rc = tdpy_is_tensor(o) ? 0 : is_followed(o) ? tdpy_follow(o, &a) : tdpy_as_number(o, &a);
+    if (rc < 0) return false;
+    *n->next = rc ? td_at_full(tdpy_site(), tdpy_client(), td_dims(), a, n->wanted)
+                  : td_at_to(tdpy_site(), tdpy_array(o), n->wanted);
+    return *n->next++ || tdpy_fail();
+}
+
+static bool take_leaf(nest *n, PyObject *o, int depth)
+{
+    return n->parts ? make_part(n, o) : n->at ? store_leaf(n, o) : check_leaf(n, o, depth);
+}
+
 /* n->at NULL: only check. At most TD_MAX_DIMS levels deep. */
 static bool visit(nest *n, PyObject *o, int depth)
 {
-    if (depth == n->ndim) return n->at ? store_leaf(n, o) : check_leaf(n, o, depth);
+    if (depth == n->ndim) return take_leaf(n, o, depth);
     if (!is_sequence(o))
         return tdpy_raise(TD_E_TYPE, "expected a sequence of length %lld at dim %d, got %.100s (not a sequence)",
                           (long long)n->shape[depth], depth, tdpy_a_type(o));
@@ -194,12 +221,32 @@ static bool visit(nest *n, PyObject *o, int depth)
     return true;
 }
 
+/* Of parts, one an element, put together in the shape. */
+static td_array *from_parts(nest *n, PyObject *data)
+{
+    size_t count = 1;
+    for (int i = 0; i < n->ndim; i++) count *= (size_t)n->shape[i];
+    td_array *row = NULL, *made = NULL;
+    n->parts = n->next = calloc(count + 1, sizeof(td_array *));
+    if (!n->parts) return PyErr_NoMemory(), NULL;
+    if (visit(n, data, 0)) {
+        if (n->ndim) row = td_at_stack(tdpy_site(), td_arrays_of((int)count, n->parts), 0);
+        made =
+            n->ndim ? row ? td_at_view(tdpy_site(), row, td_dims_of(n->ndim, n->shape)) : NULL : td_retain(n->parts[0]);
+    }
+    for (size_t i = 0; i < count; i++) td_release(n->parts[i]);
+    td_release(row);
+    free(n->parts);
+    return made;
+}
+
 static td_array *from_nested(PyObject *data, td_dtype dtype)
 {
     nest n = {.dtype = TD_DTYPE_NONE};
     if (!find_shape(&n, data) || !visit(&n, data, 0)) return NULL;
     if (n.dtype == TD_DTYPE_NONE) n.dtype = tdpy.default_dtype;
     n.wanted = dtype == TD_DTYPE_NONE ? n.dtype : dtype;
+    if (n.followed) return from_parts(&n, data);
     size_t bytes = td_dtype_size(n.wanted);
     for (int i = 0; i < n.ndim; i++) bytes *= (size_t)n.shape[i];
     unsigned char *buffer = malloc(bytes + 16);

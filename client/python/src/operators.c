@@ -5,6 +5,7 @@
 static bool is_operand(PyObject *o)
 {
     if (tdpy_is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o)) return true;
+    if (tdpy_is_followed(o)) return true;
     return tdpy_is_numpy_scalar(o);
 }
 

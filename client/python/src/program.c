@@ -68,7 +68,8 @@ static bool as_text(PyObject *o, td_value *v)
 static bool as_number(PyObject *o, td_value *v)
 {
     td_arg a;
-    int is = tdpy_as_number(o, &a);
+    int is = tdpy_is_followed(o) ? tdpy_follow(o, &a) : 0;
+    if (!is) is = tdpy_as_number(o, &a);
     if (is < 0) return false;
     if (!is)
         return tdpy_raise(TD_E_TYPE,

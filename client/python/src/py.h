@@ -33,7 +33,7 @@ typedef struct tdpy_dtype {
 typedef struct tdpy_state {
     PyTypeObject *tensor, *dtype, *device, *lease;
     PyObject *dtypes[TD_DTYPE_COUNT];
-    PyTypeObject *size;
+    PyTypeObject *size, *followed;
     PyObject *devices[TD_MAX_DEVICES]; /* by number; NULL: not asked for yet */
     PyObject *errors[TD_CODE_COUNT];   /* exception classes by code */
     PyObject *not_published;           /* of td_open() and its like: TD_E_NOT_FOUND and TD_E_TIMEOUT */
@@ -76,6 +76,7 @@ void *tdpy_raise(int code, const char *format, ...);
 /* ---- site.c */
 /* "file:line" of the innermost frame outside of this package; lives for ever. NULL: nobody knows. */
 const char *tdpy_site(void);
+bool tdpy_at_home(void); /* Is it this package's own code that runs? */
 
 /* ---- size.c */
 bool tdpy_init_size(PyObject *module);
@@ -138,11 +139,29 @@ bool tdpy_as_above(PyObject *o, td_arg *out);
 PyObject *tdpy_number(td_scalar s, td_dtype dtype);
 /* Integers of an int or a sequence: how many were written to `out`, or -1. */
 int tdpy_as_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name);
+/* The same, with a function that reads each one. */
+typedef bool tdpy_take_int(PyObject *o, int64_t *out, const char *function, const char *name);
+int tdpy_take_ints(tdpy_take_int *take, PyObject *o, int64_t *out, int room, const char *function, const char *name);
 /* Seconds or None as milliseconds; None waits for ever. */
 bool tdpy_as_timeout(PyObject *o, int *ms);
 bool tdpy_as_int(PyObject *o, int64_t *out, const char *function, const char *name);
 /* A flag: True or False and nothing that merely counts as such, as "no" would. NULL gives *out as it is. */
 bool tdpy_as_bool(PyObject *o, bool *out, const char *function, const char *name);
+
+/* ---- followed.c: numbers that the program of a trace follows */
+bool tdpy_init_followed(PyObject *module);
+bool tdpy_is_followed(PyObject *o);
+/* The size of a dimension, or with -1 the count of elements, which is `is`: a followed number, or one of Python's. */
+PyObject *tdpy_size_of(td_array *a, int dim, int64_t is);
+td_ints tdpy_like(td_array *x);   /* the shape of x, for what is made of that shape */
+PyObject *tdpy_used(PyObject *o); /* the plain number, which a warning tells */
+/* For who gives it to an op: a followed number, or a traced tensor without dimensions, with its name in `im`: 1;
+ * nothing such: 0; an exception: -1. Only whole numbers: the second. */
+int tdpy_follow(PyObject *o, td_arg *out);
+int tdpy_follow_int(PyObject *o, td_arg *out);
+double tdpy_float_of(const td_arg *whole); /* the name of the same number as a float */
+/* tdpy_as_ints() while a trace is on: those that it follows stand in `out` until td_trace_gone(out). */
+int tdpy_follow_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name);
 
 /* ---- nested.c: tensor(data) */
 /* A new array of nested data, buffers or tensors; TD_DTYPE_NONE: the dtype the data has. */
@@ -308,7 +327,7 @@ typedef enum tdpy_kind {
 } tdpy_kind;
 
 /* Of a creation function's call: the connection and the shape, those of x. */
-#define TDPY_LIKE(x) td_client_of(x), td_dims_of(td_ndim(x), td_shape(x))
+#define TDPY_LIKE(x) td_client_of(x), tdpy_like(x)
 
 typedef struct tdpy_param {
     const char *name, *alias; /* alias: a second keyword, or NULL */

@@ -124,6 +124,14 @@ static const char *outside(PyFrameObject *inner)
     return text;
 }
 
+bool tdpy_at_home(void)
+{
+    PyFrameObject *frame = PyEval_GetFrame();
+    bool ours = false;
+    if (frame) (void)text_of(frame, &ours);
+    return ours;
+}
+
 const char *tdpy_site(void)
 {
     PyFrameObject *frame = PyEval_GetFrame();

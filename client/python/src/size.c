@@ -29,7 +29,9 @@ static PyObject *size_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     PyObject *made = items ? alloc(type, n) : NULL;
     for (Py_ssize_t i = 0; made && i < n; i++) {
-        PyObject *item = PyTuple_GetItem(items, i), *number = PyIndex_Check(item) ? PyNumber_Index(item) : NULL;
+        PyObject *item = PyTuple_GetItem(items, i), *number = tdpy_is_followed(item) ? Py_NewRef(item)
+                                                              : PyIndex_Check(item)  ? PyNumber_Index(item)
+                                                                                     : NULL;
         if (number && !PyTuple_SetItem(made, i, number)) continue;
         if (!PyErr_Occurred())
             tdpy_raise(TD_E_TYPE, "Size() takes an iterable of 'int' (item %zd is '%.100s')", i, tdpy_type_name(item));

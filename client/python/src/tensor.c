@@ -4,6 +4,8 @@
  * that an object has. */
 #include "client/python/src/py.h"
 
+#include "client/trace.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,6 +141,15 @@ static PyObject *new_tensor(PyTypeObject *type, PyObject *args, PyObject *kw)
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
+static PyObject *with_sizes(PyObject *t, td_array *a)
+{
+    for (int i = 0; t && i < td_ndim(a); i++) {
+        PyObject *number = tdpy_size_of(a, i, td_shape(a)[i]);
+        if (!number || PyTuple_SetItem(t, i, number)) Py_CLEAR(t);
+    }
+    return t;
+}
+
 /* Numbers into a tuple that is new, which is consumed where they do not fit. */
 static PyObject *filled(PyObject *t, int n, const int64_t *with)
 {
@@ -152,7 +163,8 @@ static PyObject *filled(PyObject *t, int n, const int64_t *with)
 PyObject *tdpy_shape_of(td_array *a)
 {
     int n = td_ndim(a);
-    return n < 0 ? tdpy_fail() : filled(tdpy_size_new(n), n, td_shape(a));
+    if (n < 0) return tdpy_fail();
+    return td_tracing ? with_sizes(tdpy_size_new(n), a) : filled(tdpy_size_new(n), n, td_shape(a));
 }
 
 static PyObject *get_shape(PyObject *self, void *ignored)
@@ -188,7 +200,8 @@ static PyObject *get_ndim(PyObject *self, void *ignored)
 static PyObject *get_numel(PyObject *self, void *ignored)
 {
     (void)ignored;
-    return count(td_numel(tdpy_array(self)));
+    int64_t n = td_numel(tdpy_array(self));
+    return td_tracing && n >= 0 ? tdpy_size_of(tdpy_array(self), -1, n) : count(n);
 }
 
 static PyObject *get_nbytes(PyObject *self, void *ignored)
@@ -472,9 +485,10 @@ static PyObject *one_of(td_array *a, const int64_t *all, PyObject *args, PyObjec
         if (!tdpy_as_int(dim, &k, what, "dim")) return NULL;
         if (td_wrap_dim(k, n, &at, &e) || !n)
             return tdpy_raise(TD_E_INDEX, "%s", e.code ? e.message : "a scalar has no dimensions");
-        return PyLong_FromLongLong(all[at]);
+        return all == td_shape(a) ? tdpy_size_of(a, at, all[at]) : PyLong_FromLongLong(all[at]);
     }
-    return filled(all == td_shape(a) ? tdpy_size_new(n) : PyTuple_New(n), n, all);
+    if (all == td_shape(a)) return tdpy_shape_of(a);
+    return filled(PyTuple_New(n), n, all);
 }
 
 static PyObject *stride(PyObject *self, PyObject *args, PyObject *kw)

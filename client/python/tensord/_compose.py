@@ -238,7 +238,7 @@ def repeat_interleave(input, repeats=None, dim=None, *, output_size=None):
     if repeats is None:  # how often each of 0, 1, ...
         input, repeats = _C.arange(input.shape[0]), input
     if not _is(repeats) or repeats.numel() == 1:
-        return _sized(ops.repeat_interleave(input, int(repeats), dim), dim or 0, output_size)
+        return _sized(ops.repeat_interleave(input, int(repeats) if _is(repeats) and repeats.ndim else repeats, dim), dim or 0, output_size)
     input, dim = _flat(input, dim)
     if repeats.ndim != 1 or repeats.shape[0] != input.shape[dim]:
         raise _C.ShapeError("repeat_interleave(): repeats must have the same size as input along dim, but got the shape "

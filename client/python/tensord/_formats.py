@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensord import _C
+from tensord._more import _leaf
 from tensord._C import ops
 
 
@@ -96,6 +97,6 @@ def _taking(make: Callable[..., Any]) -> Callable[..., Any]:
             raise _C.DTypeError(f"{made.__name__}(): argument 'pin_memory' must be bool, not {type(pin_memory).__name__}")
         if layout is None and memory_format is None:
             return make(*args, requires_grad=requires_grad, **kw)
-        return _laid_out(make(*args, **kw), memory_format, layout, made.__name__, None).requires_grad_(requires_grad)
+        return _leaf(_laid_out(make(*args, **kw), memory_format, layout, made.__name__, None), requires_grad)
 
     return made

@@ -37,6 +37,10 @@ def _made(device, requires_grad, make, *args):
     finally:
         if before >= 0:
             _C._make_on(before)
+    return _leaf(t, requires_grad)
+
+
+def _leaf(t, requires_grad):
     return t if requires_grad is None or requires_grad is False else t.requires_grad_(requires_grad)
 
 
@@ -165,6 +169,17 @@ def from_numpy(array):
 # ---- shapes
 
 
+def _follows(size):
+    """Is it a number that the program of a trace follows?"""
+    return type(size) is _C._Followed
+
+
+def _program(name):
+    from tensord import _stepwise
+
+    return getattr(_stepwise, name)
+
+
 @_also(split_size="split_size_or_sections", split_sizes="split_size_or_sections")
 def split(input, split_size_or_sections, dim=0):
     size = input.shape[dim]
@@ -174,6 +189,8 @@ def split(input, split_size_or_sections, dim=0):
         each = split_size_or_sections
         if each < 0 or (each == 0 and size):
             raise _C.InvalidError(f"split() needs a size of at least 1, not {each}")
+        if _follows(size) or _follows(each):
+            return tuple(_program("split")(input, each, dim))
         split_size_or_sections = [builtins.min(each, size - i) for i in range(0, size, each or 1)] or [0]
     return ops.split(input, tuple(split_size_or_sections), dim)
 
@@ -185,6 +202,8 @@ def chunk(input, chunks, dim=0):
         raise _C.InvalidError(f"chunk() needs at least 1 chunk, not {chunks}")
     if not input.shape[dim]:
         return ops.split(input, (0,) * chunks, dim)
+    if _follows(input.shape[dim]):
+        return tuple(_program("chunk")(input, chunks, dim))
     return split(input, builtins.max(1, -(-input.shape[dim] // chunks)), dim)
 
 

@@ -39,7 +39,7 @@ def _like(make):
     def like(input, dtype=None, *, generator=None, device=None, requires_grad=False):
         dtype = dtype or input.dtype
         made = drawn(generator, _more._made, device or input.device, False, _complex(make) if dtype.is_complex else make, input.shape, dtype)
-        return _laid_as(input, made).requires_grad_(requires_grad)
+        return _more._leaf(_laid_as(input, made), requires_grad)
 
     return like
 
@@ -74,7 +74,7 @@ def randint(low=None, high=None, size=None, dtype=None, *, generator=None, devic
 def randint_like(input: Tensor, low: int, high: Any = None, *, generator: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
     """Random whole numbers from low (0 when left out) to high - 1, in the same shape and dtype."""
     low, high = (0, low) if high is None else (low, high)
-    return _laid_as(input, _ints(ops.randint, low, high, input.shape, dtype or input.dtype, generator, device or input.device, False)).requires_grad_(requires_grad)
+    return _more._leaf(_laid_as(input, _ints(ops.randint, low, high, input.shape, dtype or input.dtype, generator, device or input.device, False)), requires_grad)
 
 
 def randperm(n, dtype=None, *, generator=None, device=None, requires_grad=False):

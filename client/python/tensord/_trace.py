@@ -17,7 +17,8 @@ from .nn.module import Module
 
 
 class TracerWarning(Warning):
-    """What a trace does not follow: a number that is taken from a traced tensor is a constant of the program, as is what is decided by it."""
+    """What a trace does not follow: a number that is taken from a traced tensor is a constant of the program, as is a size that is used as a plain number,
+    and what is decided by either."""
 
 
 class TracingCheckError(Exception):
@@ -343,8 +344,9 @@ def trace(func, example_inputs=None, check_trace=True, *, check=True, check_inpu
     It is run once, with copies of the examples, and every op that it asks for is recorded: also those in place, views, what is done under
     no_grad(), and random ones. Tensors that are no inputs stay what they are: a module's parameters are shared with the program, which sees
     what training writes to them. What Python decides meanwhile is decided for ever: of each value that is taken out of a traced tensor
-    (`if x.sum() > 0`, `x.item()`) a TracerWarning tells, with its line; script() follows such. So are sizes: other shapes may be given where
-    the ops take them.
+    (`if x.sum() > 0`, `x.item()`) a TracerWarning tells, with its line; script() follows such. Sizes are those of the call, as is what is
+    worked out of them: `x.view(x.size(0), -1)`, `x[:, :x.size(1) // 2]`, `td.zeros(x.shape[0])`. Where one is used as a plain number of
+    Python (`if x.size(0) > 2`, `range(x.size(0))`, `int()`, `len(x)`), it is decided, and a TracerWarning tells.
 
     Arguments and results are tensors, and lists, tuples and dicts of tensors. With `check` (or `check_trace`) the program is run on the examples,
     or on each of `check_inputs`, and compared with the function; where they differ by more than `check_tolerance` a TracerWarning tells;

@@ -48,7 +48,7 @@ def layer_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, bi
     >>> F.layer_norm(td.tensor([1.0, 3.0]), (2,), eps=0)
     tensor([-1.,  1.])
     """
-    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(map(operator.index, normalized_shape))
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(n if isinstance(n, int) else operator.index(n) for n in normalized_shape)
     if input.shape[input.ndim - len(shape) :] != shape:
         raise _C.ShapeError(f"layer_norm(): Given normalized_shape={list(shape)}, expected input with shape [*, {', '.join(map(str, shape))}], but got input of size{list(input.shape)}")
     if _is_mixed(input, weight, bias):

@@ -133,7 +133,7 @@ def _periodic(window, M, periodic, kw, **more):
     dtype, requires_grad = kw.get("dtype"), kw.pop("requires_grad", False)
     half = dtype in (_C.float16, _C.bfloat16)
     made = window(M, sym=not periodic, **more, **({**kw, "dtype": _C.float64} if half else kw))
-    return (made.to(dtype) if half else made).requires_grad_(requires_grad)
+    return _more._leaf(made.to(dtype) if half else made, requires_grad)
 
 
 def hann_window(window_length: int, periodic: bool = True, **kw: Any) -> Tensor:
