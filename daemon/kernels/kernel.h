@@ -135,7 +135,8 @@ typedef int (*td_plan_fn)(td_kcall *k, td_error *e);
 
 /* What a plan needs may take long to make: a library, the code of a convolution. Where who plans may wait for that
  * (td_kernel_may_wish, of this thread), the first such wish is noted, and the plan is for nothing, whatever it says:
- * who plans takes the wish over, has it made by any thread, and plans again. */
+ * who plans takes the wish over, has it made by any thread, and plans again. A wish that nobody took over is forgotten
+ * by the next plan that may wish. */
 typedef struct td_kernel_work {
     void (*make)(const void *arg); /* NULL: nothing is wished */
     void *arg;                     /* to be freed afterwards */

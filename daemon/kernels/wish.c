@@ -6,8 +6,16 @@
 static _Thread_local bool may_wish;
 static _Thread_local td_kernel_work wish;
 
+td_kernel_work td_kernel_wished(void)
+{
+    td_kernel_work w = wish;
+    wish = (td_kernel_work){NULL, NULL};
+    return w;
+}
+
 void td_kernel_may_wish(bool may)
 {
+    if (may) free(td_kernel_wished().arg);
     may_wish = may;
 }
 
@@ -24,11 +32,4 @@ bool td_kernel_wish(void (*make)(const void *arg), const void *arg, size_t bytes
 bool td_kernel_wishes(void)
 {
     return wish.make != NULL;
-}
-
-td_kernel_work td_kernel_wished(void)
-{
-    td_kernel_work w = wish;
-    wish = (td_kernel_work){NULL, NULL};
-    return w;
 }

@@ -141,7 +141,7 @@ int td_prep_choose(td_call *c, uint64_t *lack, td_error *e)
     td_kernel_may_wish(lack != NULL);
     int err = plan ? plan(&c->k, e) : 0;
     td_kernel_may_wish(false);
-    if (td_kernel_wishes()) return wait_for_work(lack, e);
+    if (lack && td_kernel_wishes()) return wait_for_work(lack, e);
     if (err) return err;
     if (writes_something(c)) count_chunks(&c->k);
     else plan_nothing(&c->k);
