@@ -109,7 +109,7 @@ class Wide(Rand):
     wide, one_sign = True, False
     USUAL, MANY = 160000, 1 << 20
     SHORT = [1, 1, 2, 3, 7, 17, 40]
-    WAYS = {"sum": 6, "mean": 4, "amax": 4, "amin": 2, "prod": 2, "sum_to": 4, "softmax": 3, "mm": 3, "conv2d": 6}  # times as many
+    WAYS = {"sum": 6, "mean": 4, "amax": 4, "amin": 2, "prod": 2, "sum_to": 4, "softmax": 3, "mm": 3, "conv2d": 20}  # times as many
 
     def __init__(self, generator, dtype, thresholds):
         super().__init__(generator, dtype)

@@ -5,7 +5,6 @@
  * absent, 1 tensor: dtype, ndim, wants, shape, stride, offset, elements of the storage, their bytes; 2 number);
  * attributes (kind 0 none, else as td_attr_kind); outputs (dense value, and a dense weight or not); whether gradients
  * follow; a dense gradient or not for each input. All little endian, as written by this machine. */
-#include "daemon/kernels/cpu/blas.h"
 #include "tests/oracle/composed.h"
 #include "tests/oracle/guarded.h"
 #include <signal.h>
@@ -357,7 +356,6 @@ static void agrees_with_torch(void)
     static bool failed[TD_OP_COUNT], seen[TD_OP_COUNT];
     reader r;
     int good = 0, gradients = 0, ops = 0, clean = 0, shown = 0, count = 0, wide = 0;
-    td_blas(NULL), td_dnnl(NULL); /* nobody here makes what a backward waits for */
     while ((r.at = next_case(&r.end))) {
         read_case(&r, &c);
         describe(&c);

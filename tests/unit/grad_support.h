@@ -154,10 +154,16 @@ __attribute__((unused)) static double t_real(const td_tensor *t, int64_t k)
     return s.kind <= TD_S_INT ? (double)s.i : s.re;
 }
 
-/* What was lacked is there. */
+/* What was lacked is there: memory, or what a kernel's plan wished for. */
 static int t_grow(td_heap *heap, uint64_t lack, td_error *e)
 {
     td_segment *s;
+    td_kernel_work work = td_kernel_wished();
+    if (work.make) {
+        work.make(work.arg);
+        free(work.arg);
+        return 0;
+    }
     int err = td_heap_reserve(heap, lack, e);
     if (!err) err = td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, lack, e);
     if (!err) td_heap_adopt(heap, s);
