@@ -6,7 +6,10 @@ A suite says what it checked by a line `suite NAME: P passed, F failed, S skippe
 taken, or else it is one check. Invariant: the last line printed is
 `N passed, N failed, N skipped`, and it counts as failures a suite that died before it could say so, and whatever the suites
 left behind: processes, names in /dev/shm, files outside the build directory. What failed is said again in BUILD/failed.log, for whoever runs
-several builds and can only show the end."""
+several builds and can only show the end.
+
+With --again a suite that failed is run once more, alone. What passes then counts as passed, is named in a line `UNSTEADY NAME: ...`, and the
+first run's words are kept in BUILD/unsteady.log: chance must not stop a change, and an unsteady suite is a defect."""
 import argparse
 import ctypes
 import fnmatch
@@ -22,6 +25,7 @@ import time
 COUNTS = re.compile(r"^suite \S+: (\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 CUNIT = re.compile(r"^Run Summary:.*?^ +tests +\d+ +(\d+) +(\d+) +(\d+).*?asserts.*?$", re.M | re.S)
 SKIPPED = re.compile(r"^SKIP\b:? *(.*)$", re.M)
+CHANCE = 8  # suites: where more failed it was none
 
 
 def list_suites(build, only):
@@ -98,12 +102,28 @@ def run_reaping(command):
     return run.wait()
 
 
-def report(result, failures):
-    """Show one suite; its (passed, failed, skipped). What a failed one printed goes to `failures` too."""
+def run_suites(build, names, slower, *options):
+    """Run suites of a build directory; meson's exit status and what it says of each, a dict with `name`, `result`, `stdout` and so on."""
+    log = os.path.join(build, "meson-logs", "testlog.json")
+    if os.path.exists(log):
+        os.unlink(log)
+    status = run_reaping(["meson", "test", "-C", build, "--no-rebuild", "-t", str(slower), *options, *names])
+    try:
+        with open(log) as f:
+            return status, [json.loads(line) for line in f]
+    except OSError:
+        sys.exit("suites: meson test left no log")
+
+
+def name_of(result):
+    """A suite's name, without its project's and its group's."""
+    return result["name"].split(" / ")[-1]
+
+
+def count(result):
+    """(passed, failed, skipped) of one suite."""
     out = result.get("stdout") or ""
-    err = (result.get("stderr") or "").strip()
     said = COUNTS.findall(out)
-    name = result["name"].split(" / ")[-1]
     good = result["result"] in ("OK", "SKIP")
     passed, failed, skipped = (sum(int(s[k]) for s in said) for k in range(3))
     if not said and (counted := CUNIT.search(out)):
@@ -112,13 +132,28 @@ def report(result, failures):
         passed, failed, skipped = int(result["result"] == "OK"), int(not good), int(result["result"] == "SKIP")
     if not good and not failed:
         failed = 1  # it counted nothing wrong, but did not end well: a crash, a leak at exit
-    print(f"\n== {name}: {result['result'].lower()}, {result['duration']:.1f} s")
+    return passed, failed, skipped
+
+
+def heading(result):
+    return f"== {name_of(result)}: {result['result'].lower()}, {result['duration']:.1f} s"
+
+
+def words(result):
+    """The last lines that a failed suite said, under its heading."""
+    lines = [line for k in ("stdout", "stderr") for line in (result.get(k) or "").strip().splitlines()[-100:]]
+    if result.get("returncode", 0) < 0:
+        lines.append(f"ended by {signal.Signals(-result['returncode']).name}")
+    return [heading(result), *lines]
+
+
+def report(result):
+    """Show one suite; its (passed, failed, skipped)."""
+    out = result.get("stdout") or ""
+    passed, failed, skipped = count(result)
+    print("\n" + "\n".join(words(result) if failed else [heading(result)]))
     if failed:
-        said_at_end = out.splitlines()[-100:] + err.splitlines()[-100:]
-        if result.get("returncode", 0) < 0:
-            said_at_end.append(f"ended by {signal.Signals(-result['returncode']).name}")
-        print("\n".join(said_at_end))
-        failures += [f"== {name}: {result['result'].lower()}, {result['duration']:.1f} s", *said_at_end]
+        pass  # that is all
     elif summary := CUNIT.search(out):
         print(summary.group(0))
     elif lines := [x for x in out.strip().splitlines() if not SKIPPED.match(x) and not COUNTS.match(x)]:
@@ -126,8 +161,37 @@ def report(result, failures):
     reasons = SKIPPED.findall(out)
     for reason in reasons or (["no reason given"] if skipped else []):
         print(f"SKIP {reason}")
-    print(f"suite {name}: {passed} passed, {failed} failed, {skipped} skipped")
+    print(f"suite {name_of(result)}: {passed} passed, {failed} failed, {skipped} skipped")
     return passed, failed, skipped
+
+
+def left_behind(source, before):
+    """What the suites left, as it is told; it is not there any more, or known, when they run again."""
+    now = traces(source)
+    left = end_orphans() + sorted(now - before)
+    before |= now
+    return [f"FAILED the suites left behind: {what}" for what in left]
+
+
+def failed(results):
+    """Names of those that failed."""
+    return [name_of(r) for r in results if count(r)[1]]
+
+
+def run_again(build, slower, first):
+    """Once more, one at a time, what failed of the first results: the results there are then, and the first ones of those that passed now."""
+    names = failed(first)
+    if not 0 < len(names) <= CHANCE:
+        return first, []
+    print(f"\nonce more, alone: {', '.join(names)}", flush=True)
+    second = {name_of(r): r for r in run_suites(build, names, slower, "--num-processes", "1")[1]}
+    results = [second.get(name_of(r), r) for r in first]
+    return results, [r for r in first if name_of(r) in set(names) - set(failed(results))]
+
+
+def keep(build, name, lines):
+    with open(os.path.join(build, name), "w") as f:
+        f.writelines(line + "\n" for line in lines)
 
 
 def main():
@@ -135,6 +199,7 @@ def main():
     ap.add_argument("build")
     ap.add_argument("--only", default="", help="patterns of names of suites, separated by commas")
     ap.add_argument("--as-it-is", action="store_true", help="let TMPDIR and XDG_RUNTIME_DIR be what they are")
+    ap.add_argument("--again", action="store_true", help="run once more, alone, what failed")
     ap.add_argument("--slower", type=float, default=1, help="times by which time limits are longer")
     args = ap.parse_args()
     names = list_suites(args.build, args.only)
@@ -145,26 +210,20 @@ def main():
         private_places(args.build)
     before = traces(source)
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what suites leave becomes ours
-    log = os.path.join(args.build, "meson-logs", "testlog.json")
-    if os.path.exists(log):
-        os.unlink(log)
-    status = run_reaping(["meson", "test", "-C", args.build, "--no-rebuild", "-t", str(args.slower), *names])
-    try:
-        with open(log) as f:
-            results = [json.loads(line) for line in f]
-    except OSError:
-        sys.exit("suites: meson test left no log")
-    failures = []
-    total = [sum(column) for column in zip(*(report(r, failures) for r in results))] or [0, 0, 0]
-    left = end_orphans() + sorted(traces(source) - before)
-    for what in left:
-        failures.append(f"FAILED the suites left behind: {what}")
-        print(failures[-1])
-    total[1] += len(left) + (1 if status and not total[1] else 0) + max(0, len(names) - len(results))
-    with open(os.path.join(args.build, "failed.log"), "w") as f:
-        f.writelines(line + "\n" for line in failures)
-    if failed := [line.split(":")[0].removeprefix("== ") for line in failures if line.startswith("== ")]:
-        print(f"\nfailed: {', '.join(failed)}; what they said is in {os.path.relpath(f.name)}")
+    status, results = run_suites(args.build, names, args.slower)
+    left, unsteady, chance = left_behind(source, before), [], []
+    if args.again:
+        results, unsteady = run_again(args.build, args.slower, results)
+        if unsteady and not failed(results):  # what a suite leaves behind that fails is a part of its failure
+            left, chance = [], left
+        left += left_behind(source, before)
+    total = [sum(column) for column in zip(*map(report, results))] or [0, 0, 0]
+    total[1] += len(left) + (1 if status and not total[1] and not unsteady else 0) + max(0, len(names) - len(results))
+    print("\n".join([f"UNSTEADY {name_of(r)}: it failed, and passed once more, alone" for r in unsteady] + left))
+    keep(args.build, "unsteady.log", [line for r in unsteady for line in words(r)] + chance)
+    keep(args.build, "failed.log", [line for r in results if count(r)[1] for line in words(r)] + left)
+    if failed(results):
+        print(f"\nfailed: {', '.join(failed(results))}; what they said is in {os.path.relpath(args.build)}/failed.log")
     print("\n{} passed, {} failed, {} skipped".format(*total))
     return 1 if total[1] else 0
 

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""What is made of a suite that fails (suites.py): run once more, alone, when --again says so; unsteady when it passes then.
+
+Instead of meson, results are given: a list for each suite, one result for each time that it runs."""
+import contextlib
+import io
+import os
+import pathlib
+import sys
+import tempfile
+import unittest
+from unittest import mock
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import suites  # noqa: E402
+
+GOOD, BAD, DIED = ("OK", "suite it: 3 passed, 0 failed, 1 skipped", 0), ("FAIL", "why\nsuite it: 2 passed, 1 failed, 0 skipped", 1), ("FAIL", "", -11)
+
+
+class Runs:
+    """Instead of meson."""
+
+    def __init__(self, plans, leaves=()):
+        self.plans, self.leaves, self.there, self.calls = {name: list(p) for name, p in plans.items()}, list(leaves), set(), []
+
+    def run(self, build, names, slower, *options):
+        self.calls.append((names, options))
+        results = []
+        for name in names:
+            result, out, status = self.plans[name].pop(0)
+            results.append({"name": f"group / {name}", "result": result, "stdout": out, "stderr": "", "returncode": status, "duration": 0.5})
+        self.there |= {self.leaves.pop(0)} if self.leaves else set()
+        return int(any(r["result"] != "OK" for r in results)), results
+
+
+class Test(unittest.TestCase):
+    def judge(self, plans, *options, leaves=()):
+        """The exit status, what was printed, the two logs, and which suites ran when."""
+        runs, said = Runs(plans, leaves), io.StringIO()
+        with tempfile.TemporaryDirectory() as build, contextlib.redirect_stdout(said), mock.patch.multiple(
+                suites, list_suites=lambda *_: list(plans), run_suites=runs.run, traces=lambda _: set(runs.there), end_orphans=list,
+                private_places=lambda _: None), mock.patch.object(sys, "argv", ["suites.py", build, *options]):
+            status = suites.main()
+            logs = [pathlib.Path(build, name).read_text() for name in ("unsteady.log", "failed.log")]
+        return status, said.getvalue(), *logs, runs.calls
+
+    def test_all_pass(self):
+        status, said, unsteady, failed, calls = self.judge({"a": [GOOD], "b": [GOOD]}, "--again")
+        self.assertEqual((status, said.splitlines()[-1], unsteady, failed, len(calls)), (0, "6 passed, 0 failed, 2 skipped", "", "", 1))
+
+    def test_once_by_chance(self):
+        for once in BAD, DIED:
+            status, said, unsteady, failed, calls = self.judge({"a": [GOOD], "b": [once, GOOD]}, "--again")
+            self.assertEqual((status, said.splitlines()[-1], failed), (0, "6 passed, 0 failed, 2 skipped", ""))
+            self.assertIn("UNSTEADY b: ", said)
+            self.assertIn("why" if once is BAD else "ended by SIGSEGV", unsteady)
+            self.assertEqual(calls[1], (["b"], ("--num-processes", "1")))
+
+    def test_twice(self):
+        status, said, unsteady, failed, _ = self.judge({"a": [GOOD], "b": [BAD, BAD], "c": [BAD, GOOD]}, "--again")
+        self.assertEqual((status, said.splitlines()[-1]), (1, "8 passed, 1 failed, 2 skipped"))
+        self.assertIn("== b: fail", failed)
+        self.assertIn("UNSTEADY c: ", said)
+        self.assertNotIn("UNSTEADY b", said)
+        self.assertNotIn("== b", unsteady)
+
+    def test_only_when_told(self):
+        status, said, unsteady, failed, calls = self.judge({"b": [BAD, GOOD]})
+        self.assertEqual((status, said.splitlines()[-1], len(calls)), (1, "2 passed, 1 failed, 0 skipped", 1))
+
+    def test_many_are_no_chance(self):
+        plans = {f"s{k}": [BAD, GOOD] for k in range(suites.CHANCE + 1)}
+        status, _, unsteady, _, calls = self.judge(plans, "--again")
+        self.assertEqual((status, unsteady, len(calls)), (1, "", 1))
+
+    def test_what_is_left(self):
+        """Behind a suite that failed it is a part of its failure; behind others, or by the second run, it is a failure."""
+        status, said, unsteady, *_ = self.judge({"b": [BAD, GOOD]}, "--again", leaves=["/x"])
+        self.assertEqual((status, "left behind: /x" in unsteady), (0, True))
+        for leaves, plan in ((["/x"], [GOOD]), (["/x"], [BAD, BAD]), ([], [BAD, GOOD])):
+            status, said, *_ = self.judge({"b": plan}, "--again", leaves=leaves or ["/x", "/y"])
+            self.assertEqual(status, 1)
+            self.assertIn(f"left behind: {leaves[0] if leaves else '/y'}", said)
+
+
+if __name__ == "__main__":
+    unittest.main()
