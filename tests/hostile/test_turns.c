@@ -1,11 +1,13 @@
 /* Who has small wishes beside somebody with a large graph: between any two turns of the one the other is served, and a
- * turn is a small part of what there is to do. Counted in turns of two sessions in this process, not in time. */
+ * turn is a small part of what there is to do. Counted in turns of two sessions in this process, not in time: the clock
+ * goes on by hand. */
 #include "daemon/session/state.h"
 #include "proto/opid.h"
 #include "proto/program/text.h"
 #include "proto/program/wire.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
+#include "tests/support/hand_clock.h"
 #include "tests/unit/cunit_main.h"
 
 #include <fcntl.h>
@@ -15,6 +17,7 @@
 #include <unistd.h>
 
 enum { N = 50000, RECORDS = 512, CLEAR = 4096 };
+enum { US = 1000, MS = 1000000 };
 
 static td_service service;
 static td_sessions sessions;
@@ -34,6 +37,7 @@ static int start(void)
 {
     td_service_options o = {.memory = 64 << 20, .workers = 0};
     td_error e = {0};
+    hand_clock_stop(US);
     td_cpu_init();
     td_cpu_thread_init();
     if (td_service_init(&service, &o, &e)) return 1;
@@ -501,7 +505,7 @@ static uint32_t wants_to_write(client *c, client *meanwhile, bool *over)
     begin.id = begin.timeout_ms = 1, write.write_begin = &begin;
     if (!call(c, &write)) return TD_E_BUSY;
     *over = turn(meanwhile);
-    usleep(2000);
+    hand_clock_go_on(2 * MS);
     td_deadlines_run(&service);
     CU_ASSERT_TRUE(turn(c));
     return last_code(c);
@@ -737,7 +741,7 @@ static void many_deadlines(void)
     }
     for (uint32_t i = 1; i < DEADLINES; i += 2) td_deadline_disarm(&service, &d[i]);
     CU_ASSERT_TRUE(clock() - begin < 4 * CLOCKS_PER_SEC);
-    usleep(300000);
+    hand_clock_go_on(UINT64_C(300) * MS);
     td_deadlines_run(&service);
     CU_ASSERT_TRUE(fired > 0 && fired < DEADLINES / 20);
     for (uint64_t next = 0; next < 100000;) next = td_deadlines_run(&service);
@@ -863,14 +867,16 @@ static void table_after_table(void)
     Td__Wire__Call c = TD__WIRE__CALL__INIT;
     what.what = (char *)"tensors", c.status = &what;
     int turns = 1;
+    atomic_store(&hand_clock.tick, MS); /* each part takes so long */
     CU_ASSERT_FALSE(call(&a, &c));
     CU_ASSERT_TRUE(call(&b, &c)); /* waits until the other has its own */
     for (; !turn(&a); turns++) small_wish(&small);
     CU_ASSERT_TRUE(turns >= MANY / RECORDS / 2);
     CU_ASSERT_TRUE(sessions.table_from_ns > td_clock_ns());
+    atomic_store(&hand_clock.tick, US);
     CU_ASSERT_TRUE(call(&a, &c)); /* waits */
     for (td_run r = TD_RUN_MORE; r != TD_RUN_IDLE;) {
-        usleep(1000);
+        hand_clock_go_on(MS);
         td_deadlines_run(&service);
         td_error e = {0};
         r = serve(a.session, &e);
@@ -979,14 +985,12 @@ static uint64_t issued(client *c)
     return td_flow_pending(c->session->flow);
 }
 
-/* For so many ms; `starved`: as if the workers had no processor meanwhile. Until more is under way than `first`. */
+/* For so many ms; `starved`: the workers have no processor meanwhile. Until more is under way than `first`. */
 static void let_time_pass(client *c, int ms, uint64_t first, bool starved)
 {
-    const td_service *v = c->session->service;
-    uint64_t until = td_clock_ns() + (uint64_t)ms * 1000000;
-    while (td_clock_ns() < until && td_flow_pending(c->session->flow) == first) {
-        usleep(1000);
-        if (starved && c->session->was_worked_ns) c->session->was_worked_ns = td_sched_worked_ns(v->sched);
+    for (int i = 0; i < ms && td_flow_pending(c->session->flow) == first; i++) {
+        hand_clock_go_on(MS);
+        if (!starved) hand_clock_work(MS);
         td_deadlines_run(c->session->service);
         issued(c);
     }
@@ -1012,7 +1016,7 @@ static void ahead_of_the_workers(void)
     CU_ASSERT_EQUAL(issued(&c), first);
     let_time_pass(&c, 120, first, true);
     CU_ASSERT_EQUAL(td_flow_pending(c.session->flow), first);
-    let_time_pass(&c, 10000, first, false);
+    let_time_pass(&c, 60, first, false);
     CU_ASSERT_TRUE(td_flow_pending(c.session->flow) >= 2 * first - 2);
     leave(&c);
     while (td_sessions_clear(&all, INT_MAX)) td_sched_collect(v.sched, INT_MAX);

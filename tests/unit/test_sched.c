@@ -1,9 +1,15 @@
 /* The scheduler's promises, one by one: what runs here and what in the pool, what waits for what, where a failure
- * arrives, who is told when, who is served first. Order under random load is in test_sched_stress.c. */
+ * arrives, who is told when, who is served first. Order under random load is in test_sched_stress.c. Shares are of
+ * time: the clock goes on by hand, by so much for each chunk, so they are the same on a machine that does much besides.
+ */
+#include "daemon/sched/internal.h"
 #include "proto/breath.h"
+#include "tests/support/hand_clock.h"
 #include "tests/unit/cunit_main.h"
 #include "tests/unit/sched_fake.h"
-#include <time.h>
+#include <limits.h>
+
+enum { LOOK_NS = 1000, LONG_MS = 60000 }; /* what a look at the clock takes by it; never so long, when all is well */
 
 static td_sched *s;
 static td_issuer who;
@@ -23,6 +29,7 @@ static void on_wake(void *arg)
 
 static void start(int workers)
 {
+    hand_clock_stop(LOOK_NS);
     s = fake_sched(workers, on_wake, NULL);
     td_flow *f;
     CU_ASSERT_EQUAL(td_flow_new(&f, s, NULL), 0);
@@ -141,35 +148,48 @@ static bool comes(_Atomic int *what, int value, int ms)
     return atomic_load(what) == value;
 }
 
+/* It says so, and has gone to sleep in the kernel since. */
+static bool is_asleep(const td_worker *w)
+{
+    char path[64], state = 0;
+    if (!(atomic_load(&s->pool.asleep[w->index / 64]) >> w->index % 64 & 1)) return false;
+    snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)w->tid);
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%*d (%*[^)]) %c", &state) != 1) state = 0;
+    if (f) fclose(f);
+    return state == 'S';
+}
+
+static bool all_are_asleep(void)
+{
+    for (int i = 0, ms = 0; i < s->pool.nworkers; i++)
+        for (; !is_asleep(&s->pool.workers[i]); usleep(1000))
+            if (++ms > LONG_MS) return false;
+    return true;
+}
+
 /* With a loop that helps, nobody is woken for little: the loop does it, or sees to it that somebody does. */
 static void the_loop_helps(void)
 {
     fake_helped = true;
     start(2);
-    bool left = false;
-    int tasks = 0;
-    for (int i = 0; i < 50 && !left; i++) { /* until no worker was still looking for work */
-        usleep(20000);
-        atomic_store(&ran, 0);
-        td_sched_submit(s, make('x', &a, &b, k_on, 10000));
-        tasks++;
-        left = !comes(&ran, 1, 20);
-        if (!left) td_sched_drain(s);
-    }
-    CU_ASSERT_TRUE(left);
+    CU_ASSERT_TRUE_FATAL(all_are_asleep());
+    atomic_store(&ran, 0);
+    td_sched_submit(s, make('x', &a, &b, k_on, 10000));
+    CU_ASSERT_FALSE(comes(&ran, 1, 20));
     CU_ASSERT_TRUE(td_sched_help(s));
     CU_ASSERT_EQUAL(atomic_load(&ran), 1);
     CU_ASSERT_TRUE(pthread_equal(ran_on, pthread_self()));
     td_sched_collect(s, 10);
-    CU_ASSERT_EQUAL(done_count, tasks);
+    CU_ASSERT_EQUAL(done_count, 1);
     CU_ASSERT_FALSE(td_sched_help(s)); /* there is nothing */
     td_sched_submit(s, make('y', &a, &b, k_on, 10000));
     td_sched_urge(s);
-    CU_ASSERT_TRUE(comes(&ran, 2, 10000));
+    CU_ASSERT_TRUE(comes(&ran, 2, LONG_MS));
     CU_ASSERT_FALSE(pthread_equal(ran_on, pthread_self()));
     td_sched_stats st;
     td_sched_get_stats(s, &st);
-    CU_ASSERT_EQUAL(st.run_pool, (uint64_t)tasks + 1);
+    CU_ASSERT_EQUAL(st.run_pool, 2);
     finish();
     fake_helped = false;
 }
@@ -182,12 +202,12 @@ static void the_loop_helps_with_short_chunks(void)
     atomic_store(&ran, 0);
     td_sched_submit(s, make('x', &a, &b, k_on, 1e6));
     td_sched_help(s);
-    CU_ASSERT_TRUE(comes(&ran, 1, 10000));
+    CU_ASSERT_TRUE(comes(&ran, 1, LONG_MS));
     CU_ASSERT_FALSE(pthread_equal(ran_on, pthread_self()));
     td_sched_drain(s);
     submit('y', NULL, NULL, k_gate);
     td_sched_urge(s);
-    CU_ASSERT_TRUE(comes(&at_gate, 1, 10000));
+    CU_ASSERT_TRUE(comes(&at_gate, 1, LONG_MS));
     td_sched_submit(s, make('z', NULL, NULL, k_on, 10000));
     CU_ASSERT_FALSE(td_sched_help(s));
     finish();
@@ -718,29 +738,27 @@ static void callbacks_may_issue(void)
 
 /* ---- fairness */
 
-static double now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
+enum { CHUNK_NS = 100000, REST_NS = 60000 }; /* what a chunk takes, and what lies between two rests of one */
 static _Atomic int long_chunks;
 static void k_long(td_kcall *k, int64_t chunk, void *scratch)
 {
     (void)k, (void)chunk, (void)scratch;
-    double end = now_ms() + 0.1;
-    while (now_ms() < end) {
-    }
+    hand_clock_go_on(CHUNK_NS);
     atomic_fetch_add(&long_chunks, 1);
 }
-static _Atomic int chunks_before;
-static void k_note(td_kcall *k, int64_t chunk, void *scratch)
+
+/* Chunks that begin when they are told, one after another. */
+static _Atomic int may_begin, waiting;
+static void k_told(td_kcall *k, int64_t chunk, void *scratch)
 {
-    (void)k, (void)chunk, (void)scratch;
-    atomic_store(&chunks_before, atomic_load(&long_chunks));
+    atomic_fetch_add(&waiting, 1);
+    for (int n; (n = atomic_load(&may_begin)) == 0 || !atomic_compare_exchange_weak(&may_begin, &n, n - 1);) usleep(50);
+    atomic_fetch_sub(&waiting, 1);
+    k_long(k, chunk, scratch);
+    if (atomic_load(&may_begin) > LONG_MS) usleep(1000);
 }
 
-enum { LONG = 100000 }; /* chunks: ten seconds of them, so that no pause of this thread sees their end */
+enum { LONG = 100000, SMALL = 8 }; /* chunks; tasks */
 static void a_small_flow_waits_a_chunk(void)
 {
     for (int workers = 1; workers <= 2; workers++) {
@@ -749,26 +767,27 @@ static void a_small_flow_waits_a_chunk(void)
         CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
         td_issuer second = {.flow = other};
         atomic_store(&long_chunks, 0);
+        atomic_store(&may_begin, 0);
+        atomic_store(&waiting, 0);
+        atomic_store(&ran, 0);
         for (int i = 0; i < 2; i++) {
-            td_call *big = fake_call(&who, LONG * 1e5);
-            fake_phase(big, k_long, LONG);
+            td_call *big = fake_call(&who, (double)LONG * CHUNK_NS);
+            fake_phase(big, k_told, LONG);
             td_sched_submit(s, big);
         }
-        while (atomic_load(&long_chunks) < 50) usleep(100);
-        int at_once = 0;
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < SMALL; i++) {
+            CU_ASSERT_TRUE_FATAL(comes(&waiting, workers, LONG_MS));
             td_call *small = fake_call(&second, 2000);
-            fake_phase(small, k_note, 1);
-            atomic_store(&chunks_before, -1);
-            int before = atomic_load(&long_chunks);
+            fake_phase(small, k_count, 1);
             td_sched_submit(s, small);
-            while (td_flow_pending(other)) td_sched_collect(s, 10);
-            int waited = atomic_load(&chunks_before) - before;
-            CU_ASSERT(waited >= 0 && waited < LONG / 2); /* of nearly 2 * LONG that were ready before it */
-            at_once += waited <= 2 * workers;
+            atomic_store(&may_begin, 2 * workers); /* of nearly 2 * LONG that were ready before it */
+            CU_ASSERT_TRUE(comes(&ran, i + 1, LONG_MS));
+            CU_ASSERT_TRUE_FATAL(comes(&may_begin, 0, LONG_MS));
         }
-        CU_ASSERT(at_once >= 4); /* not all: this thread may lose its processor just before the submit */
+        td_sched_collect(s, SMALL);
+        CU_ASSERT_EQUAL(td_flow_pending(other), 0);
         td_flow_free(other);
+        atomic_store(&may_begin, INT_MAX);
         td_sched_free(s); /* with most of it still to do */
         CU_ASSERT(atomic_load(&long_chunks) < 2 * LONG);
         CU_ASSERT_EQUAL(fake_live, 0);
@@ -777,13 +796,14 @@ static void a_small_flow_waits_a_chunk(void)
 }
 
 /* A chunk that rests gives way to another's task in parts: it goes on itself in between. */
-static _Atomic int at_row, most_between;
+static _Atomic int at_row, there, most_between;
 static void k_row(td_kcall *k, int64_t chunk, void *scratch)
 {
     (void)k, (void)chunk, (void)scratch;
     atomic_store(&at_row, 1);
-    double until = now_ms() + 60e3;
-    for (int before = 0, now; before < 400 && now_ms() < until; before = now) {
+    while (!atomic_load(&there)) usleep(50);
+    for (int before = 0, now, rests = 0; before < 400 && rests < LONG_MS; before = now, rests++) {
+        hand_clock_go_on(REST_NS);
         td_breathe();
         now = atomic_load(&long_chunks);
         if (now - before > atomic_load(&most_between)) atomic_store(&most_between, now - before);
@@ -809,21 +829,22 @@ static void a_row_goes_on(void)
     atomic_store(&long_chunks, 0);
     atomic_store(&most_between, 0);
     atomic_store(&at_row, 0);
+    atomic_store(&there, 0);
     td_call *row = fake_call(&who, 1e9);
     fake_phase(row, k_row, 1);
     td_sched_submit(s, row);
-    double until = now_ms() + 60e3;
-    while (!atomic_load(&at_row) && now_ms() < until) usleep(100);
-    td_call *many = fake_call(&second, 400 * 1e5);
+    CU_ASSERT_TRUE(comes(&at_row, 1, LONG_MS));
+    td_call *many = fake_call(&second, 400. * CHUNK_NS);
     fake_phase(many, k_deep, 200);
     fake_phase(many, k_deep, 200);
     atomic_store(&lowest, UINTPTR_MAX);
     atomic_store(&highest, 0);
     td_sched_submit(s, many);
+    atomic_store(&there, 1);
     td_sched_drain(s);
     CU_ASSERT_EQUAL(atomic_load(&long_chunks), 400);
     CU_ASSERT(atomic_load(&most_between) > 0);
-    CU_ASSERT(atomic_load(&most_between) <= 20);                    /* of 0.1 ms: not all 400, nor a phase of them */
+    CU_ASSERT(atomic_load(&most_between) <= 5);                     /* not all 400, nor a phase of them */
     CU_ASSERT(atomic_load(&highest) - atomic_load(&lowest) < 4096); /* on top of the row, never of each other */
     td_flow_free(other);
     finish();
@@ -836,7 +857,11 @@ static void k_resting(td_kcall *k, int64_t chunk, void *scratch)
 {
     (void)k, (void)chunk, (void)scratch;
     atomic_store(&at_row, 1);
-    for (double until = now_ms() + 60; now_ms() < until;) td_breathe();
+    while (!atomic_load(&there)) usleep(50);
+    for (int rests = 0; rests < 1000; rests++) {
+        hand_clock_go_on(REST_NS);
+        td_breathe();
+    }
     atomic_store(&row_ended, 1);
 }
 static void k_heavy(td_kcall *k, int64_t chunk, void *scratch)
@@ -852,13 +877,15 @@ static void a_short_chunk_is_not_buried(void)
         CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
         td_issuer second = {.flow = other};
         atomic_store(&at_row, 0);
+        atomic_store(&there, 0);
         atomic_store(&row_ended, 0);
         td_call *row = fake_call(&who, heavy ? 3e9 : 5e5), *long_one = fake_call(&second, 5e9);
         fake_phase(row, k_resting, 1);
         fake_phase(long_one, k_heavy, 1);
         td_sched_submit(s, row);
-        for (double until = now_ms() + 60e3; !atomic_load(&at_row) && now_ms() < until;) usleep(100);
+        CU_ASSERT_TRUE(comes(&at_row, 1, LONG_MS));
         td_sched_submit(s, long_one);
+        atomic_store(&there, 1);
         td_sched_drain(s);
         CU_ASSERT_EQUAL(atomic_load(&on_top), heavy);
         td_flow_free(other);
@@ -873,8 +900,11 @@ static void k_lasting(td_kcall *k, int64_t chunk, void *scratch)
     int now = atomic_fetch_add(&lasting_at_once, 1) + 1;
     if (now > atomic_load(&most_lasting)) atomic_store(&most_lasting, now);
     k_gate(k, chunk, scratch);
-    td_breathe(); /* one that does rest may give way to others, but to no other such task */
-    for (double until = now_ms() + 2; now_ms() < until;) td_breathe();
+    for (int rests = 0; rests < 40;
+         rests++) { /* one that does rest may give way to others, but to no other such task */
+        hand_clock_go_on(REST_NS);
+        td_breathe();
+    }
     atomic_fetch_sub(&lasting_at_once, 1);
     atomic_fetch_add(&lasting_ran, 1);
 }
@@ -885,8 +915,6 @@ static void lasting_tasks_leave_a_worker(void)
         start(workers);
         td_flow *other[FLOWS];
         td_issuer of[FLOWS];
-        atomic_store(&gate, 0);
-        atomic_store(&at_gate, 0);
         atomic_store(&most_lasting, 0);
         atomic_store(&lasting_ran, 0);
         atomic_store(&ran, 0);
@@ -900,10 +928,9 @@ static void lasting_tasks_leave_a_worker(void)
                 td_sched_submit(s, long_one);
             }
         }
-        for (double until = now_ms() + 60e3; !atomic_load(&at_gate) && now_ms() < until;) usleep(100);
+        for (int ms = 0; !atomic_load(&at_gate) && ms < LONG_MS; ms++) usleep(1000);
         td_sched_submit(s, make('a', &a, &b, k_count, FAKE_BIG));
-        for (double until = now_ms() + (workers > 1 ? 60e3 : 20); !atomic_load(&ran) && now_ms() < until;) usleep(100);
-        CU_ASSERT_EQUAL(atomic_load(&ran), workers > 1); /* with one worker it waits for the end */
+        CU_ASSERT_EQUAL(comes(&ran, 1, workers > 1 ? LONG_MS : 20), workers > 1); /* with one it waits for the end */
         atomic_store(&gate, 1);
         td_sched_drain(s);
         CU_ASSERT_EQUAL(atomic_load(&lasting_ran), FLOWS * (EACH + 1));
@@ -913,30 +940,46 @@ static void lasting_tasks_leave_a_worker(void)
     }
 }
 
-/* Two flows with the same to do each get half. */
-static _Atomic int given[2];
+/* Chunks of two sides that one worker shares out: how many of each it had run when they were `when` together, or
+ * `when_second` of the second. The first stops at the gate when it has run `stop_at`. */
+static struct {
+    int when, when_second, stop_at, given[2], at[2]; /* the worker's */
+} shares;
 static void k_flow(td_kcall *k, int64_t chunk, void *scratch)
 {
     k_long(k, chunk, scratch);
-    atomic_fetch_add(&given[k->seed], 1);
+    int of_it = ++shares.given[k->seed], all = shares.given[0] + shares.given[1];
+    if (all == shares.when || (k->seed == 1 && of_it == shares.when_second))
+        memcpy(shares.at, shares.given, sizeof shares.at);
+    if (k->seed == 0 && of_it == shares.stop_at) k_gate(k, chunk, scratch);
 }
-static void equal_flows_get_equal_shares(void)
+static void submit_flow(const td_issuer *from, int side, int chunks, double says_ns)
+{
+    td_call *big = fake_call((td_issuer *)(uintptr_t)from, chunks * says_ns);
+    fake_phase(big, k_flow, chunks);
+    big->k.seed = (uint64_t)side;
+    td_sched_submit(s, big);
+}
+/* With a worker that is at the gate until all has been submitted. */
+static void start_shares(int when)
 {
     start(1);
+    memset(&shares, 0, sizeof shares);
+    shares.when = when;
+    submit('g', NULL, NULL, k_gate);
+    CU_ASSERT_TRUE_FATAL(comes(&at_gate, 1, LONG_MS));
+}
+
+/* Two flows with the same to do each get half. */
+static void equal_flows_get_equal_shares(void)
+{
+    start_shares(400);
     td_flow *other;
     CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
-    td_issuer two[2] = {who, {.flow = other}};
-    atomic_store(&given[0], 0);
-    atomic_store(&given[1], 0);
-    for (int i = 0; i < 2; i++) {
-        td_call *big = fake_call(&two[i], 400 * 1e5);
-        fake_phase(big, k_flow, 400);
-        big->k.seed = (uint64_t)i;
-        td_sched_submit(s, big);
-    }
-    while (atomic_load(&given[0]) + atomic_load(&given[1]) < 400) usleep(1000);
-    int a0 = atomic_load(&given[0]), a1 = atomic_load(&given[1]);
-    CU_ASSERT(abs(a0 - a1) < 100); /* other processes disturb */
+    submit_flow(&who, 0, 400, CHUNK_NS);
+    submit_flow(&(td_issuer){.flow = other}, 1, 400, CHUNK_NS);
+    settle();
+    CU_ASSERT(abs(shares.at[0] - shares.at[1]) <= 4);
     td_flow_free(other);
     finish();
 }
@@ -945,26 +988,20 @@ static void equal_flows_get_equal_shares(void)
 static void many_flows_share_one_part(void)
 {
     enum { MANY = 20 };
-    start(1);
+    start_shares(400);
     td_issuer all[MANY + 1];
     td_share *share = td_share_new();
     CU_ASSERT_PTR_NOT_NULL_FATAL(share);
-    atomic_store(&given[0], 0);
-    atomic_store(&given[1], 0);
     for (int i = 0; i <= MANY; i++) {
         td_flow *f;
         bool one = i == MANY;
         CU_ASSERT_EQUAL_FATAL(td_flow_new(&f, s, NULL), 0);
         if (!one) td_flow_join(f, share);
         all[i] = (td_issuer){.flow = f};
-        td_call *big = fake_call(&all[i], (one ? 400 : 20) * 1e5);
-        fake_phase(big, k_flow, one ? 400 : 20);
-        big->k.seed = one;
-        td_sched_submit(s, big);
+        submit_flow(&all[i], one, one ? 400 : 20, CHUNK_NS);
     }
-    while (atomic_load(&given[0]) + atomic_load(&given[1]) < 400) usleep(1000);
-    CU_ASSERT(abs(atomic_load(&given[0]) - atomic_load(&given[1])) < 100); /* not 20 to 1 */
-    td_sched_drain(s);
+    settle();
+    CU_ASSERT(abs(shares.at[0] - shares.at[1]) <= 4); /* not 20 to 1 */
     for (int i = 0; i <= MANY; i++) td_flow_free(all[i].flow);
     td_share_unref(share);
     finish();
@@ -973,20 +1010,13 @@ static void many_flows_share_one_part(void)
 /* Estimates may be wrong: shares are of time. */
 static void cheap_words_buy_nothing(void)
 {
-    start(1);
+    start_shares(300);
     td_flow *other;
     CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
-    td_issuer two[2] = {who, {.flow = other}};
-    atomic_store(&given[0], 0);
-    atomic_store(&given[1], 0);
-    for (int i = 0; i < 2; i++) {
-        td_call *big = fake_call(&two[i], i ? 300 * 1e5 : 300 * 2e4); /* the first says a fifth of the truth */
-        fake_phase(big, k_flow, 300);
-        big->k.seed = (uint64_t)i;
-        td_sched_submit(s, big);
-    }
-    while (atomic_load(&given[0]) + atomic_load(&given[1]) < 300) usleep(1000);
-    CU_ASSERT(atomic_load(&given[0]) < 3 * atomic_load(&given[1]));
+    submit_flow(&who, 0, 300, CHUNK_NS / 5); /* it says a fifth of the truth */
+    submit_flow(&(td_issuer){.flow = other}, 1, 300, CHUNK_NS);
+    settle();
+    CU_ASSERT(shares.at[0] > 0 && shares.at[0] < 2 * shares.at[1]);
     td_flow_free(other);
     finish();
 }
@@ -997,18 +1027,13 @@ static void idling_earns_nothing(void)
     start(1);
     td_flow *other;
     CU_ASSERT_EQUAL(td_flow_new(&other, s, NULL), 0);
-    td_issuer two[2] = {who, {.flow = other}};
-    atomic_store(&given[0], 0);
-    atomic_store(&given[1], 0);
-    for (int i = 0; i < 2; i++) {
-        td_call *big = fake_call(&two[i], 600 * 1e5);
-        fake_phase(big, k_flow, 600);
-        big->k.seed = (uint64_t)i;
-        td_sched_submit(s, big);
-        while (atomic_load(&given[0]) < 300) usleep(1000);
-    }
-    while (atomic_load(&given[1]) < 100) usleep(1000);
-    CU_ASSERT(atomic_load(&given[0]) > 370);
+    memset(&shares, 0, sizeof shares);
+    shares.stop_at = 300, shares.when_second = 100;
+    submit_flow(&who, 0, 600, CHUNK_NS);
+    CU_ASSERT_TRUE_FATAL(comes(&at_gate, 1, LONG_MS));
+    submit_flow(&(td_issuer){.flow = other}, 1, 600, CHUNK_NS);
+    settle();
+    CU_ASSERT(abs(shares.at[0] - 400) <= 4);
     td_flow_free(other);
     finish();
 }
@@ -1049,11 +1074,12 @@ static void freeing_under_a_kernel(void)
     start(1);
     submit('g', NULL, &a, k_gate);
     td_sched_stats st = {0};
-    double began = now_ms();
-    while (atomic_load(&at_gate) == 0 && now_ms() < began + 60e3) usleep(100);
-    began = now_ms();
+    CU_ASSERT_TRUE(comes(&at_gate, 1, LONG_MS));
+    uint64_t began = td_clock_ms();
+    atomic_store(&hand_clock.tick, UINT64_C(4900) * 1000000); /* most of the while goes by at a look */
     td_sched_free(s);
-    CU_ASSERT(now_ms() - began > 4000);
+    atomic_store(&hand_clock.tick, LOOK_NS);
+    CU_ASSERT(td_clock_ms() - began >= 5000);
     td_sched_get_stats(s, &st);
     CU_ASSERT_EQUAL(st.pending, 1);
     CU_ASSERT_EQUAL(fake_live, 1);
@@ -1107,7 +1133,7 @@ static void collect_is_bounded(void)
     atomic_store(&ran, 0);
     for (int i = 0; i < 10; i++) submit((char)('a' + i), NULL, NULL, k_nothing);
     submit('k', NULL, NULL, k_count_and_gate);
-    while (!atomic_load(&ran)) usleep(100); /* then the worker has done with the others */
+    CU_ASSERT_TRUE_FATAL(comes(&ran, 1, LONG_MS)); /* then the worker has done with the others */
     CU_ASSERT(td_sched_collect(s, 3));
     CU_ASSERT_EQUAL(done_count, 3);
     CU_ASSERT(td_sched_collect(s, 6));

@@ -1,9 +1,11 @@
 /* Names, queues and deadlines: who is woken, with what, and that nothing stays behind. */
 #include "daemon/service/queue.h"
+#include "tests/support/hand_clock.h"
 #include "tests/unit/cunit_main.h"
 
 #include <stdlib.h>
-#include <time.h>
+
+enum { MS = 1000000 }; /* the clock goes on by hand */
 
 static td_service s;
 static td_heap *heap;
@@ -35,6 +37,7 @@ static td_account *account(const char *name, uint32_t session, uint32_t uid, td_
 
 static int init(void)
 {
+    hand_clock_stop(0);
     td_budget_init(&s.budget, 64 << 20, TD_SHM_MEMFD);
     s.account = account("service", 0, 0, NULL);
     user = account("uid 7", 0, 7, NULL);
@@ -157,7 +160,7 @@ static void lent_names_cost_little(void)
 {
     td_tensor *t = tensor(4);
     CU_ASSERT_EQUAL(td_name_hand(&s, "lent", t, alice, 1, true, NULL), TD_OK);
-    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    hand_clock_go_on(5 * MS);
     td_deadlines_run(&s);
     CU_ASSERT_TRUE(td_deadlines_run(&s) > 500);
     CU_ASSERT_PTR_NOT_NULL(td_name_find(&s, "lent", NULL));
@@ -204,11 +207,11 @@ static void handles_are_left_lying(void)
     CU_ASSERT_EQUAL(td_handle_new(&s, gone, t, who, 1, false, NULL), TD_OK);
     CU_ASSERT_EQUAL(td_handle_new(&s, lasting, t, who, 1, true, NULL), TD_OK);
     td_handle_let_go(&s, gone), td_handle_let_go(&s, lasting);
-    while (is_there(gone)) nanosleep(&(struct timespec){0, 1000000}, NULL), td_deadlines_run(&s);
+    while (is_there(gone)) hand_clock_go_on(1 * MS), td_deadlines_run(&s);
     CU_ASSERT_TRUE(is_there(stands) && is_there(lasting));
     CU_ASSERT_TRUE(td_deadlines_run(&s) <= 1000); /* only the lasting one is looked after */
     who->ended = true;
-    while (td_deadlines_run(&s) != UINT64_MAX) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    while (td_deadlines_run(&s) != UINT64_MAX) hand_clock_go_on(1 * MS);
     CU_ASSERT_TRUE(is_there(stands) && !is_there(lasting));
     td_handle_let_go(&s, stands);
     CU_ASSERT_TRUE(!is_there(stands) && t->refs == 1 && who->refs == 1);
@@ -227,7 +230,7 @@ static void names_waited_for(void)
     td_name_publish(&s, "late", t, alice, false, false, NULL);
     CU_ASSERT_TRUE(one.times == 1 && one.tensor == t && two.times == 1 && two.tensor == t);
     CU_ASSERT_EQUAL(gone.times, 0);
-    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    hand_clock_go_on(5 * MS);
     CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
     CU_ASSERT_TRUE(gone.times == 1 && gone.error.code == TD_E_TIMEOUT && strstr(gone.error.message, "'never'"));
     td_error e;
@@ -235,7 +238,7 @@ static void names_waited_for(void)
     CU_ASSERT_PTR_NULL(td_name_newer(&s, "late", version, &e));
     CU_ASSERT_EQUAL(e.code, TD_E_NOT_NEWER);
     CU_ASSERT_EQUAL(td_name_wait_new(&w1, &s, "late", 1, name_told, &one, NULL), TD_OK);
-    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    hand_clock_go_on(5 * MS);
     CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
     CU_ASSERT_TRUE(one.times == 2 && one.error.code == TD_E_NOT_NEWER && strstr(one.error.message, "'late' anew"));
     td_name_drop(&s, "late", NULL, NULL);
@@ -263,7 +266,7 @@ static void names_waited_for_by_many(void)
     for (int n = 0, before = 0; n < MANY - 1; before = n) {
         while (n < MANY - 1 && all[n].times) n++;
         CU_ASSERT_TRUE(n - before <= AT_ONCE);
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        hand_clock_go_on(2 * MS);
         td_deadlines_run(&s);
     }
     for (int i = 0; i < MANY - 1; i++) CU_ASSERT_TRUE(all[i].times == 1 && all[i].tensor == t && all[i].held);
@@ -310,7 +313,7 @@ static void many_deadlines_come_and_go(void)
     for (int i = 0; i < MANY; i++) left += all[i].at_ms != 0;
     CU_ASSERT_EQUAL(s.ndeadlines, left);
     last_fired = out_of_order = 0;
-    while (td_deadlines_run(&s) != UINT64_MAX) nanosleep(&(struct timespec){0, 1000000}, NULL);
+    while (td_deadlines_run(&s) != UINT64_MAX) hand_clock_go_on(1 * MS);
     for (int i = 0; i < MANY; i++) wrong += all[i].at_ms != 0 || all[i].fired > 1 || all[i].deadline.armed;
     CU_ASSERT_EQUAL(wrong, 0);
     CU_ASSERT_EQUAL(out_of_order, 0);
@@ -395,7 +398,7 @@ static void queue_getters_wait_in_order(void)
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w1, queue_told, &one, NULL), TD_WAIT);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 5, &w2, queue_told, &two, NULL), TD_WAIT);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w3, queue_told, &three, NULL), TD_WAIT);
-    nanosleep(&(struct timespec){0, 8000000}, NULL);
+    hand_clock_go_on(8 * MS);
     td_deadlines_run(&s);
     CU_ASSERT_TRUE(two.times == 1 && two.error.code == TD_E_TIMEOUT);
     CU_ASSERT_EQUAL(td_queue_put(&s, p, item(1), 0, &w2, queue_told, NULL, NULL), TD_OK);
@@ -436,7 +439,7 @@ static void queue_waited_for_by_many(void)
     for (int n = 0, before = 0; n < MANY - 1; before = n) {
         while (n < MANY - 1 && all[n].times) n++;
         CU_ASSERT_TRUE(n - before <= AT_ONCE);
-        nanosleep(&(struct timespec){0, 2000000}, NULL);
+        hand_clock_go_on(2 * MS);
         td_deadlines_run(&s);
     }
     for (int i = 0; i < MANY - 1; i++) CU_ASSERT_TRUE(all[i].times == 1 && all[i].error.code == TD_E_CLOSED);
@@ -627,7 +630,7 @@ static void queue_keeps_items(void)
     td_member *p = join("q", 0, TD_QUEUE_PRODUCER, alice);
     td_queue_leave(&s, p, false);
     CU_ASSERT_EQUAL(td_queue_look(&s, "q").items, 4);
-    nanosleep(&(struct timespec){0, 30000000}, NULL);
+    hand_clock_go_on(30 * MS);
     td_deadlines_run(&s);
     CU_ASSERT_PTR_NULL(s.queues);
     CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
@@ -651,10 +654,13 @@ static void deadlines_fire_in_order(void)
     td_deadline_arm(&s, &a, 6, fire, (void *)0);
     td_deadline_arm(&s, &b, 2, fire, (void *)1);
     td_deadline_arm(&s, &c, 4, fire, (void *)2);
-    td_deadline_arm(&s, &c, 60000, fire, (void *)2);       /* armed again: moved */
-    CU_ASSERT_TRUE(td_deadlines_run(&s) <= 2 || fired[1]); /* this thread may have lost its processor for so long */
-    nanosleep(&(struct timespec){0, 9000000}, NULL);
-    CU_ASSERT_TRUE(td_deadlines_run(&s) > 50000);
+    td_deadline_arm(&s, &c, 60000, fire, (void *)2); /* armed again: moved */
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), 2);
+    hand_clock_go_on(2 * MS);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), 4);
+    CU_ASSERT_TRUE(fired[1] == 1 && fired[0] == 0);
+    hand_clock_go_on(7 * MS);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), 60000 - 9);
     CU_ASSERT_TRUE(fired[1] == 1 && fired[0] == 2 && fired[2] == 0);
     td_deadline_disarm(&s, &c);
     td_deadline_disarm(&s, &c);
@@ -668,21 +674,21 @@ static void a_deadline_names_whom_it_waited_for(void)
     told t = {0};
     td_queue_item *none;
     CU_ASSERT_EQUAL(td_queue_get(&s, get, &none, 1, &w, queue_told, &t, NULL), TD_WAIT);
-    nanosleep(&(struct timespec){0, 3000000}, NULL);
+    hand_clock_go_on(3 * MS);
     td_deadlines_run(&s);
     CU_ASSERT_EQUAL(t.error.code, TD_E_TIMEOUT);
     CU_ASSERT_PTR_NOT_NULL(strstr(t.error.message, "nobody: no other producer has joined"));
     for (int i = 0; i < 5; i++) put[i] = join("q", 1, TD_QUEUE_PRODUCER, alice);
     t = (told){0};
     CU_ASSERT_EQUAL(td_queue_get(&s, get, &none, 1, &w, queue_told, &t, NULL), TD_WAIT);
-    nanosleep(&(struct timespec){0, 3000000}, NULL);
+    hand_clock_go_on(3 * MS);
     td_deadlines_run(&s);
     CU_ASSERT_PTR_NOT_NULL(
         strstr(t.error.message, "waited for alice (pid 1001), alice (pid 1001), alice (pid 1001) and 2 more"));
     CU_ASSERT_EQUAL(td_queue_put(&s, put[0], item(1), 0, &w, queue_told, NULL, NULL), TD_OK);
     t = (told){0};
     CU_ASSERT_EQUAL(td_queue_put(&s, put[0], item(2), 1, &w, queue_told, &t, NULL), TD_WAIT);
-    nanosleep(&(struct timespec){0, 3000000}, NULL);
+    hand_clock_go_on(3 * MS);
     td_deadlines_run(&s);
     CU_ASSERT_PTR_NOT_NULL(strstr(t.error.message, "stayed full (1 of 1); waited for bob (pid 1002)"));
     for (int i = 0; i < 5; i++) td_queue_leave(&s, put[i], false);
