@@ -219,12 +219,12 @@ static void between_clients(void)
     td_queue *in = td_queue_open(c, "device/queue", 4, TD_PRODUCER),
              *out = td_queue_open(other, "device/queue", 4, TD_CONSUMER);
     td_array *many[2] = {td_neg(x), td_full(c, td_dims(3), 1, TD_FLOAT32)};
-    CU_ASSERT_EQUAL(td_queue_put(in, td_arrays_of(2, many), NULL, 0, 1000), TD_OK);
-    td_array *seen = td_open(other, "device/x", 1000);
+    CU_ASSERT_EQUAL(td_queue_put(in, td_arrays_of(2, many), NULL, 0, TEST_LONG_MS), TD_OK);
+    td_array *seen = td_open(other, "device/x", TEST_LONG_MS);
     CU_ASSERT_EQUAL(td_device_of(seen), TD_FAKE);
     CU_ASSERT_EQUAL(td_item_f64(td_sum(seen)), 4000);
     td_queue_item item = {0};
-    CU_ASSERT_EQUAL_FATAL(td_queue_get(out, &item, 1000), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_queue_get(out, &item, TEST_LONG_MS), TD_OK);
     CU_ASSERT(item.n == 2 && td_device_of(item.at[0]) == TD_FAKE && td_device_of(item.at[1]) == TD_CPU);
     CU_ASSERT_EQUAL(td_item_f64(td_sum(item.at[0])), -4000);
     CU_ASSERT_EQUAL(td_item_f64(td_sum(item.at[1])), 3);

@@ -70,7 +70,7 @@ static void extends(void)
 {
     td_client *c = td_connect(server.socket);
     td_set_service(true);
-    td_array *loss = second_part(td_open(c, "graph/h", 5000));
+    td_array *loss = second_part(td_open(c, "graph/h", TEST_LONG_MS));
     td_publish(loss, "graph/loss", 0);
     td_sync(c);
 }
@@ -85,7 +85,7 @@ static void gradients_cross_processes(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(c);
     td_scope scope;
     td_scope_begin(&scope);
-    td_array *w = td_open(c, "graph/w", 5000), *loss = td_open(c, "graph/loss", 5000);
+    td_array *w = td_open(c, "graph/w", TEST_LONG_MS), *loss = td_open(c, "graph/loss", TEST_LONG_MS);
     CU_ASSERT_EQUAL(td_backward(loss), TD_OK);
     CU_ASSERT_EQUAL(td_read(td_grad(w), across, sizeof across), TD_OK);
     td_array *own = leaf(c);
@@ -129,7 +129,7 @@ static void checkpoints_that_are_not_there(void)
 static void overwrites(void)
 {
     td_client *c = td_connect(server.socket);
-    td_array *x = td_open(c, "graph/x", 5000);
+    td_array *x = td_open(c, "graph/x", TEST_LONG_MS);
     td_add_(x, 1);
     td_sync(c);
 }
@@ -194,7 +194,7 @@ static void steps_and_is_killed(void)
 {
     td_client *c = td_connect(server.socket);
     td_set_grad_scope(c, td_session(c));
-    td_array *w = td_open(c, "graph/w", 5000);
+    td_array *w = td_open(c, "graph/w", TEST_LONG_MS);
     if (step_of(c, w) || grad_of(w) != 3) _exit(1);
     td_release(w); /* the gradient stays, and can be asked for again */
     td_sync(c);

@@ -2,6 +2,7 @@
 #include "tests/client/common.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -831,7 +832,7 @@ static void many_at_once(void)
     CU_ASSERT_TRUE(test_descriptors(server.pid) <= there + 4); /* segments that are kept warm */
 }
 
-/* Seconds of processor time of this thread to have `n` items answered. */
+/* Seconds of processor time of this thread to have `n` items answered, of the next that wait. */
 static double answering(td_client *c, td_queue *to, told *t, int n)
 {
     struct timespec began, ended;
@@ -846,25 +847,28 @@ static double answering(td_client *c, td_queue *to, told *t, int n)
 /* What an answer costs does not grow with how many wait: also when all are given up then, each is told once. */
 static void very_many(void)
 {
-    enum { ALL = 100000, SOME = 2000 };
+    enum { ALL = 100000, SOME = 1000, TIMES = 5 };
     td_client *c = join_settled(), *other = join_settled();
     td_queue *q = td_queue_open(c, "very-many", ALL, TD_CONSUMER),
              *to = td_queue_open(other, "very-many", ALL, TD_PRODUCER);
     told *t = calloc(ALL, sizeof *t);
     td_request **r = calloc(ALL, sizeof *r);
     CU_ASSERT_TRUE_FATAL(q && to && t && r);
-    for (int i = 0; i < SOME; i++) r[i] = td_async_get(q, -1, tell_item, &t[i]);
-    double few = answering(c, to, t, SOME);
-    for (int i = 0; i < SOME; i++) td_request_free(r[i]);
-    memset(t, 0, SOME * sizeof *t);
+    double few = 1e9, many = 1e9; /* the least of some times: others disturb this thread */
+    for (int k = 0; k < TIMES; k++) {
+        for (int i = 0; i < SOME; i++) r[i] = td_async_get(q, -1, tell_item, &t[i]);
+        few = fmin(few, answering(c, to, t, SOME));
+        for (int i = 0; i < SOME; i++) td_request_free(r[i]);
+        memset(t, 0, SOME * sizeof *t);
+    }
     for (int i = 0; i < ALL; i++) r[i] = td_async_get(q, -1, tell_item, &t[i]);
-    double many = answering(c, to, t, SOME);
+    for (int k = 0; k < TIMES; k++) many = fmin(many, answering(c, to, t + k * SOME, SOME));
     CU_ASSERT_TRUE(many < 8 * few + 0.1); /* it was 50 times as much */
-    for (int i = SOME; i < ALL; i++) td_request_cancel(r[i]);
+    for (int i = TIMES * SOME; i < ALL; i++) td_request_cancel(r[i]);
     CU_ASSERT_TRUE(run(c, t, ALL));
     for (int i = 0; i < ALL; i++) {
         CU_ASSERT_EQUAL(t[i].times, 1);
-        CU_ASSERT_EQUAL(t[i].code, i < SOME ? TD_OK : TD_E_CANCELLED);
+        CU_ASSERT_EQUAL(t[i].code, i < TIMES * SOME ? TD_OK : TD_E_CANCELLED);
         td_request_free(r[i]);
     }
     CU_ASSERT_TRUE(quiet(c));

@@ -274,12 +274,12 @@ static void items_of_all_sizes(void)
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         for (int k = 0; k < sizes[i]; k++) at[k] = td_full(c, td_dims(1), (double)(100 * (int)i + k), TD_FLOAT32);
         td_list l = {sizes[i], at};
-        CU_ASSERT_EQUAL(td_queue_put(q, l, "note", 5, 1000), TD_OK);
+        CU_ASSERT_EQUAL(td_queue_put(q, l, "note", 5, TEST_LONG_MS), TD_OK);
         for (int k = 0; k < sizes[i]; k++) td_release(at[k]);
     }
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         td_queue_item item;
-        CU_ASSERT_EQUAL_FATAL(td_queue_get(q, &item, 1000), TD_OK);
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(q, &item, TEST_LONG_MS), TD_OK);
         CU_ASSERT_EQUAL_FATAL(item.n, sizes[i]);
         CU_ASSERT_STRING_EQUAL(item.note, "note");
         for (int k = 0; k < item.n; k++) CU_ASSERT_EQUAL(td_item_f64(item.at[k]), 100 * (int)i + k);
@@ -583,7 +583,7 @@ static void backward_waits_for_leases(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     CU_ASSERT_EQUAL(td_backward(doubled(w)), TD_OK);
     CHECK_FAILS(td_sync(c), TD_E_BUSY, ".grad");
-    td_array *theirs = td_open(other, "leased", 1000), *y = doubled(theirs);
+    td_array *theirs = td_open(other, "leased", TEST_LONG_MS), *y = doubled(theirs);
     CU_ASSERT_EQUAL(td_backward(y), TD_OK);
     CU_ASSERT_EQUAL(td_flush(other), TD_OK);
     test_sleep_ms(50);

@@ -56,7 +56,7 @@ static bool steps_on_shared(void *unused)
 {
     (void)unused;
     td_client *c = td_connect(server.socket);
-    td_array *w = td_open(c, "w", 5000);
+    td_array *w = td_open(c, "w", TEST_LONG_MS);
     bool ok = w && td_add_(w, 1) == TD_OK && td_sync(c) == TD_OK;
     td_release(w);
     td_disconnect(c);
@@ -113,9 +113,9 @@ static void mappings_go_with_their_memory(void)
     int before = mapped_segments();
     td_queue *put = td_queue_open(c, "large", 2, TD_PRODUCER), *get = td_queue_open(reader, "large", 2, TD_CONSUMER);
     td_array *x = td_ones(c, td_dims(10 << 20), TD_FLOAT32);
-    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x), NULL, 0, 5000), TD_OK);
+    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x), NULL, 0, TEST_LONG_MS), TD_OK);
     td_queue_item item;
-    CU_ASSERT_EQUAL_FATAL(td_queue_get(get, &item, 5000), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_queue_get(get, &item, TEST_LONG_MS), TD_OK);
     const float *p = td_data(item.at[0]);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     CU_ASSERT_EQUAL(p[(10 << 20) - 1], 1);
@@ -149,7 +149,7 @@ static bool produces(void *unused)
         if (!p) return false;
         for (int k = 0; k < 100000; k++) p[k] = (float)(i + k % 7);
         td_array *x = td_put(l, 0, TD_FLOAT32, td_dims(100, 1000)), *y = td_full(c, td_dims(), i, TD_INT64);
-        ok = td_queue_put(q, td_arrays(x, y), &i, sizeof i, 10000) == TD_OK;
+        ok = td_queue_put(q, td_arrays(x, y), &i, sizeof i, TEST_LONG_MS) == TD_OK;
         td_lease_free(l);
         td_release(x), td_release(y);
     }
@@ -168,7 +168,7 @@ static void queues_hand_over(void)
     if (pid == 0) _exit(produces(NULL) ? 0 : 1);
     int got = 0, wrong = 0;
     td_queue_item item;
-    for (; td_queue_get(q, &item, 10000) == TD_OK; got++) {
+    for (; td_queue_get(q, &item, TEST_LONG_MS) == TD_OK; got++) {
         const float *p = item.n == 2 ? td_data(item.at[0]) : NULL;
         wrong +=
             !p || p[99999] != (float)(got + 99999 % 7) || td_item_i64(item.at[1]) != got || *(int *)item.note != got;
@@ -194,7 +194,7 @@ static int put_number(td_queue *q, int n, int timeout_ms)
 static int get_number(td_queue *q)
 {
     td_queue_item item;
-    int code = td_queue_get(q, &item, 5000);
+    int code = td_queue_get(q, &item, TEST_LONG_MS);
     if (code) return -code;
     int n = *(int *)item.note;
     td_queue_item_clear(&item);

@@ -127,7 +127,7 @@ static void a_full_queue_holds_up_nobody(void)
     td_array *x = td_ones(c, td_dims(3), TD_FLOAT32);
     CHECK_VALUES(x, 1, 1, 1);
     CU_ASSERT_EQUAL(put_number(put, 4, 1), TD_E_TIMEOUT);
-    for (int i = 1; i <= 3; i++) CU_ASSERT_EQUAL(get_number(get, 5000), i);
+    for (int i = 1; i <= 3; i++) CU_ASSERT_EQUAL(get_number(get, TEST_LONG_MS), i);
     CU_ASSERT_EQUAL(get_number(get, 0), -TD_E_TIMEOUT);
     put_two(c, put, 5);
     td_queue_close(get, true); /* the end: 6 is refused */
@@ -316,7 +316,7 @@ static void a_queue_is_looked_at(void)
 static void *gets_many(void *queue)
 {
     static td_queue_item item;
-    return td_queue_get(queue, &item, 10000) ? NULL : &item;
+    return td_queue_get(queue, &item, TEST_LONG_MS) ? NULL : &item;
 }
 
 static void many_tensors_in_one_item(void)
@@ -328,7 +328,7 @@ static void many_tensors_in_one_item(void)
     pthread_t waits;
     pthread_create(&waits, NULL, gets_many, get);
     usleep(20000);
-    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays_of(TD_MAX_ITEM, all), "n", 1, 1000), TD_OK);
+    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays_of(TD_MAX_ITEM, all), "n", 1, TEST_LONG_MS), TD_OK);
     void *got;
     pthread_join(waits, &got);
     td_queue_item *item = got;
@@ -338,12 +338,12 @@ static void many_tensors_in_one_item(void)
     CU_ASSERT_EQUAL(td_item_f64(one), 3);
     td_release(one);
     td_queue_item_clear(item);
-    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x), NULL, 0, 1000), TD_OK);
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x), NULL, 0, TEST_LONG_MS), TD_OK);
     for (uint32_t left = 3; left-- > 0; td_queue_item_clear(item)) {
-        CU_ASSERT_EQUAL(td_queue_get(get, item, 1000), TD_OK);
+        CU_ASSERT_EQUAL(td_queue_get(get, item, TEST_LONG_MS), TD_OK);
         CU_ASSERT_EQUAL(item->left, left);
     }
-    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays_of(TD_MAX_ITEM + 1, all), NULL, 0, 1000), TD_E_INVALID);
+    CU_ASSERT_EQUAL(td_queue_put(put, td_arrays_of(TD_MAX_ITEM + 1, all), NULL, 0, TEST_LONG_MS), TD_E_INVALID);
     td_clear_error();
     td_queue_close(put, false), td_queue_close(get, false);
     free(all);

@@ -242,7 +242,7 @@ static void fork_some(raw *r, int alive)
             raw_frame(&child, TD_FRAME_HELLO, b, td__wire__hello__pack(&h, b));
         }
         struct pollfd p = {alive, 0, 0};
-        poll(&p, 1, 10000);
+        poll(&p, 1, TEST_LONG_MS);
         _exit(0);
     }
 }
@@ -385,7 +385,7 @@ static void library_victim(unsigned seed, int alive, volatile int *rounds)
         td_scope_end(&s);
         if (*rounds == 3 && rand_r(&seed) % 4 == 0 && fork() == 0) {
             struct pollfd until = {alive, 0, 0};
-            poll(&until, 1, 10000);
+            poll(&until, 1, TEST_LONG_MS);
             _exit(0);
         }
     }

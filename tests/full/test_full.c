@@ -32,7 +32,7 @@ static uint32_t make(raw *r, uint32_t id, int64_t n, unsigned mode)
     raw_words(r, w.at, w.count, NULL, 0);
     td_words_deinit(&w);
     last_code = TD_E_LOST;
-    for (Td__Wire__Reply *x; (x = raw_reply(r, 20000));) {
+    for (Td__Wire__Reply *x; (x = raw_reply(r, TEST_LONG_MS));) {
         if (x->serial != serial) continue;
         last_code = x->error ? x->error->code : 0;
         snprintf(last_message, sizeof last_message, "%s", x->error ? x->error->message : "");

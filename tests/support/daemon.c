@@ -111,6 +111,17 @@ int test_daemon_stop(test_daemon *d)
     return result;
 }
 
+uint64_t test_loop_us(const test_daemon *d)
+{
+    char path[64];
+    unsigned long long ns = 0;
+    snprintf(path, sizeof path, "/proc/%d/task/%d/schedstat", (int)d->pid, (int)d->pid);
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%llu", &ns) != 1) ns = 0;
+    if (f) fclose(f);
+    return ns / 1000;
+}
+
 int test_descriptors(pid_t pid)
 {
     char path[64];

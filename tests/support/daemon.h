@@ -31,6 +31,9 @@ bool test_daemon_alive(const test_daemon *d);
 /* Entries of /proc/PID/fd, lines of /proc/PID/maps: counted from outside. */
 int test_descriptors(pid_t pid);
 
+/* Processor time of its loop's thread until now, in microseconds; 0 where the system does not say. */
+uint64_t test_loop_us(const test_daemon *d);
+
 /* Sleep; milliseconds on a monotonic clock. */
 void test_sleep_ms(int ms);
 uint64_t test_now_ms(void);
