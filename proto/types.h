@@ -62,7 +62,7 @@ typedef enum td_code {
     TD_E_AUTOGRAD = 9,      /* the graph cannot do this (freed, leaf in place, no grad_fn, ...) */
     TD_E_VERSION = 10,      /* a saved tensor was overwritten before backward */
     TD_E_BUSY = 11,         /* leased, suspended or otherwise not available now */
-    TD_E_CLOSED = 12,       /* the queue or its other side is gone */
+    TD_E_CLOSED = 12,       /* the queue or its other side is gone, or a name began anew */
     TD_E_TIMEOUT = 13,      /* a deadline passed: the message says whom it waited for */
     TD_E_LOST = 14,         /* the connection to the daemon is gone: nothing can be asked by it any more */
     TD_E_PROTOCOL = 15,     /* a frame that breaks the protocol */

@@ -222,6 +222,13 @@ td_tensor *td_name_find(td_service *s, const char *name, td_error *e)
 const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e)
 {
     entry *x = find(s, name);
+    if (newer_than && (newer_than <= s->no_edition || newer_than > s->editions)) {
+        td_fail(e, TD_E_CLOSED,
+                "the name '%s' began anew: version %llu is of another daemon, which is no more, or of none; open the "
+                "name without a version (newer_than=0), and go on from the version that comes",
+                name, (unsigned long long)newer_than);
+        return NULL;
+    }
     if (x && x->n.what.edition.version > newer_than) return &x->n;
     if (!x) td_name_find(s, name, e);
     else

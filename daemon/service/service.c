@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { KEEP_PART = 16, KEEP_MOST = 64 << 20 }; /* of the memory, warm for kernels to work with */
 enum { WIRE_PART = 4 };                        /* of its own memory, for what comes from connections and goes to them */
@@ -40,9 +41,19 @@ static int make_executors(td_service *s, td_sched_options *o, td_error *e)
     return TD_OK;
 }
 
+/* Versions begin where the clock stands, in microseconds, so that none of another daemon's is taken for one of this
+ * one's: no daemon publishes a million times a second. */
+static uint64_t first_edition(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
 int td_service_init(td_service *s, const td_service_options *o, td_error *e)
 {
-    *s = (td_service){.options = *o, .started_ms = td_clock_ms()};
+    *s = (td_service){.options = *o, .started_ms = td_clock_ms(), .no_edition = first_edition()};
+    s->editions = s->no_edition;
     if (o->time_turns && !(s->laps = td_laps_new())) return td_no_memory(e, "to time turns");
     td_budget_init(&s->budget, o->memory, o->shm);
     s->budget.user_limit = o->uid_bytes;

@@ -68,7 +68,7 @@ struct td_service {
     struct td_name_waiters *name_waits, *name_told, *name_told_last; /* see names.c */
     td_deadline tell_more;
     uint32_t name_count, queue_count;
-    uint64_t editions; /* published until now */
+    uint64_t editions, no_edition; /* the last version that was given out, and where they began: before the first one */
     uint64_t started_ms;
     td_laps *laps; /* NULL: they are not timed */
     /* counters that only grow */
@@ -84,7 +84,7 @@ td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e);
 /* ---- names: a tensor, or a program, that anybody of the same daemon may open */
 
 typedef struct td_edition {
-    uint64_t version; /* grows with everything that is published, under whatever name */
+    uint64_t version; /* grows with everything that is published, under whatever name; no other daemon's is the same */
     uint32_t tree;    /* as the publisher said: 0: it is one tensor; n + 1: n of them in its bytes */
 } td_edition;
 
@@ -136,7 +136,8 @@ int td_handle_again(td_service *s, const char *name, td_account *who, uint32_t l
 void td_handle_let_go(td_service *s, const char *name);
 /* Borrowed; NULL with TD_E_NOT_FOUND, or of a program. */
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
-/* The same with more to it, and NULL with TD_E_NOT_NEWER for one whose version is not above `newer_than`. */
+/* The same with more to it, and NULL with TD_E_NOT_NEWER for one whose version is not above `newer_than`; with
+ * TD_E_CLOSED for a version of another daemon: whoever knows it knows a name that began anew here. */
 const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e);
 /* Only its user (or root) may; `who` NULL: the service itself. */
 int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e);

@@ -141,7 +141,7 @@ static int open_name(td_session *s, uint64_t serial, const Td__Wire__Open *q, bo
     if (n) rc = open_named(s, serial, q->id, program, q->name, &n->what, e);
     if (n && !rc) td_name_taken(s->service, q->name);
     if (n) return rc;
-    if (q->timeout_ms == 0) return e->code;
+    if (q->timeout_ms == 0 || e->code == TD_E_CLOSED) return e->code;
     if ((rc = td_held_room(s))) return rc;
     td_name_wait *at = NULL;
     rc = td_name_wait_new(&at, s->service, q->name, q->timeout_ms, name_arrived, NULL, e);

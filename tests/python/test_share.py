@@ -481,7 +481,9 @@ def test_what_is_not_there_and_what_is_not_newer_are_told_apart_or_not(timeout):
     """Whatever the timeout: two classes, and each is a NotFound and a TimeoutError."""
     kinds = (td.NotFound, td.Timeout, LookupError, TimeoutError)
     assert all(issubclass(td.NotNewer, k) and issubclass(td.NotPublished, k) for k in kinds) and not issubclass(td.NotNewer, td.NotPublished)
-    for newer_than in (None, 0, 5):
+    earlier = td.publish("share/earlier", [td.ones(2)])
+    td.drop("share/earlier")
+    for newer_than in (None, 0, earlier):
         with pytest.raises(td.NotPublished, match="'share/newer'"):
             td.open("share/newer", timeout, newer_than=newer_than)
     with pytest.raises(td.NotPublished, match="'share/newer'"):

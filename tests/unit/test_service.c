@@ -138,6 +138,32 @@ static void names_bind(void)
     td_tensor_unref(b);
 }
 
+/* As long as the service lives they grow, also when the name was dropped; what it never gave out is another's. */
+static void versions_are_of_one_service(void)
+{
+    td_tensor *t = tensor(2);
+    td_error e = {0};
+    s.no_edition = s.editions += 1000;
+    CU_ASSERT_EQUAL(td_name_publish(&s, "v", t, alice, false, false, &e), TD_OK);
+    uint64_t first = s.editions;
+    CU_ASSERT_PTR_NOT_NULL(td_name_newer(&s, "v", 0, &e));
+    CU_ASSERT_PTR_NULL(td_name_newer(&s, "v", first, &e));
+    CU_ASSERT_EQUAL(e.code, TD_E_NOT_NEWER);
+    td_name_drop(&s, "v", alice, NULL);
+    CU_ASSERT_PTR_NULL(td_name_newer(&s, "v", first, &e));
+    CU_ASSERT_EQUAL(e.code, TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "v", t, alice, false, false, &e), TD_OK);
+    CU_ASSERT_PTR_NOT_NULL(td_name_newer(&s, "v", first, &e));
+    const uint64_t others[] = {1, s.no_edition, s.editions + 1, UINT64_MAX};
+    for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
+        e = (td_error){0};
+        CU_ASSERT_PTR_NULL(td_name_newer(&s, k % 2 ? "v" : "nobody's", others[k], &e));
+        CU_ASSERT_TRUE(e.code == TD_E_CLOSED && strstr(e.message, "began anew"));
+    }
+    td_name_drop(&s, "v", alice, NULL);
+    td_tensor_unref(t);
+}
+
 static void names_many(void)
 {
     td_tensor *t = tensor(3);
@@ -696,7 +722,8 @@ static void a_deadline_names_whom_it_waited_for(void)
 }
 
 TD_CUNIT_MAIN_WITH(
-    "service", init, cleanup, {"names bind, are taken, are dropped", names_bind}, {"thousands of names", names_many},
+    "service", init, cleanup, {"names bind, are taken, are dropped", names_bind},
+    {"versions are of one service", versions_are_of_one_service}, {"thousands of names", names_many},
     {"names are waited for", names_waited_for}, {"a name is waited for by many", names_waited_for_by_many},
     {"lent names cost little", lent_names_cost_little}, {"handles are taken", handles_are_taken},
     {"handles are left lying", handles_are_left_lying}, {"queues keep order and capacity", queues_in_order},

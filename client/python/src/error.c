@@ -28,7 +28,7 @@ static const struct {
     {TD_E_AUTOGRAD, "AutogradError", NULL, 0, "The graph cannot do this."},
     {TD_E_VERSION, "VersionError", NULL, TD_E_AUTOGRAD, "A saved tensor was overwritten before backward."},
     {TD_E_BUSY, "Busy", NULL, 0, "Leased, or otherwise not available now."},
-    {TD_E_CLOSED, "Closed", &PyExc_EOFError, 0, "The queue, or its other side, is gone."},
+    {TD_E_CLOSED, "Closed", &PyExc_EOFError, 0, "The queue, or its other side, is gone; or a name began anew."},
     {TD_E_TIMEOUT, "Timeout", &PyExc_TimeoutError, 0, "A deadline passed; the message says whom it waited for."},
     {TD_E_LOST, "ConnectionLost", &PyExc_ConnectionError, 0, "The connection to the daemon is gone."},
     {TD_E_PROTOCOL, "ProtocolError", NULL, TD_E_LOST, "Somebody broke the protocol."},

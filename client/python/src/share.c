@@ -242,7 +242,9 @@ PyMethodDef tdpy_share_functions[] = {
      "long as it takes. newer_than: a version (0: any): waits for a larger one,\nand returns what it opened together "
      "with its version. When the time is over, tensord.NotNewer is raised if something has the name,\n"
      "tensord.NotPublished if nothing has; both are a tensord.NotFound and a TimeoutError, with a timeout of 0, "
-     "too.\nout: "
+     "too.\ntensord.Closed: the daemon that gave the version out has gone, and the name began anew; go on from "
+     "newer_than=0.\n"
+     "out: "
      "'torch' gives torch tensors over the same bytes, which are shared until this process writes to them: what it "
      "writes stays its own."},
     {"version_of", version_of, METH_O,
