@@ -153,7 +153,8 @@ struct td_client {
     bool is_private;     /* the daemon is a private one, of ours or of a process above us */
     td_link link;
     td_loop loop;
-    int lost; /* 0, or the code that every call returns from now on; `why` has the words */
+    _Atomic int lost; /* 0, or the code that every call returns from now on; `why` has the words. May be looked at by
+                         who has not the lock */
     td_error why;
     bool eager;       /* td_set_eager_errors */
     bool ended;       /* td_disconnect was called: freed with the last handle */

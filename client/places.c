@@ -4,6 +4,7 @@
  * and nobody removes a socket that has just been made. A daemon at its end removes its socket before it stops
  * listening: so a socket that refuses was left by one that was killed. */
 #include "client/client.h"
+#include "proto/text.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -257,6 +258,30 @@ static void name_program(td_place *d, unsigned long long began)
     d->name[n > 0 ? n : 0] = 0;
     d->name[strcspn(d->name, "\n")] = 0;
     if (n > 0) td_python_script(d->program, d->name, sizeof d->name);
+}
+
+bool td_places_of(const char *path, td_place *out)
+{
+    process p;
+    char directory[108];
+    directory_of(path, directory);
+    const char *name = strrchr(directory, '/');
+    if (!name || sscanf(name, "/tensord-%d-%llu", &p.pid, &p.began) != 2) return false;
+    snprintf(out->path, sizeof out->path, "%s", path);
+    out->program = p.pid;
+    name_program(out, p.began);
+    return true;
+}
+
+const char *td_places_text(const td_place *d, char *out, size_t size)
+{
+    char name[64];
+    if (!d) snprintf(out, size, "the daemon");
+    else if (d->name[0])
+        snprintf(out, size, "the private daemon of %s (pid %d)", td_text_visible(name, sizeof name, d->name),
+                 (int)d->program);
+    else snprintf(out, size, "the private daemon of pid %d, which has ended", (int)d->program);
+    return out;
 }
 
 /* A name of a directory as name_directory() gives it, with a daemon that listens there. */

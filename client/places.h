@@ -33,6 +33,11 @@ void td_places_sweep(const char *path);
 /* The private daemons of this user that listen, as many as fit; returns how many there are. */
 int td_places_list(td_place *list, int most);
 
+/* Whose daemon listens at this path, as its directory is called; false: it is no private one's. */
+bool td_places_of(const char *path, td_place *out);
+/* "the private daemon of train.py (pid 12)"; of no place: "the daemon". */
+const char *td_places_text(const td_place *d, char *out, size_t size);
+
 /* The script or module that a process runs, when it is a Python that runs one. */
 bool td_python_script(pid_t pid, char *out, size_t size);
 

@@ -108,6 +108,7 @@ int td_queue_enter(td_queue *q, const char *op)
     int rc = td_enter(c, op);
     if (rc && !td_fork_intact()) return rc; /* who has the lock is in another process */
     if (rc) td_lock(c);
+    if (rc) q->on_its_way = q->on_its_way && !c->lost; /* what became of it is told now */
     else if (q->leaving && q->session == c->session)
         rc = td_raise(TD_E_CLOSED, op, "queue '%s' is being closed by another thread", q->name);
     else if (q->session != c->session) {
@@ -131,6 +132,16 @@ static int leave_queue(td_queue *q, int rc, const char *op)
     td_queue_unuse(q);
     td_leave(c);
     return rc;
+}
+
+bool td_queue_over(td_queue *q)
+{
+    td_client *c = q->client;
+    if (!c->lost || !td_fork_intact()) return false;
+    td_lock(c);
+    bool told = !q->on_its_way || (q->put.done && !q->put.code);
+    td_unlock(c);
+    return told;
 }
 
 /* What became of the put before; its failure is told here, once. */

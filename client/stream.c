@@ -56,12 +56,17 @@ void td_lose(td_client *c, int code, const char *format, ...)
 
 static void lose_errno(td_client *c, int err)
 {
+    char whose[96];
+    td_place of;
+    td_places_text(td_places_of(c->path, &of) ? &of : NULL, whose, sizeof whose);
     if (err == EPIPE || err == ECONNRESET)
         td_lose(c, TD_E_LOST,
-                "the connection to the daemon (pid %u, %s) was closed: it ended or was killed; "
-                "what it held is gone; connect again",
-                c->pid, c->path);
-    else td_lose(c, TD_E_LOST, "the connection to the daemon (pid %u, %s) failed: %s", c->pid, c->path, strerror(err));
+                "the connection to %s (its own pid %u, at %s) was closed: it ended or was killed, and what it held is "
+                "gone; td_connect() makes another (in Python td.connect(), or the next new tensor)",
+                whose, c->pid, c->path);
+    else
+        td_lose(c, TD_E_LOST, "the connection to %s (its own pid %u, at %s) failed: %s", whose, c->pid, c->path,
+                strerror(err));
 }
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */

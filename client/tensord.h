@@ -63,7 +63,10 @@ TD_API const char *td_error_symbol(int code);
  * nearest above it that has one; else to the user's running daemon ($XDG_RUNTIME_DIR/tensord/socket, or
  * /tmp/tensord-UID/socket, or, where somebody else has made that directory, .tensord/socket in the home directory);
  * else to a private daemon that is started for this process ($TENSORD_DAEMON, the tensord beside this library, or the
- * one on PATH) and ends with its last client. NULL on failure. */
+ * one on PATH) and ends with its last client. NULL on failure.
+ *
+ * A daemon that ends takes its tensors, names and queues along: every call of its clients, and every op with one of
+ * their handles, is TD_E_LOST from then on, with whose daemon it was. td_connect() then makes another connection. */
 TD_API td_client *td_connect(const char *path);
 /* End the connection. Handles that are still held become useless but must be released all the same. NULL is fine. */
 TD_API void td_disconnect(td_client *client);
@@ -510,12 +513,14 @@ TD_API int td_queue_close(td_queue *q, bool end);
 
 /* Many tensors under one name, with a note: a copy of all as they are at this moment of the stream, which takes the
  * place of what had the name (TD_REPLACE) at once, so that nobody sees some old and some new; it lies on the CPU.
- * *version (or NULL) is larger than that of everything that was published before, under whatever name. */
+ * *version (or NULL) is larger than that of everything that was published before, under whatever name. Of a daemon:
+ * where that ended, names begin anew in the next, and no version of the old one is one of the new. */
 TD_API int td_publish_tree(td_client *client, const char *name, td_list arrays, const void *note, size_t note_size,
                            unsigned flags, uint64_t *version);
 /* Opens it, without a copy: td_queue_item_clear() it; of what td_publish() published one tensor without a note. Waits
  * up to timeout_ms for the name, and for a version that is larger than newer_than (0: any). When there is none by then:
- * TD_E_NOT_NEWER if something has the name, else TD_E_TIMEOUT (with timeout_ms 0: TD_E_NOT_FOUND). */
+ * TD_E_NOT_NEWER if something has the name, else TD_E_TIMEOUT (with timeout_ms 0: TD_E_NOT_FOUND). TD_E_CLOSED:
+ * newer_than is of another daemon, and the name began anew; open it with 0. */
 TD_API int td_open_tree(td_client *client, const char *name, uint64_t newer_than, int timeout_ms, td_queue_item *out,
                         uint64_t *version);
 /* Which version a name has, without opening it: *version is 0 when nothing is published under it. */

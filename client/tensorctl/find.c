@@ -4,7 +4,6 @@
  * else the only private one that runs. It never guesses between several, and says which it is when there is another. */
 #include "client/places.h"
 #include "client/tensorctl/tensorctl.h"
-#include "proto/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,23 +25,12 @@ static int list_private(td_place list[MOST])
     return count < MOST ? count : MOST;
 }
 
-static void describe(char *text, size_t size, const td_place *d)
-{
-    char name[64];
-    if (!d) snprintf(text, size, "the daemon");
-    else if (d->name[0])
-        snprintf(text, size, "the private daemon of %s (pid %d)", td_text_visible(name, sizeof name, d->name),
-                 (int)d->program);
-    else snprintf(text, size, "the private daemon of pid %d, which has ended", (int)d->program);
-}
-
 const char *ctl_whose(td_client *c)
 {
     static char text[96];
     td_place list[MOST];
     int count = list_private(list);
-    describe(text, sizeof text, among(list, count, td_socket_path(c)));
-    return text;
+    return td_places_text(among(list, count, td_socket_path(c)), text, sizeof text);
 }
 
 /* ---- one of them ------------------------------------------------------------------------------------------------- */
@@ -76,7 +64,7 @@ static td_client *refuse_to_guess(const td_place *list, int count)
             count);
     for (int i = 0; i < count; i++) {
         char text[96];
-        describe(text, sizeof text, &list[i]);
+        td_places_text(&list[i], text, sizeof text);
         fprintf(stderr, "  --pid %-8d %s, at %s\n", (int)list[i].program, text, list[i].path);
     }
     return NULL;
@@ -92,8 +80,7 @@ static void announce(td_client *c, bool named)
     char text[96];
     if (!this && (named || !others)) return;
     if (this && this->program == getpid()) return; /* its own, which nobody else sees */
-    describe(text, sizeof text, this);
-    fprintf(stderr, "%s, at %s", text, td_socket_path(c));
+    fprintf(stderr, "%s, at %s", td_places_text(this, text, sizeof text), td_socket_path(c));
     if (others) fprintf(stderr, "; %d other%s: see tensorctl daemons", others, others == 1 ? " runs" : "s run");
     fputc('\n', stderr);
 }

@@ -607,6 +607,42 @@ static void a_private_daemon_comes_and_goes(void)
     unsetenv("XDG_RUNTIME_DIR");
 }
 
+/* Another connection has nothing of what is gone: that says whose daemon it was, whatever it stands beside. */
+static void after_a_killed_daemon_there_is_another(void)
+{
+    char runtime[] = "/tmp/tensord-runtime-XXXXXX", whose[40];
+    unsetenv("TENSORD_SOCKET");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(runtime));
+    setenv("XDG_RUNTIME_DIR", runtime, 1);
+    td_client *c = td_connect(NULL), *again = NULL;
+    td_array *old = td_ones(c, td_dims(3), TD_FLOAT32), *new = NULL;
+    td_queue *q = td_queue_open(c, "jobs", 4, TD_PRODUCER | TD_CONSUMER);
+    uint64_t version = 0;
+    CU_ASSERT_EQUAL(td_publish_tree(c, "w", td_arrays(old), NULL, 0, 0, &version), TD_OK);
+    pid_t first = (pid_t)td_daemon_pid(c);
+    kill(first, SIGKILL);
+    CU_ASSERT_TRUE(gone(first));
+    snprintf(whose, sizeof whose, "(pid %d)", (int)getpid());
+    CHECK_FAILS(td_item_f64(td_sum(old)), TD_E_LOST, whose);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(again = td_connect(NULL));
+    CU_ASSERT_NOT_EQUAL(td_daemon_pid(again), (uint32_t)first);
+    new = td_ones(again, td_dims(3), TD_FLOAT32);
+    CHECK_FAILS(td_add(old, new), TD_E_LOST, "td_connect()");
+    CHECK_FAILS(td_add(new, old), TD_E_LOST, "td_connect()");
+    CHECK_FAILS(td_queue_put(q, td_arrays(new), NULL, 0, -1), TD_E_LOST, "td_connect()");
+    CHECK_VALUES(new, 1, 1, 1);
+    td_queue_item item;
+    CHECK_FAILS(td_open_tree(again, "w", version, -1, &item, NULL), TD_E_CLOSED, "began anew");
+    CHECK_FAILS(td_open_tree(again, "w", 0, 0, &item, NULL), TD_E_NOT_FOUND, "'w'");
+    pid_t second = (pid_t)td_daemon_pid(again);
+    td_queue_close(q, false);
+    td_release(old), td_release(new);
+    td_disconnect(c), td_disconnect(again);
+    CU_ASSERT_TRUE(gone(second));
+    CU_ASSERT_EQUAL(rmdir(runtime), 0);
+    unsetenv("XDG_RUNTIME_DIR");
+}
+
 /* Where the private daemon of a process would listen. */
 static void private_directory(const char *runtime, pid_t pid, char directory[100])
 {
@@ -721,4 +757,5 @@ TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
                    {"a private daemon comes and goes", a_private_daemon_comes_and_goes},
                    {"a name is looked for elsewhere, but seldom", a_name_is_looked_for_elsewhere_but_seldom},
                    {"a place that was taken is left alone", a_place_that_was_taken_is_left_alone},
-                   {"a daemon that does not start is told", a_daemon_that_does_not_start_is_told})
+                   {"a daemon that does not start is told", a_daemon_that_does_not_start_is_told},
+                   {"after a killed daemon there is another", after_a_killed_daemon_there_is_another})

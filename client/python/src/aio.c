@@ -14,6 +14,7 @@ typedef struct request {
     PyObject *done;                    /* to be called, once */
     answer kind;
     int fd;
+    unsigned long long connection; /* which of this process's: another may have a descriptor of the same number */
     bool told;
     tdpy_out out;
     char name[256];
@@ -47,6 +48,7 @@ static request *request_new(PyObject *done, answer kind)
     self->done = NULL;
     self->kind = kind;
     self->fd = fd;
+    self->connection = tdpy.connections;
     self->told = false;
     self->out = TDPY_OURS;
     self->name[0] = 0;
@@ -149,9 +151,17 @@ static PyObject *request_fd(PyObject *self, void *ignored)
     return PyLong_FromLong(((request *)self)->fd);
 }
 
+static PyObject *request_connection(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromUnsignedLongLong(((request *)self)->connection);
+}
+
 static PyMethodDef request_methods[] = {
     {"result", request_result, METH_NOARGS, NULL}, {"close", request_close, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
-static PyGetSetDef request_attributes[] = {{"fd", request_fd, NULL, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
+static PyGetSetDef request_attributes[] = {{"fd", request_fd, NULL, NULL, NULL},
+                                           {"connection", request_connection, NULL, NULL, NULL},
+                                           {NULL, NULL, NULL, NULL, NULL}};
 static PyType_Slot request_slots[] = {{Py_tp_doc, "A request to the daemon; see tensord.aio."},
                                       {Py_tp_dealloc, request_dealloc},
                                       {Py_tp_methods, request_methods},

@@ -92,24 +92,24 @@ static PyObject *hook_node(PyObject *module, PyObject *args)
     return c ? number_or_raise(td_hook_node(c, node, (td_hook_kind)kind)) : NULL;
 }
 
-static PyObject *about_number(PyObject *number, int (*tell)(td_client *, uint32_t))
+static PyObject *about_number(PyObject *number, uint32_t before, int (*tell)(td_client *, uint32_t))
 {
     unsigned long n = PyLong_AsUnsignedLong(number);
     if (PyErr_Occurred()) return NULL;
-    if (!tdpy.client) return Py_NewRef(Py_None);
+    if (!tdpy.client || n <= before) return Py_NewRef(Py_None); /* of a connection that is over */
     return tdpy_none(tell(tdpy.client, (uint32_t)n));
 }
 
 static PyObject *unhook(PyObject *module, PyObject *number)
 {
     (void)module;
-    return about_number(number, td_unhook);
+    return about_number(number, tdpy.hooks, td_unhook);
 }
 
 static PyObject *node_release(PyObject *module, PyObject *number)
 {
     (void)module;
-    return about_number(number, td_graph_release);
+    return about_number(number, tdpy.nodes, td_graph_release);
 }
 
 /* The numbers of hooks that are nowhere any more, each once. */

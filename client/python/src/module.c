@@ -73,12 +73,24 @@ static td_client *as_set(td_client *c)
     return NULL;
 }
 
-static td_client *connect_to(const char *path)
+/* No other connection can be made than the one that was lost: so it still is. */
+static void still_lost(void)
+{
+    td_error now = *td_last_error();
+    if (!tdpy.client || !tdpy.client->lost || now.code == TD_E_CANCELLED) return;
+    char before[sizeof now.message]; /* as far as there is room for both */
+    snprintf(before, sizeof before, "%s", tdpy.client->why.message);
+    before[strcspn(before, ";")] = 0;
+    td_raise(TD_E_LOST, "connect", "%s; no other can be made: %s", before, now.message);
+}
+
+static td_client *connect_to(const char *path, bool again)
 {
     if (!leave_at_exit()) return NULL;
     td_step_aside(); /* a daemon may have to be started */
     td_client *c = td_connect_until(path, stop, NULL);
     td_step_back();
+    if (!c && again) still_lost();
     return as_set(c);
 }
 
@@ -89,26 +101,35 @@ void tdpy_stand_still(void)
     for (;;) pause();
 }
 
+/* The connection, unless its daemon has gone: what is asked for next makes another one. Not at the end of the program,
+ * when nothing is asked for but what is to be cleared away. */
+static td_client *standing(void)
+{
+    td_client *c = tdpy.client;
+    return c && c->lost && !tdpy.patience ? NULL : c;
+}
+
+/* It becomes the connection, or NULL does. Who waits for something of the one before is told that it has gone. */
+static void replace(td_client *c)
+{
+    td_client *before = tdpy.client;
+    if (before) tdpy.hooks = before->next_hook, tdpy.nodes = before->next_node;
+    tdpy.client = c;
+    if (c) tdpy.connections++, c->next_hook = tdpy.hooks, c->next_node = tdpy.nodes;
+    td_disconnect(before);
+}
+
 /* A new one becomes the connection, if no other thread was faster. */
 static td_client *adopt(td_client *c)
 {
-    if (!tdpy.client) return tdpy.client = c;
+    td_client *now = standing();
+    if (!now) {
+        if (c) replace(c);
+        return c;
+    }
     if (!c) PyErr_Clear();
     td_disconnect(c);
-    return tdpy.client;
-}
-
-/* The connection, made to this socket (NULL: as the first tensor does) when there is none. */
-static td_client *client_at(const char *path)
-{
-    if (tdpy.client) return tdpy.client;
-    tdpy_stand_still();
-    return adopt(connect_to(path));
-}
-
-td_client *tdpy_client(void)
-{
-    return client_at(NULL);
+    return now;
 }
 
 /* Children find what this process found by a name's help, as they would find a daemon of its own; NULL: no longer. */
@@ -124,27 +145,57 @@ static bool tell_children(const char *path)
     return set != NULL;
 }
 
-td_client *tdpy_client_for(const char *name, int *timeout_ms)
-{
-    if (tdpy.client) return tdpy.client;
-    tdpy_stand_still();
-    if (!leave_at_exit()) return NULL;
-    bool another;
-    int64_t began = now_ms();
-    td_client *c = td_connect_for(name, *timeout_ms, &another, stop, NULL);
-    int64_t left = *timeout_ms - (now_ms() - began);
-    if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 1; /* 0 would not wait, rather than be late */
-    c = as_set(c);
-    if (adopt(c) != c || !c) return tdpy.client;
-    tdpy.another = another;
-    return another && !tell_children(td_socket_path(c)) ? NULL : c;
-}
-
 static bool forget_another(void)
 {
     bool was = tdpy.another;
     tdpy.another = false;
     return !was || tell_children(NULL);
+}
+
+/* The socket that the next connection is made to as well; NULL: whichever is found. */
+static bool name_socket(const char *path)
+{
+    char *copy = path ? strdup(path) : NULL;
+    if (path && !copy) return PyErr_NoMemory() != NULL;
+    free(tdpy.named);
+    tdpy.named = copy;
+    return true;
+}
+
+/* The connection, made to this socket (NULL: to that which the program has named, or else as the first tensor does)
+ * when there is none, or none any more. */
+static td_client *client_at(const char *path)
+{
+    td_client *c = standing();
+    if (c) return c;
+    tdpy_stand_still();
+    if (tdpy.client && !forget_another()) return NULL;
+    return adopt(connect_to(path ? path : tdpy.named, true));
+}
+
+td_client *tdpy_client(void)
+{
+    td_client *c = tdpy.client;
+    return c && !c->lost ? c : client_at(NULL);
+}
+
+td_client *tdpy_client_for(const char *name, int *timeout_ms)
+{
+    td_client *now = standing();
+    if (now || tdpy.named) return now ? now : client_at(NULL);
+    tdpy_stand_still();
+    if (!leave_at_exit() || !forget_another()) return NULL;
+    bool another;
+    int64_t began = now_ms();
+    td_client *c = td_connect_for(name, *timeout_ms, &another, stop, NULL);
+    int64_t left = *timeout_ms - (now_ms() - began);
+    if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 1; /* 0 would not wait, rather than be late */
+    if (!c) still_lost();
+    c = as_set(c);
+    now = adopt(c);
+    if (now != c || !c) return now;
+    tdpy.another = another;
+    return another && !tell_children(td_socket_path(c)) ? NULL : c;
 }
 
 static PyObject *connect_function(PyObject *module, PyObject *args, PyObject *kw)
@@ -154,20 +205,18 @@ static PyObject *connect_function(PyObject *module, PyObject *args, PyObject *kw
     const char *path = NULL;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "|z:connect", names, &path)) return NULL;
     if (!forget_another()) return NULL;
-    td_client *c = connect_to(path), *before = tdpy.client;
+    td_client *c = connect_to(path, false);
     if (!c) return NULL;
-    tdpy.client = c;
-    td_disconnect(before);
+    if (!name_socket(path)) return td_disconnect(c), NULL;
+    replace(c);
     Py_RETURN_NONE;
 }
 
 static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
-    td_client *before = tdpy.client;
-    if (!forget_another()) return NULL;
-    tdpy.client = NULL;
-    td_disconnect(before);
+    if (!forget_another() || !name_socket(NULL)) return NULL;
+    replace(NULL);
     td_clear_error();
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
@@ -234,7 +283,7 @@ static PyObject *set_eager_errors(PyObject *module, PyObject *on)
     if (value < 0) return NULL;
     tdpy.eager = value;
     tdpy.eager_set = true;
-    if (tdpy.client) td_set_eager_errors(tdpy.client, value);
+    if (standing()) td_set_eager_errors(tdpy.client, value);
     return Py_NewRef(Py_None);
 }
 
@@ -260,7 +309,7 @@ static PyObject *manual_seed(PyObject *module, PyObject *seed)
     }
     tdpy.seeded = true;
     tdpy.seed = v;
-    return tdpy_none(tdpy.client ? td_seed(tdpy.client, v) : 0); /* who connects later begins with it */
+    return tdpy_none(standing() ? td_seed(tdpy.client, v) : 0); /* who connects later begins with it */
 }
 
 /* "an int", "a str": of what stands in an error. */
@@ -275,7 +324,7 @@ static PyObject *random_state(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
     if (!tdpy.seeded) return Py_NewRef(Py_None);
-    uint64_t drawn = tdpy.client ? td_drawn(tdpy.client) : 0;
+    uint64_t drawn = standing() ? td_drawn(tdpy.client) : 0;
     return Py_BuildValue("KK", (unsigned long long)tdpy.seed, (unsigned long long)drawn);
 }
 
@@ -295,18 +344,21 @@ static PyObject *set_random_state(PyObject *module, PyObject *args)
 static PyObject *connection(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
-    td_client *c = tdpy.client;
+    td_client *c = standing();
     if (!c) return Py_NewRef(Py_None);
     return Py_BuildValue("{sssssIsI}", "path", td_socket_path(c), "version", td_daemon_version(c), "pid",
                          td_daemon_pid(c), "session", td_session(c));
 }
 
-/* The same, connected first where nobody has. A thread that finds no connection must not do that by connect(), which
- * ends the one that another thread has made meanwhile. */
+/* The same, connected first where nobody has, or nobody is any more. A thread that finds no connection must not do that
+ * by connect(), which ends the one that another thread has made meanwhile. */
 static PyObject *connected(PyObject *module, PyObject *args)
 {
     const char *path = NULL;
-    if (!PyArg_ParseTuple(args, "|z:_connected", &path) || !client_at(path)) return NULL;
+    td_place of;
+    if (!PyArg_ParseTuple(args, "|z:_connected", &path)) return NULL;
+    bool names = path && !standing() && !td_places_of(path, &of); /* a private one is found again by its program */
+    if ((names && !name_socket(path)) || !client_at(path)) return NULL;
     return connection(module, NULL);
 }
 
@@ -477,7 +529,9 @@ static PyMethodDef functions[] = {
     {"connect", KEYWORDS(connect_function),
      "connect(path=None)\n--\n\nConnect to the daemon at a socket, or, as the first tensor does by itself, to the "
      "user's daemon or "
-     "a private one.\nTensors of the connection before become useless; manual_seed()'s numbers begin again."},
+     "a private one.\nTensors of the connection before become useless; manual_seed()'s numbers begin again.\nWhere the "
+     "daemon ended, the "
+     "next tensor or queue does this by itself, and goes to the same socket if one was given here."},
     {"disconnect", disconnect_function, METH_NOARGS,
      "disconnect()\n--\n\nEnd the connection; happens by itself at the end of the program."},
     {"sync", sync_function, METH_NOARGS,
@@ -496,7 +550,8 @@ static PyMethodDef functions[] = {
     {"_random_state", random_state, METH_NOARGS, NULL},
     {"_set_random_state", set_random_state, METH_VARARGS, NULL},
     {"connection", connection, METH_NOARGS,
-     "connection()\n--\n\nWhere this process is connected: path, version, pid, session; None before the first tensor."},
+     "connection()\n--\n\nWhere this process is connected: path, version, pid, session; None before the first tensor, "
+     "and when its daemon has gone."},
     {"_connected", connected, METH_VARARGS, NULL},
     {"status", status_function, METH_VARARGS,
      "status(what='status', /)\n--\n\nTables of the daemon as lists of dicts: status, sessions, tensors, names, "

@@ -270,11 +270,12 @@ static PyObject *program_run(PyObject *self, PyObject *args)
     return made;
 }
 
-/* holds(captured): are these still the arrays that it captured? Module.to() gives a Parameter another one. */
+/* holds(captured): are these still the arrays that it captured, in a daemon that is still there? Module.to() gives a
+ * Parameter another one. */
 static PyObject *program_holds(PyObject *self, PyObject *captured)
 {
     const td_program *p = ((program *)self)->program;
-    bool same = PyTuple_Check(captured) && PyTuple_Size(captured) == p->ncaptured;
+    bool same = !p->client->lost && PyTuple_Check(captured) && PyTuple_Size(captured) == p->ncaptured;
     for (int k = 0; same && k < p->ncaptured; k++) same = tdpy_array(PyTuple_GetItem(captured, k)) == p->captured[k];
     return PyBool_FromLong(same);
 }

@@ -38,7 +38,10 @@ typedef struct tdpy_state {
     PyObject *errors[TD_CODE_COUNT];   /* exception classes by code */
     PyObject *not_published;           /* of td_open() and its like: TD_E_NOT_FOUND and TD_E_TIMEOUT */
     PyObject *package;                 /* the folder of the package, as a str; NULL until it is known */
-    td_client *client;                 /* NULL: not connected yet */
+    td_client *client;                 /* NULL: not connected yet; one whose daemon has gone may stand here */
+    char *named;                       /* the socket that this program has named for it; NULL: none */
+    uint64_t connections;              /* so far */
+    uint32_t hooks, nodes;             /* numbers up to these were those of connections before */
     bool eager, eager_set;             /* set_eager_errors(), for each connection */
     bool another;                      /* its daemon is one of an unrelated program, which had a name that was opened */
     int64_t patience;                  /* the program ends: waits end then, in milliseconds of the monotonic clock */

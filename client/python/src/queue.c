@@ -3,6 +3,7 @@
  * The common way of an item, put(x) and get() of who has joined and waits for ever or a while, runs no line of Python;
  * all else (joining, deaths of producers) is Queue's, in _queue.py. A member holds no Python object, and a queue none
  * but members, so neither needs garbage collection. */
+#include "client/queue.h"
 #include "client/python/src/py.h"
 
 #include <stdio.h>
@@ -222,10 +223,21 @@ static PyObject *queue_get_item(PyObject *self, PyObject *timeout)
     return tdpy_as_timeout(timeout, &ms) ? get_tree(self, ms) : NULL;
 }
 
-static PyMethodDef queue_methods[] = {
-    {"put", queue_put, METH_VARARGS, NULL},           {"get", queue_get, METH_O, NULL},
-    {"put_item", queue_put_item, METH_VARARGS, NULL}, {"get_item", queue_get_item, METH_O, NULL},
-    {"close", queue_close, METH_VARARGS, NULL},       {NULL, NULL, 0, NULL}};
+/* over(): has its daemon gone, as who used it was told? */
+static PyObject *queue_over(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    td_queue *q = ((queue *)self)->queue;
+    return PyBool_FromLong(q && td_queue_over(q));
+}
+
+static PyMethodDef queue_methods[] = {{"over", queue_over, METH_NOARGS, NULL},
+                                      {"put", queue_put, METH_VARARGS, NULL},
+                                      {"get", queue_get, METH_O, NULL},
+                                      {"put_item", queue_put_item, METH_VARARGS, NULL},
+                                      {"get_item", queue_get_item, METH_O, NULL},
+                                      {"close", queue_close, METH_VARARGS, NULL},
+                                      {NULL, NULL, 0, NULL}};
 static PyType_Slot queue_slots[] = {{Py_tp_doc, "A member of a queue of the daemon; see tensord.Queue."},
                                     {Py_tp_new, queue_new},
                                     {Py_tp_dealloc, queue_dealloc},
@@ -252,6 +264,14 @@ typedef struct ways {
     PyObject_HEAD PyObject *producer, *consumer; /* members that items go through without a line of Python; or NULL */
 } ways;
 
+/* What an item goes through, held: another thread may close the queue meanwhile. NULL: there is none, or none any more.
+ */
+static PyObject *way(PyObject *member)
+{
+    td_queue *q = member ? ((queue *)member)->queue : NULL;
+    return q && td_queue_over(q) ? NULL : Py_XNewRef(member);
+}
+
 /* block=False does not wait at all, whatever the timeout. */
 static PyObject *limit(bool block, PyObject *timeout)
 {
@@ -269,7 +289,7 @@ static PyObject *ways_put(PyObject *self, PyObject *args, PyObject *kw)
         return NULL;
     PyObject *most = limit(block, timeout);
     if (!most) return NULL;
-    PyObject *member = Py_XNewRef(((ways *)self)->producer); /* another thread may close the queue */
+    PyObject *member = way(((ways *)self)->producer);
     if (!member) done = PyObject_CallMethod(self, "_put", "OO", x, most);
     else if (tdpy_as_timeout(most, &ms)) done = put_tree(member, x, ms);
     Py_XDECREF(most);
@@ -288,7 +308,7 @@ static PyObject *ways_get(PyObject *self, PyObject *args, PyObject *kw)
         return NULL;
     PyObject *most = limit(block, timeout);
     if (!most) return NULL;
-    PyObject *member = Py_XNewRef(((ways *)self)->consumer);
+    PyObject *member = way(((ways *)self)->consumer);
     if (!member) x = PyObject_CallMethod(self, "_get", "(O)", most);
     else if (tdpy_as_timeout(most, &ms)) x = get_tree(member, ms);
     Py_XDECREF(most);

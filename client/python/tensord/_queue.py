@@ -75,7 +75,7 @@ def _lost(q, ends):
 
 
 def _tell_what_is_lost(q, ends=False):
-    if q._closed or _PRODUCER not in q._open or _CONSUMER in q._open or q._process != os.getpid():
+    if q._closed or _PRODUCER not in q._open or q._open[_PRODUCER].over() or _CONSUMER in q._open or q._process != os.getpid():
         return
     try:
         lost = _lost(q, ends)
@@ -150,7 +150,7 @@ class Queue(_C._Ways):
         """A member as what it does: who only gets does not count as one that might still put."""
         if self._closed:
             raise self._left()
-        if role not in self._open:
+        if role not in self._open or self._open[role].over():  # there is another daemon since, and a queue of this name in it
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
             member = _C._RawQueue(self.name, self._capacity(), role | watch, -1 if self.keep is None else int(self.keep * 1000), self.out)
             if self._closed:  # meanwhile, by another thread
@@ -217,7 +217,8 @@ class Queue(_C._Ways):
         if end and not members:
             members = {_PRODUCER: _C._RawQueue(self.name, self._capacity(), _PRODUCER)}
         for m in members.values():
-            m.close(end)
+            if not m.over():
+                m.close(end)
 
     def __iter__(self):
         """Items until there will be no more."""

@@ -43,26 +43,35 @@ os.register_at_fork(after_in_child=_child)
 
 
 class _Waiting(set):
-    """The futures of a loop that wait for a descriptor. The loop's reader alone holds them: what still waits in a loop that is closed is let go of."""
+    """The futures of a loop that wait for a connection's descriptor. The loop's reader alone holds them: what still waits in a loop that is closed
+    is let go of."""
+
+    def __init__(self, connection):
+        super().__init__()
+        self.connection = connection
 
 
 def _dispatch(waiting):
     _C._aio_dispatch()
 
 
-def _watch(loop, fd, future):
-    fds = _watched.setdefault(loop, {})
+def _watch(loop, request, future):
+    fds, fd = _watched.setdefault(loop, {}), request.fd
     waiting = fds[fd]() if fd in fds else None
+    if waiting and waiting.connection != request.connection:  # that one is over, and closed the descriptor that has this number now
+        loop.remove_reader(fd)
+        waiting = None
     if not waiting:
-        waiting = _Waiting()
+        waiting = _Waiting(request.connection)
         loop.add_reader(fd, _dispatch, waiting)
         fds[fd] = weakref.ref(waiting)
     waiting.add(future)
 
 
-def _unwatch(loop, fd, future):
+def _unwatch(loop, request, future):
+    fd = request.fd
     waiting = _watched.get(loop, {}).get(fd, lambda: None)()
-    if waiting is None:
+    if waiting is None or waiting.connection != request.connection:
         return
     waiting.discard(future)
     if not waiting:
@@ -98,13 +107,12 @@ async def _ask(start: Callable[..., Any], *args: Any) -> Any:
     loop = asyncio.get_running_loop()
     future = loop.create_future()
     request = start(*args, _teller(loop, future))
-    fd = request.fd
     try:
-        _watch(loop, fd, future)
+        _watch(loop, request, future)
         try:
             await future
         finally:
-            _unwatch(loop, fd, future)
+            _unwatch(loop, request, future)
         return request.result()
     finally:
         request.close()  # an item that nobody took goes back
@@ -175,7 +183,7 @@ async def open(name: str, timeout: float | None = None, *, newer_than: int, out:
 
 async def open(name: str, timeout: float | None = None, *, newer_than: int | None = None, out: Literal["tensord", "torch"] = "tensord") -> Any:
     """As tensord.open(), but that it waits for the name as long as it takes unless a timeout (in seconds) is given. newer_than: a version
-    (0: any): waits for a larger one, and returns what it opened together with its version. out="torch" gives torch tensors."""
+    (0: any): waits for a larger one, and returns what it opened together with its version; tensord.Closed: as there. out="torch" gives torch tensors."""
     if newer_than is not None and newer_than < 0:
         raise _C.InvalidError("open(): newer_than is a version, and none is negative")
     opened, version = await _ask(_C._aio_open, name, newer_than or 0, timeout, out)
