@@ -176,3 +176,19 @@ def test_a_stream_that_never_ends():
         except td.InvalidError as e: print("header" in str(e))
         """)
     assert p.returncode == 0 and p.stdout.split() == ["True", "stopped"], p.stdout + p.stderr
+
+
+def test_a_fifo(tmp_path, monkeypatch):
+    """What comes through one may come in parts; one that nobody writes is not waited for without end."""
+    pipe, x = tmp_path / "pipe", {f"{k}" * 200: td.full((2,), k) for k in range(2000)}
+    os.mkfifo(pipe)
+    monkeypatch.setattr("tensord._save.FIFO_SECONDS", 0.05)
+    with pytest.raises(td.Timeout, match="pipe' is a FIFO, which no process has opened for writing for 0.05 s"):
+        td.load(pipe)
+    monkeypatch.setattr("tensord._save.FIFO_SECONDS", 1000)
+    for form in ("safetensors", "pt", "npz"):
+        writer = threading.Thread(target=td.save, args=(x, pipe), kwargs={"format": form})
+        writer.start()
+        got = td.load(pipe)
+        writer.join()
+        assert list(got) == list(x) and all(got[k].tolist() == x[k].tolist() for k in x)

@@ -10,6 +10,7 @@ import os
 import stat
 import struct
 import sys
+import time
 import warnings
 from collections import Counter, OrderedDict
 from typing import Any, NoReturn
@@ -18,6 +19,8 @@ from tensord import _C, _more
 
 _MAX_HEADER = 100_000_000
 _CHUNK = 1 << 24
+_LONG_TEXT = 256  # bytes: client/files/note.h
+FIFO_SECONDS = 10.0  # how long load() waits for who writes one
 
 
 # ---- trees as notes, which the library writes: what item.c says of queues' items, and what _carry.py puts together of it
@@ -348,9 +351,10 @@ def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
     options = _where(map_location), bool(skip)
     if not isinstance(f, (str, bytes, os.PathLike)):
         return _made(lambda: _load_file(f, *options), f, weights_only, options[0])
-    with open(f, "rb", buffering=0) as file:
-        read = _C._load_file if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else lambda _, *o: _load_file(file, *o)
-        return _made(lambda: read(file.fileno(), *options), file, weights_only, options[0])
+    with _opened(f) as file:
+        if isinstance(file, io.FileIO):
+            return _made(lambda: _C._load_file(file.fileno(), *options), file, weights_only, options[0])
+        return _made(lambda: _load_file(file, *options), file, weights_only, options[0])
 
 
 def _is_pickled(file, start):
@@ -386,7 +390,7 @@ def load_programs(f, map_location=None):
     """(the dict of tensors, [(name, text of the IR, names of what it captures, how Python calls it or None)]) of a file with programs."""
     options = _where(map_location), False
     if isinstance(f, (str, bytes, os.PathLike)):
-        with open(f, "rb", buffering=0) as file:
+        with _opened(f) as file:
             return _programs_of(file, options)
     return _programs_of(f, options)
 
@@ -401,3 +405,53 @@ def _programs_of(file, options):
         copy.flush()
         programs = _C._file_programs(copy.fileno())
         return _C._load_file(copy.fileno(), *options, True), programs
+class _Begun(io.RawIOBase):
+    """A stream of which something was read before."""
+
+    def __init__(self, start, raw):
+        self.start, self.raw = start, raw
+
+    def readable(self):
+        return True
+
+    def readinto(self, to):
+        if not self.start:
+            return self.raw.readinto(to)
+        n = min(len(to), len(self.start))
+        to[:n], self.start = self.start[:n], self.start[n:]
+        return n
+
+    def close(self):
+        self.raw.close()
+        super().close()
+
+
+def _opened(path):
+    """For reading, at any place if that is possible. A FIFO that nobody writes is not waited for without end."""
+    file: Any = open(path, "rb", buffering=0, opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))
+    try:
+        mode, start = os.fstat(file.fileno()).st_mode, b""
+        if stat.S_ISFIFO(mode):
+            start = _wait_for_a_writer(file.fileno(), os.fsdecode(path))
+        os.set_blocking(file.fileno(), True)
+        return file if stat.S_ISREG(mode) else io.BufferedReader(_Begun(start, file))
+    except BaseException:
+        file.close()
+        raise
+
+
+def _wait_for_a_writer(descriptor, path):
+    """The first byte of a FIFO; b"" when it has a writer, who wrote none yet."""
+    end = time.monotonic() + FIFO_SECONDS
+    while True:
+        try:
+            if start := os.read(descriptor, 1):
+                return start
+        except BlockingIOError:
+            return b""
+        if time.monotonic() > end:
+            raise _C.Timeout(f"load(): '{path}' is a FIFO, which no process has opened for writing for {FIFO_SECONDS:g} s; begin the one that writes it "
+                             "first, or give load() a file that is open")
+        time.sleep(0.01)
+
+
