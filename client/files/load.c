@@ -61,6 +61,15 @@ static bool put_bytes(telling *t, char kind, const char *text, size_t n)
     return put_number(t, kind, (int64_t)n) && put(t, text, n);
 }
 
+/* One that was told before is not told again: a text of a megabyte may be recalled a thousand times. */
+static bool put_long_text(telling *t, char kind, td_plain *x)
+{
+    uint64_t here = t->out->note.n;
+    if (x->told) return put_number(t, 'r', (int64_t)(here + 1 - x->told));
+    if (x->n >= TD_LONG_TEXT) x->told = here + 1;
+    return put_bytes(t, kind, x->text, x->n);
+}
+
 static bool put_text(telling *t, const char *text)
 {
     return put_bytes(t, 's', text, strlen(text));
@@ -90,7 +99,7 @@ static bool add_place(telling *t, uint32_t tensor)
     return true;
 }
 
-static bool tell(telling *t, const td_plain *x, int depth);
+static bool tell(telling *t, td_plain *x, int depth);
 
 /* One step down, to what a key or a number names: the length to come back to. */
 static size_t go_down(telling *t, const td_plain *key, uint32_t number)
@@ -136,7 +145,7 @@ static bool tell_dict(telling *t, const td_plain *x, int depth)
     for (uint32_t i = 0; i + 1 < x->n; i += 2) left += !is_nothing(x->items[i + 1]);
     bool good = put_number(t, 'd', left);
     for (uint32_t i = 0; good && i + 1 < x->n; i += 2) {
-        const td_plain *key = x->items[i];
+        td_plain *key = x->items[i];
         if (is_nothing(x->items[i + 1])) continue;
         if (!is_key(t, key, 0)) {
             td_fail(t->e, TD_E_INVALID, "a key of the dict '%.80s' is %s", t->path, td_plain_kind_name(key));
@@ -166,7 +175,7 @@ static bool tell_metadata(telling *t, const td_plain *x, int depth)
 
 static bool tell_coat(telling *t, const td_plain *x, int depth)
 {
-    const td_plain *in = x->items[0];
+    td_plain *in = x->items[0];
     switch (x->made) {
     case TD_COAT_ORDERED:
         return put_object(t, "OrderedDict", 2) && tell_dict(t, in, depth + 1) && tell_metadata(t, x, depth + 1);
@@ -197,7 +206,7 @@ static bool tell_object(telling *t, const td_plain *x)
     return false;
 }
 
-static bool tell(telling *t, const td_plain *x, int depth)
+static bool tell(telling *t, td_plain *x, int depth)
 {
     if (depth > TD_TREE_DEEPEST || ++t->steps > MOST_STEPS) {
         td_fail(t->e, TD_E_INVALID,
@@ -212,9 +221,9 @@ static bool tell(telling *t, const td_plain *x, int depth)
     case TD_PLAIN_INT: return put_number(t, 'i', x->i);
     case TD_PLAIN_FLOAT: return put(t, "f", 1) && put(t, x->f, sizeof *x->f);
     case TD_PLAIN_COMPLEX: return put(t, "c", 1) && put(t, x->f, sizeof x->f);
-    case TD_PLAIN_TEXT: return put_bytes(t, 's', x->text, x->n);
-    case TD_PLAIN_BYTES: return put_bytes(t, 'b', x->text, x->n);
-    case TD_PLAIN_DIGITS: return put_bytes(t, 'I', x->text, x->n);
+    case TD_PLAIN_TEXT: return put_long_text(t, 's', x);
+    case TD_PLAIN_BYTES: return put_long_text(t, 'b', x);
+    case TD_PLAIN_DIGITS: return put_long_text(t, 'I', x);
     case TD_PLAIN_LIST: return tell_items(t, 'l', x, depth);
     case TD_PLAIN_TUPLE: return tell_items(t, 't', x, depth);
     case TD_PLAIN_DICT: return tell_dict(t, x, depth);

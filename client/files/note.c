@@ -25,6 +25,18 @@ static int strange(td_error *e)
     return td_fail(e, TD_E_INVALID, "the tree is none that a binding packs");
 }
 
+/* A text that stands so many bytes before this step: that step again. */
+static int recall(td_note *t, td_note_step *out, td_error *e)
+{
+    const unsigned char *here = t->at - 1, *behind = here + 1 + sizeof out->n;
+    if ((size_t)(t->end - t->at) < sizeof out->n) return strange(e);
+    memcpy(&out->n, t->at, sizeof out->n);
+    if (out->n <= 0 || out->n > here - t->begin || !strchr("sbI", here[-out->n])) return strange(e);
+    td_note there = {here - out->n, here, t->begin};
+    t->at = behind;
+    return td_note_next(&there, out, e);
+}
+
 int td_note_next(td_note *t, td_note_step *out, td_error *e)
 {
     if (t->at == t->end) return strange(e);
@@ -35,6 +47,7 @@ int td_note_next(td_note *t, td_note_step *out, td_error *e)
     case 'T':
     case 'F':
     case 'm': return TD_OK;
+    case 'r': return recall(t, out, e);
     case 'f':
     case 'c':
         size = out->kind == 'f' ? sizeof out->f[0] : sizeof out->f;

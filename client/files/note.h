@@ -9,7 +9,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { TD_TREE_DEEPEST = 24 /* levels; an OrderedDict is two of a note's */ };
+enum {
+    TD_TREE_DEEPEST = 24, /* levels; an OrderedDict is two of a note's */
+    TD_LONG_TEXT = 256    /* bytes; one that is there again refers to where it stands first */
+};
 
 /* Bytes that grow. */
 typedef struct td_bytes {
@@ -24,12 +27,12 @@ typedef struct td_note_step {
     char kind;
     int64_t n; /* i, x: the number; s, b, I: bytes; l, t, d: items (of a dict pairs) */
     double f[2];
-    const char *text; /* of s, b, I; without an end */
+    const char *text; /* of s, b, I; without an end; the same address again: the same text */
     bool more;        /* behind its items stands one value more, which is not part of the tree */
 } td_note_step;
 
 typedef struct td_note {
-    const unsigned char *at, *end;
+    const unsigned char *at, *end, *begin;
 } td_note;
 /* TD_E_INVALID: this is none. */
 int td_note_next(td_note *t, td_note_step *out, td_error *e);

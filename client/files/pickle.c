@@ -1,7 +1,8 @@
 /* The machine. See pickle.h.
  *
- * Invariant: values, what lists hold together, and the stack have a bound, and texts take no more than twice the file:
- * a name that is called again and again with one long argument copies that each time. What a list or a dict holds are
+ * Invariant: values, what lists hold together, and the stack have a bound, and texts take no more than three times the
+ * file: a name that is called again and again with one long argument copies that each time, and a large number has 2.4
+ * digits a byte. What a list or a dict holds are
  * values that are there. A value may hold itself, through the memo: who walks it bounds the depth and the number of
  * steps. */
 #include "client/files/pickle.h"
@@ -61,15 +62,15 @@ td_plain *td_plain_new(td_pickle *p, td_plain_kind kind, td_error *e)
     }
     p->values++;
     td_plain *x = &b->values[b->used++];
-    *x = (td_plain){.kind = (uint8_t)kind};
+    *x = (td_plain){.kind = (uint8_t)kind, .f = {0, 0}}; /* all of it */
     return x;
 }
 
 char *td_plain_text(td_pickle *p, uint32_t n, td_error *e)
 {
     p->text_bytes += n;
-    if (p->text_bytes > 2 * p->file_size) {
-        td_fail(e, TD_E_INVALID, "its texts are longer than the file, twice");
+    if (p->text_bytes > 3 * p->file_size) {
+        td_fail(e, TD_E_INVALID, "its texts are longer than the file, three times");
         return NULL;
     }
     td_blocks *b = with_room(p, true, n + 1);
@@ -232,12 +233,42 @@ static int push_float(td_pickle *p, const unsigned char *b, td_error *e)
     return push(p, x, e);
 }
 
+/* The digits of a number of more than 8 bytes, the low one first, in two's complement. */
+static int push_digits(td_pickle *p, uint32_t n, const unsigned char *b, td_error *e)
+{
+    enum { NINE = 1000 * 1000 * 1000 };
+    uint32_t word[UINT8_MAX / 4 + 1] = {0}, words = (n + 3) / 4;
+    bool minus = b[n - 1] & 0x80;
+    for (uint32_t i = 0, carry = minus; i < n; i++) {
+        uint32_t byte = (minus ? b[i] ^ 0xffU : b[i]) + carry;
+        carry = byte >> 8;
+        word[i / 4] |= (byte & 0xff) << 8 * (i % 4);
+    }
+    char digits[UINT8_MAX * 5 / 2 + 16], *at = digits + sizeof digits;
+    while (words && !word[words - 1]) words--;
+    do {
+        uint64_t rest = 0;
+        for (uint32_t i = words; i-- > 0; rest %= NINE) {
+            rest = rest << 32 | word[i];
+            word[i] = (uint32_t)(rest / NINE);
+        }
+        while (words && !word[words - 1]) words--;
+        for (int k = 0; k < 9 && (words || rest || k == 0); k++, rest /= 10) *--at = (char)('0' + rest % 10);
+    } while (words);
+    if (minus) *--at = '-';
+    uint32_t length = (uint32_t)(digits + sizeof digits - at);
+    char *text = td_plain_text(p, length, e);
+    td_plain *x = text ? td_plain_new(p, TD_PLAIN_DIGITS, e) : NULL;
+    if (x) x->text = memcpy(text, at, length), x->n = length;
+    return push(p, x, e);
+}
+
 static int push_long(td_pickle *p, uint32_t n, const unsigned char *b, td_error *e)
 {
     static const unsigned char magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19};
     if (n == sizeof magic && memcmp(b, magic, n) == 0)
         return push_int(p, TD_PLAIN_OBJECT, 0, e); /* how legacy files of PyTorch begin */
-    if (n > 8) return td_fail(e, TD_E_UNSUPPORTED, "a number has %u bytes; 8 are the most", n);
+    if (n > 8) return push_digits(p, n, b, e);
     uint64_t v = n && b[n - 1] & 0x80 ? ~UINT64_C(0) : 0;
     for (uint32_t i = n; i-- > 0;) v = v << 8 | b[i];
     return push_int(p, TD_PLAIN_INT, (int64_t)v, e);

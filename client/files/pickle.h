@@ -16,7 +16,7 @@ typedef enum td_plain_kind {
     TD_PLAIN_COMPLEX,
     TD_PLAIN_TEXT,   /* UTF-8 */
     TD_PLAIN_BYTES,  /* bytes */
-    TD_PLAIN_DIGITS, /* a number that needs more than 64 bits */
+    TD_PLAIN_DIGITS, /* a number that needs more than 64 bits: its digits, behind a minus or none */
     TD_PLAIN_TUPLE,
     TD_PLAIN_LIST,
     TD_PLAIN_DICT,   /* items: key, value, key, value, ... */
@@ -35,7 +35,10 @@ typedef struct td_plain {
     union {
         int64_t i;
         double f[2];
-        const char *text; /* ends with 0, which n does not count */
+        struct {
+            const char *text; /* ends with 0, which n does not count */
+            uint64_t told;    /* the reader's */
+        };
         struct td_plain **items;
         const td_name *name;
     };
@@ -55,7 +58,7 @@ struct td_pickle {
     const td_name *names; /* ends with text NULL */
     /* Asked for a name that is none of these; NULL, or NULL from it: an error, which *e may say. */
     const td_name *(*more)(td_pickle *p, const char *text, td_error *e);
-    uint64_t file_size; /* texts take no more than twice that */
+    uint64_t file_size; /* texts take no more than three times that */
     /* What a persistent id stands for; NULL: there are none. */
     int (*persistent)(td_pickle *p, const td_plain *id, td_plain **out, td_error *e);
     void *context;

@@ -234,7 +234,7 @@ static int add_code(td_out *out, td_out_record *to, td_torchscript *made, const 
         to[out->nrecords++] = (td_out_record){"code/__torch__/torch/autograd/grad_mode.py", td_torchscript_no_grad,
                                               strlen(td_torchscript_no_grad)};
     to[out->nrecords++] = (td_out_record){"constants.pkl", nothing, sizeof nothing};
-    out->tree = (td_note){made->tree.at, made->tree.at + made->tree.n};
+    out->tree = (td_note){made->tree.at, made->tree.at + made->tree.n, made->tree.at};
     out->scripted = true;
     return TD_OK;
 }
@@ -274,7 +274,7 @@ static int write_tree(int fd, const char *name, const td_saved *what, td_error *
     if (!rc) rc = look_at_all(&s);
     if (!rc) {
         const unsigned char *note = tree->note;
-        td_out out = {.tree = {note, note + tree->note_size},
+        td_out out = {.tree = {note, note + tree->note_size, note},
                       .storages = s.written,
                       .tensors = s.tensors,
                       .nstorages = s.apart ? (uint32_t)tree->n : s.n,

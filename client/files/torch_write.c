@@ -2,6 +2,7 @@
 #include "client/files/write.h"
 
 #include "client/files/zipped.h"
+#include "proto/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,11 +11,20 @@
 
 enum { LONG_PATH = 320 };
 
+/* A long text that the machine remembers, by where the note has it. */
+typedef struct kept_text {
+    UT_hash_handle hh;
+    const char *text;
+    uint32_t place;
+} kept_text;
+
 typedef struct pickling {
     const td_out *out;
     td_note note;
     td_bytes made;
-    bool *built; /* tensors that the machine remembers, under their position */
+    uint32_t *built; /* of each tensor one more than the place under which the machine remembers it; 0: it does not */
+    kept_text *texts;
+    uint32_t places; /* that are taken; readers want no gaps */
     td_error *e;
 } pickling;
 
@@ -44,6 +54,27 @@ static bool put_int(pickling *p, int64_t v)
     if (v >= 0 && v <= UINT16_MAX) return op_number(p, 'M', (uint64_t)v, 2);
     if (v >= INT32_MIN && v <= INT32_MAX) return op_number(p, 'J', (uint64_t)v, 4);
     return op_number(p, '\x8a', 8, 1) && put(p, &v, sizeof v);
+}
+
+/* A number of more than 64 bits, from its digits: two's complement, the low byte first. */
+static bool put_digits(pickling *p, const char *text, size_t n)
+{
+    unsigned char b[UINT8_MAX] = {0};
+    bool minus = n && *text == '-', good = n > minus;
+    for (size_t i = minus; good && i < n; i++) {
+        unsigned carry = (unsigned char)text[i] - (unsigned)'0';
+        good = carry <= 9;
+        for (size_t k = 0; good && k < sizeof b; k++, carry >>= 8) b[k] = (unsigned char)(carry += 10U * b[k]);
+        good = good && !carry;
+    }
+    for (size_t k = 0, carry = 1; minus && k < sizeof b; k++, carry >>= 8)
+        b[k] = (unsigned char)(carry += b[k] ^ 0xffU);
+    if (!good || (b[sizeof b - 1] >> 7) != minus)
+        return td_fail(p->e, TD_E_UNSUPPORTED, "a number has more than 2,039 bits, which torch.load() does not read"),
+               false;
+    size_t length = sizeof b; /* the sign stays where the last byte that says nothing else is left out */
+    while (length > 1 && b[length - 1] == (minus ? 0xff : 0) && (b[length - 2] >> 7) == minus) length--;
+    return op_number(p, '\x8a', length, 1) && put(p, b, length);
 }
 
 static bool put_text(pickling *p, const char *text, size_t n)
@@ -163,16 +194,23 @@ static bool put_parameter(pickling *p, const td_out_tensor *t)
            put_bool(p, t->requires_grad) && put_ordered(p) && op(p, '\x87') && op(p, 'R');
 }
 
+/* Remember what is on top under this place, or recall what was. */
+static bool put_place(pickling *p, uint32_t k, bool again)
+{
+    bool few = k <= UINT8_MAX;
+    return op_number(p, again ? (few ? 'h' : 'j') : (few ? 'q' : 'r'), k, few ? 1 : 4);
+}
+
 /* The second time it is the same object. */
 static bool put_tensor(pickling *p, int64_t k, bool parameter)
 {
     if (k >= p->out->ntensors)
         return td_fail(p->e, TD_E_INVALID, "the tree holds tensor %lld of %u", (long long)k, p->out->ntensors), false;
     const td_out_tensor *t = &p->out->tensors[k];
-    bool again = p->built[k], few = k <= UINT8_MAX;
+    bool again = p->built[k];
     if (!again && !(parameter ? put_parameter(p, t) : put_data(p, t, t->requires_grad))) return false;
-    p->built[k] = true;
-    return op_number(p, again ? (few ? 'h' : 'j') : (few ? 'q' : 'r'), (uint64_t)k, few ? 1 : 4);
+    if (!again) p->built[k] = ++p->places;
+    return put_place(p, p->built[k] - 1, again);
 }
 
 /* ---- the tree */
@@ -267,6 +305,34 @@ static bool put_complex(pickling *p, const double f[2])
            op(p, 'R');
 }
 
+/* A text, bytes or digits; the second time a long one is the same object, too. */
+static bool put_step(pickling *p, const td_note_step *s)
+{
+    size_t n = (size_t)s->n;
+    kept_text *x = NULL;
+    if (n >= TD_LONG_TEXT) HASH_FIND_PTR(p->texts, &s->text, x);
+    if (x) return put_place(p, x->place, true);
+    if (!(s->kind == 's' ? put_text : s->kind == 'b' ? put_bytes : put_digits)(p, s->text, n)) return false;
+    if (n < TD_LONG_TEXT) return true;
+    if (!(x = calloc(1, sizeof *x))) return td_no_memory(p->e, "for a pickle") == TD_OK;
+    x->text = s->text;
+    x->place = p->places++;
+    HASH_ADD_PTR(p->texts, text, x);
+    if (TD_HASHED(x)) return put_place(p, x->place, false);
+    free(x);
+    return td_no_memory(p->e, "for a pickle") == TD_OK;
+}
+
+static void drop_texts(pickling *p)
+{
+    kept_text *x, *next;
+    HASH_ITER(hh, p->texts, x, next)
+    {
+        HASH_DEL(p->texts, x);
+        free(x);
+    }
+}
+
 static bool put_value(pickling *p, int depth)
 {
     td_note_step s;
@@ -279,11 +345,11 @@ static bool put_value(pickling *p, int depth)
     case 'T':
     case 'F': return put_bool(p, s.kind == 'T');
     case 'i': return put_int(p, s.n);
-    case 'I': return td_fail(p->e, TD_E_UNSUPPORTED, "a number has more than 64 bits"), false;
+    case 'I':
+    case 's':
+    case 'b': return put_step(p, &s);
     case 'f': return put_float(p, s.f[0]);
     case 'c': return put_complex(p, s.f);
-    case 's': return put_text(p, s.text, (size_t)s.n);
-    case 'b': return put_bytes(p, s.text, (size_t)s.n);
     case 'x': return put_tensor(p, s.n, false);
     case 'l': return op(p, ']') && op(p, '(') && put_items(p, s.n, depth) && op(p, 'e');
     case 't': return s.n ? op(p, '(') && put_items(p, s.n, depth) && op(p, 't') : op(p, ')');
@@ -299,6 +365,7 @@ static int make_pickle(const td_out *out, td_bytes *made, td_error *e)
     bool good = p.built || (td_no_memory(e, "for %u tensors", out->ntensors), false);
     good = good && put(&p, "\x80\2", 2) && put_value(&p, 0) && op(&p, '.');
     free(p.built);
+    drop_texts(&p);
     *made = p.made;
     return good ? TD_OK : e->code;
 }

@@ -8,6 +8,7 @@ import pickle
 import random
 import re
 import struct
+import sys
 import time
 import zipfile
 
@@ -195,7 +196,7 @@ def test_what_is_not_written_for_pytorch(tmp_path):
     class Own:
         pass
 
-    for wrong, kind, text in ((Own(), TypeError, "what pickle takes: .*Own"), ({"a": [lambda: 1]}, TypeError, "what pickle takes: .*lambda"), ([1 << 70], td.Unsupported, "64 bits"), (nested(30), td.InvalidError, "deeper than")):
+    for wrong, kind, text in ((Own(), TypeError, "what pickle takes: .*Own"), ({"a": [lambda: 1]}, TypeError, "what pickle takes: .*lambda"), ([{"n": 1 << 2039}], td.Unsupported, "2040 bits, of which a file of this format takes 2039 .at '0.n'"), (nested(30), td.InvalidError, "deeper than")):
         with pytest.raises(kind, match=text):
             td.save(wrong, tmp_path / "x.pt")
     with pytest.raises(td.InvalidError, match="'npy' or 'npz', not 'pickle'"):
@@ -447,7 +448,7 @@ HOSTILE = [
     (archive(b"\x80\x02Nr\xff\xff\xff\xff."), td.InvalidError, "remembers a value at place"),
     (archive(b"\x80\x02X\xff\xff\xff\x7fabc."), td.InvalidError, "longer than what is left"),
     (archive(b"\x80\x02X\x02\0\0\0\xc3\x28."), td.InvalidError, "UTF-8"),
-    (archive(b"\x80\x02\x8a\x09123456789."), td.Unsupported, "9 bytes"),
+    (archive(b"\x80\x02\x8b\x09\0\0\x00123456789."), td.Unsupported, "opcode 0x8b"),
     (archive(b"\x80\x02NK\x01b."), td.Unsupported, "sets the state"),
     # trees
     (archive(SELF), td.InvalidError, "holds itself"),
@@ -519,6 +520,81 @@ def test_a_list_that_is_there_often():
     assert td.load(io.BytesIO(archive([1, 2]))) == [1, 2]
     with pytest.raises(td.InvalidError, match="holds itself"):
         td.load(io.BytesIO(archive(MANY)))
+
+
+def large_numbers():
+    r = random.Random(seed())
+    edges = [n + k for n in (1 << 63, 1 << 64, 1 << 71, 1 << 72, 10**18, 10**19, 10**27, 10**600) for k in (-1, 0, 1)]
+    drawn = [r.getrandbits(r.randrange(60, 2040)) for _ in range(300)]
+    return [0, *edges, *drawn, *(-n for n in edges + drawn), (1 << 2039) - 1, -(1 << 2039)]
+
+
+def test_large_numbers(tmp_path):
+    """A seed of 64 bits without a sign, and a generator's state of 128."""
+    numbers = large_numbers()
+    assert td.load(io.BytesIO(archive(numbers))) == numbers  # as Python's pickle writes them
+    td.save({"seed": numbers, 1 << 64: "a key"}, tmp_path / "x.pt")
+    assert td.load(tmp_path / "x.pt") == {"seed": numbers, 1 << 64: "a key"}
+    with zipfile.ZipFile(tmp_path / "x.pt") as z:
+        assert pickle.loads(z.read("x/data.pkl")) == {"seed": numbers, 1 << 64: "a key"}
+    with pytest.raises(td.InvalidError, match="ends too early"):
+        td.load(io.BytesIO(archive(b"\x80\x02\x8a\xff1.")))
+    with pytest.raises(td.Unsupported, match="2040 bits"):
+        td.save([1 << 2039], tmp_path / "x.pt")
+    td.save([1 << 2039, -(1 << 13_000)], tmp_path / "x.td")
+    assert td.load(tmp_path / "x.td") == [1 << 2039, -(1 << 13_000)]
+    for way in ("x.td", "x.pt"):
+        with pytest.raises(td.Unsupported, match="20001 bits, of which a file of this format takes .*'a.0'"):
+            td.save({"a": [1 << 20_000]}, tmp_path / way)
+
+
+def test_large_numbers_as_torch_has_them(tmp_path):
+    torch = pytest.importorskip("torch")
+    numbers = large_numbers()
+    td.save(numbers, tmp_path / "x.pt")
+    assert torch.load(tmp_path / "x.pt") == numbers
+    for zipped in (True, False):
+        torch.save(numbers, tmp_path / "x.pt", _use_new_zipfile_serialization=zipped)
+        assert td.load(tmp_path / "x.pt") == numbers
+
+
+def test_long_texts_that_are_there_often(tmp_path):
+    """Each is once in the file, and once in memory."""
+    text, data, number = "x\0\u00e9" * 200_000, os.urandom(100_000), 1 << 2000
+    x = {"a": [text] * 1000, text: [data] * 1000, "n": (number,) * 300, "b": [bytes(data), text + "y"]}
+    expected = pickle.loads(pickle.dumps(x))
+    for k in range(2):
+        if k:
+            td.save(x, tmp_path / "x.pt")
+            assert os.path.getsize(tmp_path / "x.pt") < 3_000_000
+            x = td.load(tmp_path / "x.pt")
+        else:
+            x = td.load(io.BytesIO(archive(expected)))
+        assert x == expected and len({id(t) for t in x["a"]}) == len({id(t) for t in x[text]}) == 1 and x["b"][0] == data
+    td.save({"a": [text] * 3}, tmp_path / "x.td")
+    assert td.load(tmp_path / "x.td") == {"a": [text] * 3}
+    torch = sys.modules.get("torch")
+    assert torch is None or torch.load(tmp_path / "x.pt") == expected
+
+
+def test_a_note_recalls_only_what_stands_before_it():
+    """Notes come from other processes, too."""
+    long, number = b"s" + struct.pack("=q", 300) + b"x" * 300, lambda kind, n: kind + struct.pack("=q", n)
+    good = number(b"l", 2) + long + number(b"r", len(long))
+    def write(note):
+        with open(os.memfd_create("x"), "w+b") as file:
+            td._C._save_file(file.fileno(), "x.pt", note, [], False)
+            file.seek(0)
+            return td.load(io.BytesIO(file.read()))
+
+    assert write(good) == ["x" * 300] * 2
+    for wrong in (0, -1, 1, len(long) - 1, len(long) + 1, len(long) + 9, 1 << 40, -(1 << 63), (1 << 63) - 1):
+        with pytest.raises(td.InvalidError, match="none that a binding packs"):
+            write(number(b"l", 2) + long + number(b"r", wrong))
+    with pytest.raises(td.InvalidError, match="none that a binding packs"):
+        write(number(b"l", 2) + long + b"r\1\0")
+    with pytest.raises(td.InvalidError, match="none that a binding packs"):
+        write(number(b"r", 9) + number(b"r", 9))
 
 
 def test_numbers_of_the_other_order():

@@ -1,13 +1,16 @@
 /* Items of queues: a tree of plain data as bytes, with the tensors in it beside them; and back.
  *
  * A byte says what follows: N T F; i (8 bytes), I (digits), f, c; s, b; l, t, d (a count and so many, or twice as many,
- * items); x (which of the tensors); m (a tuple, what _carry.py made of an object). Counts are 8 bytes, as lengths are.
+ * items); x (which of the tensors); m (a tuple, what _carry.py made of an object); r (how far back stands the long s, b
+ * or I that is meant again: files have it). Counts are 8 bytes, as lengths are.
  * What is large goes as the bytes of one more tensor, whose number follows: B and S, as b and s; L, all of the item. A
  * tensor that is there twice is one tensor, and one object where it arrives. Packing may run other threads (an array
  * of NumPy is copied), so what is walked through is held and asked for its size at every step; unpacking trusts no
  * byte, since another program may have put it, and may write on in what is shared. An error of packing says where in
  * the item it is: each level notes its step on the way back. */
 #include "client/python/src/py.h"
+
+#include "client/files/note.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -385,6 +388,7 @@ typedef struct unpacking {
     const td_queue_item *item; /* a tensor that is met becomes an object, ... */
     PyObject **tensors;        /* ... this one; NULL: not met yet */
     int64_t promised;          /* elements that were counted and are still to come: a byte each at least */
+    PyObject *texts;           /* long ones, by where they begin: a step may ask for one again; NULL: none came yet */
 } unpacking;
 
 /* In place of what is raised already. */
@@ -459,16 +463,45 @@ static PyObject *unpack_large(unpacking *u, char kind)
     return text || !PyErr_ExceptionMatches(PyExc_ValueError) ? text : strange();
 }
 
+static PyObject *text_of(char kind, const char *text, Py_ssize_t n)
+{
+    if (kind == 'b') return PyBytes_FromStringAndSize(text, n);
+    PyObject *made = kind == 'I' ? PyObject_CallFunction((PyObject *)&PyLong_Type, "y#", text, n)
+                                 : PyUnicode_DecodeUTF8(text, n, "surrogatepass");
+    return made || !PyErr_ExceptionMatches(PyExc_ValueError) ? made : strange();
+}
+
+/* For those that ask for it again: by the place of its step. */
+static bool note_text(unpacking *u, const unsigned char *step, PyObject *text)
+{
+    if (!u->texts && !(u->texts = PyDict_New())) return false;
+    PyObject *place = PyLong_FromVoidPtr((void *)step);
+    bool good = place && !PyDict_SetItem(u->texts, place, text);
+    Py_XDECREF(place);
+    return good;
+}
+
 static PyObject *unpack_text(unpacking *u, char kind)
 {
+    const unsigned char *step = u->at - 1;
     int64_t n = 0;
     if (!take_length(u, &n)) return NULL;
     const char *text = (const char *)u->at;
     u->at += n;
-    if (kind == 'b') return PyBytes_FromStringAndSize(text, (Py_ssize_t)n);
-    PyObject *made = kind == 'I' ? PyObject_CallFunction((PyObject *)&PyLong_Type, "y#", text, (Py_ssize_t)n)
-                                 : PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "surrogatepass");
-    return made || !PyErr_ExceptionMatches(PyExc_ValueError) ? made : strange();
+    PyObject *made = text_of(kind, text, (Py_ssize_t)n);
+    if (made && n >= TD_LONG_TEXT && !note_text(u, step, made)) Py_CLEAR(made);
+    return made;
+}
+
+static PyObject *unpack_again(unpacking *u)
+{
+    const unsigned char *step = u->at - 1;
+    int64_t back = 0;
+    if (!take(u, &back, sizeof back)) return NULL;
+    PyObject *place = u->texts ? PyLong_FromUnsignedLongLong((uintptr_t)step - (uint64_t)back) : strange();
+    PyObject *found = place ? PyDict_GetItemWithError(u->texts, place) : NULL; /* borrowed */
+    Py_XDECREF(place);
+    return found ? Py_NewRef(found) : PyErr_Occurred() ? NULL : strange();
 }
 
 static PyObject *unpack_tensor(unpacking *u)
@@ -543,6 +576,7 @@ static PyObject *unpack(unpacking *u, int depth)
     case 's':
     case 'b':
     case 'I': return unpack_text(u, kind);
+    case 'r': return unpack_again(u);
     case 'S':
     case 'B': return unpack_large(u, kind);
     default: return strange();
@@ -585,5 +619,6 @@ PyObject *tdpy_unpack_item(const td_queue_item *item, tdpy_out out)
     PyObject *x = item->note_size && *note == 'L' ? unpack_long(&u) : unpack_to_the_end(&u);
     for (int k = 0; k < item->n; k++) Py_XDECREF(u.tensors[k]);
     if (u.tensors != few) free(u.tensors);
+    Py_XDECREF(u.texts);
     return x;
 }

@@ -41,6 +41,7 @@ class _Notes:
         self.rich = rich  # whether the format has more than JSON can hold
         self.free = free  # whether it may be another one
         self.out, self.tensors = bytearray(), {}
+        self.texts = {}  # where the long ones stand, and they themselves
 
 
 def _number(kind, value):
@@ -53,6 +54,27 @@ def _bytes(kind, value):
 
 def _text(value):
     return _bytes(b"s", value.encode("utf-8", "surrogatepass"))
+
+
+def _note_long(x, to, packed):
+    """A text or bytes, which the second time refers to where it stands."""
+    at, _ = to.texts.get(id(x), (None, None))
+    if at is not None:
+        to.out += _number(b"r", len(to.out) - at)
+    else:
+        if len(x) >= _LONG_TEXT:
+            to.texts[id(x)] = len(to.out), x
+        to.out += packed(x)
+
+
+def _note_int(x, to, path):
+    if -1 << 63 <= x < 1 << 63:
+        to.out += _number(b"i", x)
+        return
+    most = 2039 if to.rich else 14_000  # what torch.load() reads; what JSON's readers do
+    if (x if x >= 0 else ~x).bit_length() > most:
+        raise _C.Unsupported(f"save(): a number of {x.bit_length()} bits, of which a file of this format takes {most}" + (f" (at '{path}')" if path else ""))
+    to.out += _bytes(b"I", str(x).encode())
 
 
 def _object(name, parts=1):
@@ -95,11 +117,11 @@ def _note(x, to, path):
     elif x is None or isinstance(x, bool):
         to.out += b"N" if x is None else b"T" if x else b"F"
     elif isinstance(x, int):
-        to.out += _number(b"i", x) if -1 << 63 <= x < 1 << 63 else _bytes(b"I", str(x).encode())
+        _note_int(x, to, path)
     elif isinstance(x, float):
         to.out += struct.pack("=cd", b"f", x)
     elif isinstance(x, str):
-        to.out += _text(x)
+        _note_long(x, to, _text)
     elif isinstance(x, OrderedDict) and to.rich:
         to.out += _object("OrderedDict", 2)
         _note_dict(x, to, path)
@@ -126,7 +148,7 @@ def _note_rich(x, to, path):
     if isinstance(x, complex):
         to.out += struct.pack("=cdd", b"c", x.real, x.imag)
     elif isinstance(x, bytes):
-        to.out += _bytes(b"b", x)
+        _note_long(x, to, lambda x: _bytes(b"b", x))
     elif isinstance(x, set):
         to.out += _object("set")
         _note_items(b"l", x, to, path)
@@ -386,25 +408,6 @@ def _made(read, file, weights_only, where):
     return made if not _whole.is_packed(made) else _whole.unpacked(made, safe) if may else _whole.refused()
 
 
-def load_programs(f, map_location=None):
-    """(the dict of tensors, [(name, text of the IR, names of what it captures, how Python calls it or None)]) of a file with programs."""
-    options = _where(map_location), False
-    if isinstance(f, (str, bytes, os.PathLike)):
-        with _opened(f) as file:
-            return _programs_of(file, options)
-    return _programs_of(f, options)
-
-
-def _programs_of(file, options):
-    descriptor = _descriptor(file)
-    if descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode) and file.tell() == 0:
-        programs = _C._file_programs(descriptor)
-        return _C._load_file(descriptor, *options, True), programs
-    with open(os.memfd_create("load"), "w+b") as copy:
-        _copied(file, copy)
-        copy.flush()
-        programs = _C._file_programs(copy.fileno())
-        return _C._load_file(copy.fileno(), *options, True), programs
 class _Begun(io.RawIOBase):
     """A stream of which something was read before."""
 
@@ -455,3 +458,22 @@ def _wait_for_a_writer(descriptor, path):
         time.sleep(0.01)
 
 
+def load_programs(f, map_location=None):
+    """(the dict of tensors, [(name, text of the IR, names of what it captures, how Python calls it or None)]) of a file with programs."""
+    options = _where(map_location), False
+    if isinstance(f, (str, bytes, os.PathLike)):
+        with _opened(f) as file:
+            return _programs_of(file, options)
+    return _programs_of(f, options)
+
+
+def _programs_of(file, options):
+    descriptor = _descriptor(file)
+    if descriptor is not None and stat.S_ISREG(os.fstat(descriptor).st_mode) and file.tell() == 0:
+        programs = _C._file_programs(descriptor)
+        return _C._load_file(descriptor, *options, True), programs
+    with open(os.memfd_create("load"), "w+b") as copy:
+        _copied(file, copy)
+        copy.flush()
+        programs = _C._file_programs(copy.fileno())
+        return _C._load_file(copy.fileno(), *options, True), programs
