@@ -173,6 +173,28 @@ static bool tell_metadata(telling *t, const td_plain *x, int depth)
     return put_number(t, 'd', 0);
 }
 
+/* Of what Python takes into a set. */
+static bool is_member(telling *t, const td_plain *x, int depth)
+{
+    if (++t->steps > MOST_STEPS || depth > TD_TREE_DEEPEST) return false;
+    if (x->kind == TD_PLAIN_WRAPPED) return x->made == TD_COAT_SIZE || x->made == TD_COAT_DEVICE;
+    for (uint32_t i = 0; x->kind == TD_PLAIN_TUPLE && i < x->n; i++)
+        if (!is_member(t, x->items[i], depth + 1)) return false;
+    return x->kind != TD_PLAIN_LIST && x->kind != TD_PLAIN_DICT;
+}
+
+static bool tell_set(telling *t, const td_plain *in, int depth)
+{
+    for (uint32_t i = 0; i < in->n; i++)
+        if (!is_member(t, in->items[i], 0)) {
+            td_fail(t->e, TD_E_INVALID, "the set '%.80s' holds %s%s, which no set takes", t->path,
+                    td_plain_kind_name(in->items[i]),
+                    in->items[i]->kind == TD_PLAIN_TUPLE ? " with such as a list" : "");
+            return false;
+        }
+    return put_object(t, "set", 1) && tell_items(t, 'l', in, depth);
+}
+
 static bool tell_coat(telling *t, const td_plain *x, int depth)
 {
     td_plain *in = x->items[0];
@@ -180,7 +202,7 @@ static bool tell_coat(telling *t, const td_plain *x, int depth)
     case TD_COAT_ORDERED:
         return put_object(t, "OrderedDict", 2) && tell_dict(t, in, depth + 1) && tell_metadata(t, x, depth + 1);
     case TD_COAT_COUNTER: return put_object(t, "Counter", 1) && tell_dict(t, in, depth + 1);
-    case TD_COAT_SET: return put_object(t, "set", 1) && tell_items(t, 'l', in, depth + 1);
+    case TD_COAT_SET: return tell_set(t, in, depth + 1);
     case TD_COAT_SIZE: return put_object(t, "Size", 1) && tell_items(t, 't', in, depth + 1);
     case TD_COAT_DEVICE: return put_object(t, "device", 1) && tell_items(t, 't', in, depth + 1);
     default: return put_object(t, "bytearray", 1) && tell(t, in, depth + 1);

@@ -597,6 +597,15 @@ def test_a_note_recalls_only_what_stands_before_it():
         write(number(b"r", 9) + number(b"r", 9))
 
 
+@pytest.mark.parametrize("wrong, text", [([[1]], "a list"), ([{1: 2}], "a dict"), ([(1, [2])], "a tuple with such as a list"), ([((), (((ORDERED,),),))], "a tuple")], ids=str)
+def test_a_set_of_what_sets_do_not_take(wrong, text):
+    made = Made(name("builtins.set"), [1, "a", (2, (3,)), None, *wrong])
+    with pytest.raises(td.InvalidError, match=f"the set 'b.s' holds {text}"):
+        td.load(io.BytesIO(archive({"a": 1, "b": {"s": made}})))
+    good = Made(name("builtins.set"), [1, "a", (2, (3,)), None, Made(name("torch.Size"), (2, 3)), name("torch.float32"), 1 << 70])
+    assert td.load(io.BytesIO(archive(good))) == {1, "a", (2, (3,)), None, td.Size([2, 3]), td.float32, 1 << 70}
+
+
 def test_numbers_of_the_other_order():
     """Of a machine whose numbers lie the other way round."""
     x = archive(tensor(), {"0": struct.pack(">8f", *range(8))}, byteorder=b"big")

@@ -37,6 +37,11 @@ static PyObject *load_file(PyObject *module, PyObject *args)
     if (!l) return tdpy_fail();
     td_queue_item item = td_loaded_tree(l);
     PyObject *x = PyErr_Occurred() ? NULL : tdpy_unpack_item(&item, TDPY_OURS);
+    if (!x && PyErr_ExceptionMatches(tdpy.errors[TD_E_PROTOCOL])) { /* it speaks of queues */
+        PyErr_Clear();
+        tdpy_raise(TD_E_INVALID,
+                   "load(): the file holds a dict, set or object that Python does not make of what is in it");
+    }
     bool raised = PyErr_Occurred() != NULL;
     td_loaded_free(l);
     tdpy_tell_later(raised);
