@@ -13,7 +13,7 @@ import pytest
 
 os.environ.setdefault("TENSORD_LENT_SECONDS", "2")
 import tensord as td  # noqa: E402
-from common import at_rest, settles  # noqa: E402
+from common import at_rest, held, settles  # noqa: E402
 from tensord.data import DataLoader, IterableDataset, SharedDict, SharedList, get_worker_info  # noqa: E402
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
@@ -147,6 +147,52 @@ def test_failures():
                 dict(on_worker_death="x"), dict(batch_size=0)):
         with pytest.raises(ValueError):
             DataLoader(range(4), **bad)
+
+
+LAID = {"one number": lambda i: np.broadcast_to(np.float32(i), (100, 1000, 1000)), "a row": lambda i: np.broadcast_to(np.arange(i, i + 1000.0), (100_000, 1000)),
+        "a column": lambda i: np.broadcast_to(np.arange(i, i + 1000)[:, None], (1000, 1_000_000)),
+        "windows": lambda i: np.lib.stride_tricks.sliding_window_view(np.arange(i, i + 20_000.0), 10_000), "backwards": lambda i: np.broadcast_to(np.arange(i, i + 2000.0)[::-2], (100_000, 1000)),
+        "texts": lambda i: np.broadcast_to(np.array(["ab", "c"]), (1_000_000, 2)), "written": lambda i: np.lib.stride_tricks.as_strided(np.arange(i, i + 9.0), (3, 10_000_000), (8, 0))}
+
+
+class Laid:
+    def __init__(self, how):
+        self.how = how
+
+    def __len__(self):
+        return 12
+
+    def __getitem__(self, i):
+        return {"x": LAID[self.how](i), "y": [LAID[self.how](i + 1)[:2]]}
+
+
+@pytest.mark.parametrize("how", LAID)
+def test_arrays_whose_elements_lie_on_top_of_each_other(how):
+    """They come as what is in memory, not as what they look like."""
+    before = at_rest()[0]
+    samples = list(DataLoader(Laid(how), batch_size=None, num_workers=1))
+    items = SharedList([Laid(how)[i] for i in range(4)])
+    assert held()[0] - before < 12 << 20 and len(items[3]["y"]) == 1
+    for i, got in enumerate([*samples, items[0], items[1]]):
+        i = i if i < 12 else i - 12
+        expected = LAID[how](i)
+        x = got["x"]
+        assert x.shape == expected.shape and x.strides == expected.strides and x.dtype == expected.dtype and x.flags.writeable == expected.flags.writeable
+        places = (slice(None, None, max(1, x.shape[0] // 7)), ..., slice(None, None, max(1, x.shape[-1] // 1000)))
+        assert np.array_equal(x[places], expected[places]) and np.array_equal(x[-1, ..., -1], expected[-1, ..., -1])
+        assert np.array_equal(got["y"][0][places], LAID[how](i + 1)[:2][places])
+
+
+def test_arrays_that_only_look_alike():
+    from tensord import _spans
+
+    for a in (np.arange(12.0), np.arange(12.0)[::-1], np.arange(12.0).reshape(3, 4).T[:, ::2], np.zeros((0, 3)), np.array(5), np.broadcast_to(np.array(None), 9),
+              np.zeros(3, dtype="f8,i4")["f1"], np.broadcast_to(np.float64(1), 1)):
+        assert _spans.reduced(a) is None
+    for a in (np.broadcast_to(np.int8(3), (2, 2)), np.lib.stride_tricks.sliding_window_view(np.arange(9)[::-1], 5)[::2, ::-1],
+              np.broadcast_to(np.arange(24).reshape(2, 3, 4)[:, ::-1, ::2], (5, 2, 3, 2))):
+        make, arguments = _spans.reduced(a)
+        assert arguments[0].size < a.size and np.array_equal(make(*arguments), a) and make(*arguments).strides == a.strides
 
 
 # ---- SharedList, SharedDict -----------------------------------------------------------------------------------------

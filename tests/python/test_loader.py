@@ -213,6 +213,17 @@ def test_refuses():
             DataLoader(Numbers(), **arguments)
 
 
+def test_arrays_whose_elements_lie_on_top_of_each_other():
+    np = pytest.importorskip("numpy")
+
+    class Wide(Numbers):
+        def __getitem__(self, i):
+            return np.broadcast_to(np.float32(i), (1 << 30,))
+
+    got = list(DataLoader(Wide(6), batch_size=2, num_workers=1, collate_fn=list))
+    assert [(x.shape, x.strides, x[-1]) for b in got for x in b] == [((1 << 30,), (0,), i) for i in range(6)]
+
+
 # ---- death ----------------------------------------------------------------------------------------------------------
 
 

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from tensord import _C, _lent, _pickle
+from tensord import _C, _lent, _pickle, _spans
 from tensord._random import manual_seed
 
 SMALL = 4096  # bytes; so little goes in the message itself, which is quicker than a handle
@@ -123,6 +123,8 @@ def rebuild_array(handle, path):
 
 
 def _reduce_array(a):
+    if a.nbytes > SMALL and (lies := _spans.reduced(a)):
+        return lies
     if a.nbytes <= SMALL or a.dtype.name not in _DTYPES:
         return a.__reduce_ex__(4)
     t = _owner(a)

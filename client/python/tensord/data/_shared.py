@@ -4,10 +4,13 @@ A list of Python objects that workers inherit grows in each of them: looking at 
 objects lie pickled in one tensor of the daemon; an access makes a new object of a few bytes. Pickled, they travel as handles.
 """
 
+import copyreg
 import hashlib
+import io
 import pickle
+import sys
 
-from tensord import _C, _lent
+from tensord import _C, _lent, _spans
 
 
 def _bytes_of(data):
@@ -47,7 +50,13 @@ def _rebuild_blobs(n, handle, path):
 
 
 def _pack(x):
-    return pickle.dumps(x, pickle.HIGHEST_PROTOCOL)
+    np, out = sys.modules.get("numpy"), io.BytesIO()
+    if np is None or type(x) in (str, bytes, int, float):
+        return pickle.dumps(x, pickle.HIGHEST_PROTOCOL)
+    pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
+    pickler.dispatch_table = {**copyreg.dispatch_table, np.ndarray: _spans.reduce}
+    pickler.dump(x)
+    return out.getvalue()
 
 
 class SharedList:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 import torch.utils.data
 import torch.utils.data._utils.worker as stock_worker
-from tensord import _C
+from tensord import _C, _spans
 from tensord._random import manual_seed
 from tensord.data import _engine
 from tensord.data._worker import Setup
@@ -105,6 +105,7 @@ def set_up_worker(k, setup):
         import numpy
 
         numpy.random.seed(stock_worker._generate_state(setup.base_seed, k))
+        _sharing.ForkingPickler.register(numpy.ndarray, _spans.reduce)
     stock_worker._worker_info = stock_worker.WorkerInfo(id=k, num_workers=setup.num_workers, seed=seed, dataset=setup.dataset)
 
 
