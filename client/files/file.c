@@ -138,10 +138,46 @@ static int read_pieces(const td_file *t, const td_stored *s, unsigned char *p, s
     return TD_OK;
 }
 
+/* A sign, 4 bits of exponent and 3 behind the point, as a float16. There is no infinity. */
+static uint16_t from_e4m3(unsigned byte)
+{
+    unsigned sign = (byte & 0x80) << 8, exponent = byte >> 3 & 15, rest = byte & 7, k = rest >> 2 ? 2 : rest >> 1;
+    if ((byte & 0x7f) == 0x7f) return (uint16_t)(sign | 0x7e00);
+    if (exponent) return (uint16_t)(sign | (exponent + 8) << 10 | rest << 7);
+    return (uint16_t)(rest ? sign | (k + 6) << 10 | (rest - (1U << k)) << (10 - k) : sign);
+}
+
+/* An exponent alone, as a float32. */
+static uint32_t from_e8m0(uint32_t byte)
+{
+    return byte == 0xff ? 0x7fc00000 : byte ? byte << 23 : 1U << 22;
+}
+
+/* In place: the bytes lie in the last part of the memory, where each is read before it is written on. */
+static void widen(td_narrow narrow, const unsigned char *from, unsigned char *to, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint32_t single = from_e8m0(from[i]);
+        uint16_t half = narrow == TD_NARROW_E5M2 ? (uint16_t)(from[i] << 8) : from_e4m3(from[i]);
+        if (narrow == TD_NARROW_E8M0) memcpy(to + 4 * i, &single, sizeof single);
+        else memcpy(to + 2 * i, &half, sizeof half);
+    }
+}
+
+static int read_narrow(const td_file *t, const td_stored *s, unsigned char *to, td_error *e)
+{
+    size_t n = (size_t)s->numel, bytes = n * td_dtype_size(s->dtype);
+    uint32_t crc = 0;
+    int rc = read_pieces(t, s, to + bytes - n, n, &crc, e);
+    if (!rc) widen(s->narrow, to + bytes - n, to, n);
+    return rc;
+}
+
 int td_file_read(const td_file *t, const td_stored *s, void *to, td_error *e)
 {
     size_t bytes = (size_t)s->numel * td_dtype_size(s->dtype);
     uint32_t crc = s->skipped_crc;
+    if (s->narrow) return read_narrow(t, s, to, e);
     int rc = s->packed ? td_zip_inflate(&t->source, &(td_packed){s->at, s->packed, s->skip, true}, to, bytes, &crc, e)
                        : read_pieces(t, s, to, bytes, &crc, e);
     if (rc) return rc;

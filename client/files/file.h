@@ -21,6 +21,9 @@ enum {
 };
 enum { TD_COAT_ORDERED, TD_COAT_COUNTER, TD_COAT_SET, TD_COAT_SIZE, TD_COAT_DEVICE, TD_COAT_BYTEARRAY, TD_COAT_MODULE };
 
+/* Floats of a byte, which come as those of a dtype that holds all of their values. */
+typedef enum td_narrow { TD_NARROW_NONE, TD_NARROW_E4M3, TD_NARROW_E5M2, TD_NARROW_E8M0 } td_narrow;
+
 typedef struct td_stored {
     UT_hash_handle hh;
     const char *key;      /* as the file calls it */
@@ -34,6 +37,7 @@ typedef struct td_stored {
     int device;                   /* where they come to */
     bool found, has_crc, swapped; /* swapped: the bytes of each number lie the other way round */
     bool untyped;                 /* bytes until all is read: its tensors say what of */
+    td_narrow narrow;             /* in the file; `dtype` is what they become */
     td_dtype told; /* by its tensors: theirs, or bytes, where they differ; TD_DTYPE_NONE: none came yet */
 } td_stored;
 

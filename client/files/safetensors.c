@@ -14,11 +14,14 @@ static const struct {
              {"I32", TD_INT32},     {"I16", TD_INT16},   {"I8", TD_INT8},     {"U8", TD_UINT8},      {"BOOL", TD_BOOL},
              {"C64", TD_COMPLEX64}, {"U16", TD_UINT16},  {"U32", TD_UINT32},  {"U64", TD_UINT64}};
 
-/* Those that are not known here, and their bytes: there they can be passed over. */
+/* Floats of a byte are no dtypes here: they come as the smallest that holds all of their values, or are passed over. */
 static const struct {
     const char *code;
-    uint8_t size;
-} strangers[] = {{"F8_E4M3", 1}, {"F8_E5M2", 1}, {"F8_E8M0", 1}};
+    td_narrow narrow;
+    td_dtype wide;
+} strangers[] = {{"F8_E4M3", TD_NARROW_E4M3, TD_FLOAT16},
+                 {"F8_E5M2", TD_NARROW_E5M2, TD_FLOAT16},
+                 {"F8_E8M0", TD_NARROW_E8M0, TD_FLOAT32}};
 
 static td_plain *item(const td_plain *dict, const char *name)
 {
@@ -36,7 +39,8 @@ typedef struct entry {
     int ndim;
     int64_t shape[TD_MAX_DIMS];
     uint64_t begin, end;
-    uint8_t stranger; /* bytes of an element of what is left out */
+    td_narrow narrow;
+    bool out; /* it is passed over */
 } entry;
 
 static bool is_size(const td_plain *x)
@@ -53,14 +57,15 @@ static int read_entry(entry *en, const td_plain *x, bool skip, td_error *e)
     en->dtype = TD_DTYPE_NONE;
     for (size_t i = 0; good && i < sizeof codes / sizeof *codes; i++)
         if (td_plain_is_text(dtype, codes[i].code)) en->dtype = codes[i].dtype;
-    for (size_t i = 0; good && skip && i < sizeof strangers / sizeof *strangers; i++)
-        if (td_plain_is_text(dtype, strangers[i].code)) en->stranger = strangers[i].size;
+    for (size_t i = 0; good && i < sizeof strangers / sizeof *strangers; i++)
+        if (td_plain_is_text(dtype, strangers[i].code))
+            en->narrow = strangers[i].narrow, en->dtype = strangers[i].wide, en->out = skip;
     en->ndim = good ? (int)shape->n : 0;
     for (int i = 0; good && i < en->ndim; i++) {
         good = is_size(shape->items[i]);
         en->shape[i] = shape->items[i]->i;
     }
-    if (!good || (!td_dtype_valid(en->dtype) && !en->stranger))
+    if (!good || !td_dtype_valid(en->dtype))
         return td_fail(e, TD_E_INVALID,
                        "the header's entry for '%.80s' has no dtype, shape and data_offsets that are known here%s%.20s",
                        en->name->text, good ? ": its dtype is " : "", good ? dtype->text : "");
@@ -98,19 +103,20 @@ static int add_entries(td_file *t, entry *entries, uint32_t n, uint64_t data, td
     qsort(entries, n, sizeof *entries, by_place);
     for (uint32_t i = 0; i < n; i++) {
         entry *en = &entries[i];
-        uint64_t each = en->stranger ? en->stranger : td_dtype_size(en->dtype);
+        uint64_t each = en->narrow ? 1 : td_dtype_size(en->dtype);
         if (en->begin != at || en->end < at || (en->end - at) % each) return misplaced(en, e);
-        if (en->stranger && !has(en, (en->end - at) / each)) return misplaced(en, e);
+        if (en->out && !has(en, (en->end - at) / each)) return misplaced(en, e);
         if (en->end > size) return td_fail(e, TD_E_INVALID, "the file ends too early");
         td_stored like = {.key = en->name->text,
                           .location = "cpu",
                           .dtype = en->dtype,
                           .numel = (en->end - at) / each,
                           .at = data + at,
+                          .narrow = en->narrow,
                           .found = true};
         if (strlen(en->name->text) != en->name->n) return td_fail(e, TD_E_INVALID, "a tensor's name holds a zero byte");
-        int rc = en->stranger ? td_file_add_nothing(t, en->value, e)
-                              : td_file_add_whole(t, &like, en->ndim, en->shape, false, en->value, e);
+        int rc = en->out ? td_file_add_nothing(t, en->value, e)
+                         : td_file_add_whole(t, &like, en->ndim, en->shape, false, en->value, e);
         if (rc) return rc;
         at = en->end;
     }
@@ -142,7 +148,7 @@ static bool make_complex(planting *p, const td_plain *tensor, const td_plain *dt
                                                               : TD_DTYPE_NONE;
     if (wanted == TD_DTYPE_NONE || s->dtype == wanted) return true;
     td_desc *d = &t->desc;
-    if (s->dtype != td_dtype_real(wanted) || d->ndim == 0 || d->shape[d->ndim - 1] != 2) return wrong(p);
+    if (s->narrow || s->dtype != td_dtype_real(wanted) || d->ndim == 0 || d->shape[d->ndim - 1] != 2) return wrong(p);
     s->dtype = wanted;
     s->numel /= 2;
     d->dtype = (uint8_t)wanted;

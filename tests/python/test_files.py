@@ -1,6 +1,9 @@
 """save() and load() where others are at the same files: links laid in the way, several writers, files that change while they are read."""
+import io
+import json
 import os
 import random
+import struct
 import threading
 
 import pytest
@@ -192,3 +195,31 @@ def test_a_fifo(tmp_path, monkeypatch):
         got = td.load(pipe)
         writer.join()
         assert list(got) == list(x) and all(got[k].tolist() == x[k].tolist() for k in x)
+
+
+def e4m3(b):
+    sign, exponent, rest = -1.0 if b & 128 else 1.0, b >> 3 & 15, b & 7
+    return float("nan") if b & 127 == 127 else sign * (2.0 ** (exponent - 7) * (1 + rest / 8) if exponent else rest * 2.0**-9)
+
+
+def e5m2(b):
+    sign, exponent, rest = -1.0 if b & 128 else 1.0, b >> 2 & 31, b & 3
+    return (float("nan") if rest else sign * float("inf")) if exponent == 31 else sign * (2.0 ** (exponent - 15) * (1 + rest / 4) if exponent else rest * 2.0**-16)
+
+
+@pytest.mark.parametrize("code, dtype, value", [("F8_E4M3", td.float16, e4m3), ("F8_E5M2", td.float16, e5m2), ("F8_E8M0", td.float32, lambda b: 2.0 ** (b - 127) if b < 255 else float("nan"))])
+def test_floats_of_a_byte(tmp_path, code, dtype, value):
+    entry = {"x": {"dtype": code, "shape": [16, 16], "data_offsets": [0, 256]}, "few": {"dtype": code, "shape": [3], "data_offsets": [256, 259]}, "y": {"dtype": "F32", "shape": [1], "data_offsets": [259, 263]}}
+    for many in (1, 400):
+        entry["x"].update(shape=[16 * many, 16], data_offsets=[0, 256 * many])
+        entry["few"]["data_offsets"], entry["y"]["data_offsets"] = [256 * many, 256 * many + 3], [256 * many + 3, 256 * many + 7]
+        text = json.dumps(entry).encode()
+        data = struct.pack("<Q", len(text)) + text + bytes(range(256)) * many + b"\0\x38\x80" + struct.pack("<f", 2.5)
+        got = td.load(io.BytesIO(data))
+        assert got["x"].dtype is dtype and str(got["x"].flatten().tolist()) == str([value(b) for b in range(256)] * many)
+        assert str(got["few"].tolist()) == str([value(0), value(0x38), value(0x80)]) and got["y"].item() == 2.5
+        assert list(td.load(io.BytesIO(data), skip=True)) == ["y"]
+    tree = {"x": {"dtype": code, "shape": [2], "data_offsets": [0, 2]}, "__metadata__": {"tensord.tree": '{"tensor": "x", "dtype": "complex64"}'}}
+    with pytest.raises(td.InvalidError, match="tree"):
+        text = json.dumps(tree).encode()
+        td.load(io.BytesIO(struct.pack("<Q", len(text)) + text + b"12"))
