@@ -60,6 +60,11 @@ static bool add_name(heading *h, const char *name, size_t length, int64_t tensor
     if (tensor >= h->out->ntensors)
         return td_fail(h->e, TD_E_INVALID, "the tree holds tensor %lld of %u", (long long)tensor, h->out->ntensors),
                false;
+    if (memchr(name, 0, length))
+        return td_fail(h->e, TD_E_INVALID,
+                       "the name of a tensor holds a zero byte, behind '%.80s': in many readers a name ends there",
+                       name),
+               false;
     if (h->n == h->room) {
         uint32_t room = h->room ? 2 * h->room : 64;
         named **more = realloc(h->names, room * sizeof *more);

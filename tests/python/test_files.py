@@ -197,6 +197,18 @@ def test_a_fifo(tmp_path, monkeypatch):
         assert list(got) == list(x) and all(got[k].tolist() == x[k].tolist() for k in x)
 
 
+@pytest.mark.parametrize("name", ["x.safetensors", "x.td"])
+def test_a_name_with_a_zero_byte(tmp_path, name):
+    for wrong in ({"a\0b": td.ones(1)}, {"x": {"a\0b": [td.ones(1)]}}, {"a\0": td.ones(1, dtype=td.complex64)}):
+        with pytest.raises(td.InvalidError, match="the name of a tensor holds a zero byte, behind '.*a'"):
+            td.save(wrong, tmp_path / name)
+    assert os.listdir(tmp_path) == []
+    td.save({"a\0b": [1, "\0"], "c": td.ones(1)}, tmp_path / name)
+    assert td.load(tmp_path / name)["a\0b"] == [1, "\0"]
+    td.save({"a\0b": td.ones(1)}, tmp_path / "x.pt")
+    assert list(td.load(tmp_path / "x.pt")) == ["a\0b"]
+
+
 def e4m3(b):
     sign, exponent, rest = -1.0 if b & 128 else 1.0, b >> 3 & 15, b & 7
     return float("nan") if b & 127 == 127 else sign * (2.0 ** (exponent - 7) * (1 + rest / 8) if exponent else rest * 2.0**-9)
