@@ -288,15 +288,30 @@ static bool put_raw(heading *h, const char *text)
     return td_bytes_put(&h->header, text, strlen(text), what, h->e) == TD_OK;
 }
 
+static bool put_pair(heading *h, bool first, const char *name, const void *text, size_t n)
+{
+    return (first || put_raw(h, ",")) && td_json_put_text(&h->header, name, strlen(name), h->e) == TD_OK &&
+           put_raw(h, ":") && td_json_put_text(&h->header, text, n, h->e) == TD_OK;
+}
+
+/* The tree, unless names say it all, and what the caller says beside it. */
+static bool put_metadata(heading *h, bool flat)
+{
+    bool good = put_raw(h, "\"__metadata__\":{");
+    if (!flat) good = good && put_pair(h, true, "tensord.tree", h->tree.at, h->tree.n);
+    for (uint32_t i = 0; good && i < h->out->nmetadata; i++) {
+        const td_out_record *m = &h->out->metadata[i];
+        good = put_pair(h, flat && i == 0, m->name, m->bytes, m->n);
+    }
+    return good && put_raw(h, "}");
+}
+
 static bool make_header(heading *h)
 {
-    bool flat = is_flat(h), good = put_raw(h, "{");
-    if (flat) good = good && take_flat(h);
-    else
-        good = good && put_value(h, 0) && put_raw(h, "\"__metadata__\":{\"tensord.tree\":") &&
-               td_json_put_text(&h->header, (char *)h->tree.at, h->tree.n, h->e) == TD_OK && put_raw(h, "}");
+    bool flat = is_flat(h), says = !flat || h->out->nmetadata, good = put_raw(h, "{");
+    good = good && (flat ? take_flat(h) : put_value(h, 0)) && (!says || put_metadata(h, flat));
     for (uint32_t i = 0; good && i < h->n; i++)
-        good = (flat && i == 0 ? true : put_raw(h, ",")) && put_entry(h, h->names[i]);
+        good = (!says && i == 0 ? true : put_raw(h, ",")) && put_entry(h, h->names[i]);
     good = good && put_raw(h, "}");
     while (good && h->header.n % 8) good = put_raw(h, " ");
     if (!good || h->header.n <= LONG_HEADER) return good;

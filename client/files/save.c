@@ -277,6 +277,8 @@ static int write_tree(int fd, const char *name, const td_saved *what, td_error *
         td_out out = {.tree = {note, note + tree->note_size, note},
                       .storages = s.written,
                       .tensors = s.tensors,
+                      .metadata = what->nprograms ? NULL : what->extras,
+                      .nmetadata = what->nprograms ? 0 : what->nextras,
                       .nstorages = s.apart ? (uint32_t)tree->n : s.n,
                       .ntensors = (uint32_t)tree->n};
         td_sink_init(sink, fd);

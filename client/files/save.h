@@ -10,8 +10,8 @@ typedef struct td_saved {
     td_queue_item tree;
     const td_scripted_program *programs; /* the name of their file ends with .td, or with .pt */
     uint32_t nprograms, nextras;
-    const td_out_record *extras; /* beside the programs */
-    unsigned flags;    /* TD_SAVE_WHOLE */
+    const td_out_record *extras; /* beside the programs; without such, texts in the header of safetensors */
+    unsigned flags;              /* TD_SAVE_WHOLE */
     td_error *uncoded; /* set: why a .pt of programs is none that torch.jit.load() opens; the file says it too */
 } td_saved;
 

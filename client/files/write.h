@@ -26,11 +26,12 @@ typedef struct td_out_record {
 } td_out_record;
 
 typedef struct td_out {
-    td_note tree;                 /* its 'x' are positions in `tensors` */
-    const td_out_record *records; /* only in archives */
+    td_note tree;                  /* its 'x' are positions in `tensors` */
+    const td_out_record *records;  /* only in archives */
+    const td_out_record *metadata; /* texts; only in safetensors */
     const td_out_storage *storages;
     const td_out_tensor *tensors;
-    uint32_t nstorages, ntensors, nrecords;
+    uint32_t nstorages, ntensors, nrecords, nmetadata;
     bool scripted; /* an archive of TorchScript: what its ops mean has a version of its own */
 } td_out;
 

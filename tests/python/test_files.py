@@ -9,7 +9,7 @@ import threading
 import pytest
 import tensord as td
 
-from common import script, seed
+from common import Stream, script, seed
 
 N = 300_000  # of several megabytes, so that others get in between
 
@@ -197,6 +197,49 @@ def test_a_fifo(tmp_path, monkeypatch):
         assert list(got) == list(x) and all(got[k].tolist() == x[k].tolist() for k in x)
 
 
+# ---- tensors and numbers of others
+
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
+NUMBERS = [np.int64(3), np.uint64(2**64 - 1), np.int8(-1), np.float32(1.5), np.float16(0.5), np.float64(0.1), np.bool_(True)]
+
+
+def arrays():
+    base = np.arange(24.0).reshape(4, 6)
+    return {"a": base, "turned": base.T[::2], "none": np.zeros((0, 3)), "scalar": np.array(3.5), "one": np.broadcast_to(np.float32(2), (3000, 1000)), "swapped": np.arange(3, dtype=">i4"),
+            "back": base[::-1, ::-2], "flags": np.array([True, False]), "read only": np.frombuffer(b"12345678", dtype=np.int32), "half": np.ones(2, dtype=np.float16)}
+
+
+@pytest.mark.parametrize("form", ["pt", "safetensors", "npz"])
+def test_arrays_of_numpy_are_tensors_in_files(tmp_path, form):
+    x = arrays()
+    td.save(x, tmp_path / f"x.{form}")
+    got = td.load(tmp_path / f"x.{form}")
+    assert list(got) == list(x)
+    for k, a in x.items():
+        assert type(got[k]) is td.Tensor and got[k].dtype.name == a.dtype.name and got[k].shape == a.shape and np.array_equal(got[k].numpy(), a)
+    if form == "pt":
+        assert os.path.getsize(tmp_path / "x.pt") < 20_000  # what lies on top of each other is there once
+
+
+def test_numbers_of_numpy_are_numbers_in_files(tmp_path):
+    for name in ("x.pt", "x.td", "x.safetensors"):
+        td.save({"n": NUMBERS, np.int64(7): np.str_("text"), "t": td.ones(1)}, tmp_path / name)
+        got = td.load(tmp_path / name)
+        assert got["n"] == [x.item() for x in NUMBERS] and [type(x) for x in got["n"]] == [type(x.item()) for x in NUMBERS] and got[7] == "text"
+    td.save([np.complex64(1 + 2j), np.bytes_(b"y")], tmp_path / "x.pt")
+    assert td.load(tmp_path / "x.pt") == [1 + 2j, b"y"]
+
+
+@pytest.mark.parametrize("name", ["x.pt", "x.td", "x.npz"])
+def test_what_is_no_tensor_is_refused_by_its_name(tmp_path, name):
+    for wrong, text in ((np.array(["a", "bc"]), "an array of NumPy of '<U2', which is no dtype here .at 'b.k'"), (np.array([None]), "'.O'"), (np.zeros(2, dtype="f8,i4"), "V12"),
+                        (np.ma.array([1], mask=[1]), "a masked array"), (np.datetime64("2024-01-02"), "datetime64"), (np.timedelta64(3, "s"), "timedelta64")):
+        with pytest.raises(TypeError, match=text):
+            td.save({"a": td.ones(1), "b": {"k": wrong}}, tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
 @pytest.mark.parametrize("name", ["x.safetensors", "x.td"])
 def test_a_name_with_a_zero_byte(tmp_path, name):
     for wrong in ({"a\0b": td.ones(1)}, {"x": {"a\0b": [td.ones(1)]}}, {"a\0": td.ones(1, dtype=td.complex64)}):
@@ -207,6 +250,35 @@ def test_a_name_with_a_zero_byte(tmp_path, name):
     assert td.load(tmp_path / name)["a\0b"] == [1, "\0"]
     td.save({"a\0b": td.ones(1)}, tmp_path / "x.pt")
     assert list(td.load(tmp_path / "x.pt")) == ["a\0b"]
+
+
+def test_metadata(tmp_path):
+    path, words = tmp_path / "x.safetensors", {"format": "pt", "\u00e4\"": "x\0y\n", "": ""}
+    for x in ({"w": td.ones(2, device="cpu")}, [1, td.ones(2, device="cpu")], {}):
+        td.save(x, path, metadata=words)
+        told = {"mine": 1}
+        got = td.load(path, metadata=told)
+        assert str(got) == str(x) == str(td.load(path)) and told == {"mine": 1, **words}
+        header = json.loads(path.read_bytes()[8:][: int.from_bytes(path.read_bytes()[:8], "little")])
+        assert {k: v for k, v in header["__metadata__"].items() if k != "tensord.tree"} == words
+    with open(path, "rb") as file:
+        told = {}
+        assert td.load(file, metadata=told) == {} and told == words
+    td.save({"w": td.ones(2)}, out := io.BytesIO(), metadata={"k": "v"})
+    out.seek(0)
+    assert td.load(out, metadata=told)["w"].shape == (2,) and told["k"] == "v"
+    td.save({"w": td.ones(2)}, tmp_path / "x.pt")
+    assert td.load(tmp_path / "x.pt", metadata=(told := {}))["w"].shape == (2,) and told == {}
+    for wrong, kind, text in (({"a": 1}, TypeError, "a dict of texts"), (["a"], TypeError, "a dict of texts"), ({"tensord.tree": "x"}, td.InvalidError, "tree of the file"), ({"a\0": "x"}, td.InvalidError, "zero byte")):
+        with pytest.raises(kind, match=text):
+            td.save({"w": td.ones(2)}, tmp_path / "y.safetensors", metadata=wrong)
+    with pytest.raises(td.Unsupported, match="only files of safetensors hold metadata"):
+        td.save({"w": td.ones(2)}, tmp_path / "y.pt", metadata={"a": "b"})
+    with pytest.raises(TypeError, match="not a.*lambda|not a function"):
+        td.save({"w": lambda: 1}, tmp_path / "y", metadata={"a": "b"})
+    with pytest.raises(td.Unsupported, match="sought in"):
+        td.load(Stream(path.read_bytes()), metadata={})
+    assert sorted(os.listdir(tmp_path)) == ["x.pt", "x.safetensors"]
 
 
 def e4m3(b):
@@ -235,3 +307,70 @@ def test_floats_of_a_byte(tmp_path, code, dtype, value):
     with pytest.raises(td.InvalidError, match="tree"):
         text = json.dumps(tree).encode()
         td.load(io.BytesIO(struct.pack("<Q", len(text)) + text + b"12"))
+
+
+# ---- those of torch
+
+
+def test_tensors_of_torch_are_tensors_in_files(tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
+    net = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    state = net.state_dict()
+    for name in ("x.pt", "x.td", "x.safetensors", "x.npz"):
+        td.save(state, tmp_path / name)
+        got = td.load(tmp_path / name)
+        assert list(got) == list(state) and all(got[k].tolist() == v.tolist() and got[k].dtype.name == str(v.dtype)[6:] for k, v in state.items())
+    theirs = torch.load(tmp_path / "x.pt")
+    assert type(theirs) is type(state) and theirs._metadata == state._metadata and net.load_state_dict(theirs).missing_keys == []
+    base = torch.arange(24.0).reshape(4, 6)
+    x = {"views": [base, base.t(), base[1:3, ::2], base[3, 3], base[:0]], "p": torch.nn.Parameter(torch.ones(2)), "frozen": torch.nn.Parameter(torch.ones(2), requires_grad=False),
+         "count": torch.nn.Parameter(torch.tensor([1]), requires_grad=False), "wants": torch.ones(3, requires_grad=True), "wide": torch.ones(1).expand(1_000_000),
+         "last": torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last), "conj": torch.tensor([1 + 2j]).conj(), "flag": torch.tensor([True, False]), "b": torch.ones(2, dtype=torch.bfloat16),
+         "part": torch.arange(1000.0)[::100], "size": torch.Size([2, 3]), "dtype": torch.float16, "device": torch.device("cpu"), "ours": td.ones(2), "array": np.arange(3)}
+    td.save(x, tmp_path / "y.pt")
+    theirs, ours = torch.load(tmp_path / "y.pt"), td.load(tmp_path / "y.pt")
+    for k in ("p", "frozen", "count", "wants", "wide", "last", "conj", "flag", "b", "part"):
+        assert type(theirs[k]) is type(x[k]) and theirs[k].requires_grad == x[k].requires_grad and torch.equal(theirs[k].resolve_conj(), x[k].resolve_conj()) and theirs[k].dtype == x[k].dtype
+        assert ours[k].tolist() == x[k].tolist() and (isinstance(ours[k], td.nn.Parameter) == isinstance(x[k], torch.nn.Parameter))
+        assert k == "part" or theirs[k].stride() == x[k].stride()
+    assert theirs["size"] == x["size"] and theirs["dtype"] is torch.float16 and theirs["device"] == x["device"] and ours["size"] == td.Size([2, 3])
+    theirs["views"][0][3, 3] = -1
+    assert theirs["views"][1][3, 3].item() == theirs["views"][3].item() == -1 and theirs["views"][4].shape == (0, 6) and theirs["views"][2].tolist() == base[1:3, ::2].tolist()
+    assert os.path.getsize(tmp_path / "y.pt") < 20_000 and base[3, 3].item() == 21
+    for wrong, text in ((torch.nn.Linear(1, 1), "not a .*Linear.*save its state_dict"), ({"a": [torch.nn.Linear(1, 1)]}, "'a.0'.*save its state_dict"), ({"a": torch.ones(2).to_sparse()}, "a sparse_coo tensor of torch .at 'a'"),
+                        ({"a": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)}, "quantized"), ({"a": torch.empty(2, device="meta")}, "a meta tensor"), (torch.Generator(), "Generator")):
+        for name in ("z.pt", "z", "z.npz"):
+            with pytest.raises(TypeError, match=text):
+                td.save(wrong, tmp_path / name)
+    assert not list(tmp_path.glob("z*"))
+
+
+class Trainer:
+    """What is pickled whole, with tensors of all kinds in it."""
+
+
+def test_tensors_in_whole_objects_are_tensors_in_files(tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
+    x = Trainer()
+    x.net, x.array, x.few, x.t, x.ours = torch.nn.Linear(30, 40), np.arange(10_000.0), np.arange(3), torch.ones(5), td.ones(3)
+    x.view, x.again = x.t[1:], x.t
+    td.save({"trainer": x}, tmp_path / "x.pt")
+    held = torch.load(tmp_path / "x.pt")
+    assert sorted(t.numel() for t in held["tensord.tensors"]) == [3, 4, 5, 40, 1200, 10_000] and len(held["tensord.object"]) < 10_000
+    y = td.load(tmp_path / "x.pt", weights_only=False)["trainer"]
+    assert type(y.net) is torch.nn.Linear and type(y.net.weight) is torch.nn.Parameter and y.net.weight.requires_grad and torch.equal(y.net.weight, x.net.weight)
+    assert type(y.array) is np.ndarray and np.array_equal(y.array, x.array) and y.few.tolist() == [0, 1, 2] and type(y.ours) is td.Tensor
+    y.t[2] = 9
+    assert y.again is y.t and y.view.tolist() == [1, 9, 1, 1]
+
+
+def test_numbers_of_numpy_by_the_words_that_torch_says(tmp_path):
+    torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
+    scalar = (np._core if hasattr(np, "_core") else np.core).multiarray.scalar
+    for value in (np.float64(0.5), np.int64(3), np.bool_(True)):
+        torch.save({"best": value, "w": torch.ones(2)}, tmp_path / "x.pt")
+        with pytest.raises(td.Unsupported, match="numpy.*add_safe_globals"):
+            td.load(tmp_path / "x.pt")
+        with td.serialization.safe_globals([scalar, np.dtype, type(value.dtype)]):
+            got = td.load(tmp_path / "x.pt")
+        assert got["best"] == value and type(got["best"]) is type(value) and got["w"].tolist() == [1, 1]

@@ -1,8 +1,9 @@
-"""Tensors of torch where ours are wanted, and ours where torch's are."""
+"""Tensors of torch and arrays of NumPy where ours are wanted, and ours where torch's are."""
 
 import sys
+from typing import Any
 
-from tensord import _C
+from tensord import _C, _spans
 
 
 def foreign(x):
@@ -64,3 +65,79 @@ def torch_function(kind, call):
     """torch computes, on the same bytes; what comes out is torch's."""
     func, args, kwargs = call[0], call[2] if len(call) > 2 else (), call[3] if len(call) > 3 else None
     return func(*_with_torch(args), **_with_torch(kwargs or {}))
+
+
+# ---- in files
+
+
+def family(x):
+    """ "torch" for its tensors, "numpy" for its arrays, else None."""
+    torch, np = sys.modules.get("torch"), sys.modules.get("numpy")
+    return "torch" if torch and isinstance(x, torch.Tensor) else "numpy" if np and isinstance(x, np.ndarray) else None
+
+
+def why_not(x):
+    """Why this tensor or array is none of ours, in words; None: it can be."""
+    dtype = str(x.dtype).removeprefix("torch.") if family(x) == "torch" else x.dtype.name
+    known = isinstance(getattr(_C, dtype, None), _C.dtype)
+    if family(x) == "torch":
+        laid = "quantized" if x.is_quantized else "meta" if x.device.type == "meta" else None if x.layout == sys.modules["torch"].strided else str(x.layout).removeprefix("torch.")
+        if laid or not known:
+            return f"a {laid} tensor of torch" if laid else f"a tensor of torch of {dtype}; convert it first, as with to(torch.float16)"
+        return None
+    if hasattr(x, "mask"):
+        return "a masked array of NumPy; save its data and its mask"
+    return None if known else f"an array of NumPy of {x.dtype.str!r}, which is no dtype here"
+
+
+def plain(x):
+    """A number of NumPy as one of Python; anything else as it is."""
+    np: Any = sys.modules.get("numpy")
+    if np is None or not isinstance(x, np.generic):
+        return x
+    return x.item() if isinstance(getattr(_C, x.dtype.name, None), _C.dtype) else x
+
+
+def _from_numpy(x):
+    x = x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+    found = _spans.span(x)
+    if found and min(found[2], default=0) >= 0:
+        whole, begin, steps = found
+        return _C.asarray(whole, device="cpu").as_strided(x.shape, steps, begin)
+    return _C.asarray(x, device="cpu")
+
+
+def _copied(x, dtype):
+    t = _C.asarray(x, device="cpu")
+    return t if dtype is None else t.view(dtype)
+
+
+def _from_torch(xs):
+    """Those of one storage look at one here, too, of what they reach of it."""
+    torch, groups = sys.modules["torch"], {}
+    from tensord.torch import _memory
+
+    held = [foreign(x) for x in xs]
+    for k, (x, _) in enumerate(held):
+        groups.setdefault((_memory.untyped(x).data_ptr(), x.dtype) if x.numel() else k, []).append(k)
+    made: list[Any] = [None] * len(xs)
+    for ks in groups.values():
+        begins = [held[k][0].storage_offset() for k in ks]
+        ends = [b + 1 + sum(s * (n - 1) for s, n in zip(held[k][0].stride(), held[k][0].shape)) for b, k in zip(begins, ks)]
+        low, high = min(begins), max(ends)
+        if len(ks) == 1 and held[ks[0]][0].numel() * 2 < high - low or high <= low:  # little of it, or nothing
+            made[ks[0]] = _copied(held[ks[0]][0].contiguous(), held[ks[0]][1])
+            continue
+        whole = _copied(torch.as_strided(held[ks[0]][0], (high - low,), (1,), low), held[ks[0]][1])
+        for k, begin in zip(ks, begins):
+            made[k] = whole.as_strided(tuple(held[k][0].shape), held[k][0].stride(), begin - low)
+    for k, x in enumerate(xs):
+        if x.requires_grad:
+            made[k].requires_grad_()
+    return made
+
+
+def ours(xs):
+    """Tensors, torch's tensors and NumPy's arrays, as tensors: what is not ours is copied."""
+    theirs = iter(_from_torch([x for x in xs if family(x) == "torch"]) if any(family(x) == "torch" for x in xs) else ())
+    return [x if _C.is_tensor(x) else next(theirs) if family(x) == "torch" else _from_numpy(x) for x in xs]

@@ -4,6 +4,7 @@ The formats are the library's (client/files, also td_save() and td_load() in C).
 may be. What is no state dict, such as lists, numbers and an optimizer's state, is a file of safetensors too: its metadata hold the tree.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -15,7 +16,7 @@ import warnings
 from collections import Counter, OrderedDict
 from typing import Any, NoReturn
 
-from tensord import _C, _more
+from tensord import _C, _foreign, _more
 
 _MAX_HEADER = 100_000_000
 _CHUNK = 1 << 24
@@ -84,11 +85,30 @@ def _object(name, parts=1):
 def _note_tensor(x, to):
     """The same object is the same tensor there."""
     k, _ = to.tensors.setdefault(id(x), (len(to.tensors), x))
-    nn = sys.modules.get("tensord.nn")
-    to.out += (_object("Parameter") if nn and isinstance(x, nn.Parameter) else b"") + _number(b"x", k)
+    parameter = any(nn and isinstance(x, nn.Parameter) for nn in map(sys.modules.get, ("tensord.nn", "torch.nn")))
+    to.out += (_object("Parameter") if parameter else b"") + _number(b"x", k)
+
+
+def _note_foreign(x, to, path):
+    """What torch or NumPy made. False: it did not."""
+    number, torch = _foreign.plain(x), sys.modules.get("torch")
+    if number is not x:
+        _note(number, to, path)
+    elif _foreign.family(x):
+        if why := _foreign.why_not(x):
+            raise _C.DTypeError(f"save() does not take {why}" + (f" (at '{path}')" if path else ""))
+        _note_tensor(x, to)
+    elif torch and to.rich and isinstance(x, torch.device):
+        to.out += _object("device") + _number(b"t", 1) + _text(str(x))
+    elif torch and to.rich and isinstance(x, torch.dtype) and isinstance(getattr(_C, str(x)[6:], None), _C.dtype):
+        to.out += _object("dtype") + _text(str(x)[6:])
+    else:
+        return False
+    return True
 
 
 def _is_key(x, rich):
+    x = _foreign.plain(x)
     if isinstance(x, (bool, int, float, str)) or x is None:
         return True
     return rich and (isinstance(x, bytes) or (isinstance(x, tuple) and all(_is_key(k, True) for k in x)))
@@ -103,6 +123,11 @@ def _note_dict(x, to, path):
             raise _C.DTypeError(f"save(): keys of dicts are texts or numbers{', or tuples of such' if to.rich else ''}; see '{path}'")
         _note(k, to, path)
         _note(v, to, f"{path}.{k}" if path else str(k))
+
+
+def _is_size(x):
+    torch = sys.modules.get("torch")
+    return isinstance(x, _C.Size) or torch is not None and isinstance(x, torch.Size)
 
 
 def _note_items(kind, x, to, path):
@@ -130,8 +155,10 @@ def _note(x, to, path):
         to.out += _object("Counter") if isinstance(x, Counter) and to.rich else b""
         _note_dict(x, to, path)
     elif isinstance(x, (list, tuple)):
-        to.out += _object("Size") if isinstance(x, _C.Size) and to.rich else b""
+        to.out += _object("Size") if to.rich and _is_size(x) else b""
         _note_items(b"t" if isinstance(x, tuple) else b"l", x, to, path)
+    elif _note_foreign(x, to, path):
+        pass
     elif to.rich:
         _note_rich(x, to, path)
     else:
@@ -139,7 +166,8 @@ def _note(x, to, path):
 
 
 def _other(x, to, path):
-    if to.free and not hasattr(x, "_parts"):
+    made_there = type(x).__module__.partition(".")[0] == "torch" or type(x).__module__ == "numpy" and hasattr(x, "tobytes")
+    if to.free and not hasattr(x, "_parts") and not made_there:
         raise _More
     _refuse(x, path)
 
@@ -187,7 +215,7 @@ def _as_held(obj, name, free):
 def _write(obj, file, name, whole, programs=(), extra=(), free=False):
     """To where the library can write; to anything else what it wrote in memory."""
     to, name = _as_held(obj, name, free)
-    what = (name, bytes(to.out), [x for _, x in to.tensors.values()], whole, programs, extra)
+    what = (name, bytes(to.out), _foreign.ours([x for _, x in to.tensors.values()]), whole, programs, extra)
     descriptor = _descriptor(file)
     if descriptor is None:
         with open(os.memfd_create("save"), "w+b", buffering=0) as copy:
@@ -214,13 +242,30 @@ def _name(path, format):
     return (stem.encode("ascii", "replace").decode() or "archive") + (_FORMATS[format] if format else _ENDINGS.get(ending, ".safetensors"))
 
 
-def save(obj, f, *, format=None, whole=False) -> None:
-    """Write tensors, numbers, texts, None, and dicts, lists and tuples of them to a file (a path, or an object with write()).
+def _records(metadata, name):
+    """The metadata of a file of safetensors, as the library takes them."""
+    if metadata is None:
+        return ()
+    if not name.endswith(".safetensors"):
+        raise _C.Unsupported(f"save(): only files of safetensors hold metadata, not '{name}'; put them into what is saved")
+    if not isinstance(metadata, dict) or not all(isinstance(x, str) for pair in metadata.items() for x in pair):
+        raise _C.DTypeError("save(): metadata is a dict of texts by texts, as files of safetensors hold them")
+    for k in metadata:
+        if k == "tensord.tree" or "\0" in k:
+            raise _C.InvalidError(f"save(): no metadata are called {k!r}: " + ("the tree of the file is" if "\0" not in k else "it holds a zero byte"))
+    return tuple((k, v.encode("utf-8", "surrogatepass")) for k, v in metadata.items())
+
+
+def save(obj, f, *, format=None, whole=False, metadata=None) -> None:
+    """Write tensors, numbers, texts, None, and dicts, lists and tuples of them to a file (a path, or an object with write()). Tensors of torch and
+    arrays of NumPy are tensors there, NumPy's numbers numbers.
 
     A path that ends with .pt or .pth becomes a file as torch.save() writes it, which torch.load() reads: tensors that look at one storage do so
     there, and OrderedDicts, sets, bytes, complex numbers, dtypes and parameters stay what they are. Of a storage of which tensors reach less
     than half only that part is written, unless whole=True. One that ends with .npy (one tensor) or .npz (a dict or a list of tensors) becomes
     NumPy's, everything else safetensors. format="pt", "safetensors", "npy" or "npz" says which, whatever the name is.
+
+    metadata: a dict of texts for the header of a file of safetensors, as {"format": "pt"}; load(f, metadata=d) tells them.
 
     Whatever else pickle takes, as a whole module, is written as torch.save() does, where neither the name nor format= says otherwise; only
     load(f, weights_only=False) reads it, and needs the classes, so better save the state_dict().
@@ -230,10 +275,11 @@ def save(obj, f, *, format=None, whole=False) -> None:
     """
     path = os.fsdecode(f) if isinstance(f, (str, bytes, os.PathLike)) else ""
     name = _name(path, format)
-    free = format in (None, "pt") and not path.endswith((".safetensors", ".npy", ".npz"))
+    free = format in (None, "pt") and not path.endswith((".safetensors", ".npy", ".npz")) and metadata is None
+    extra = _records(metadata, name)
     if not isinstance(f, (str, bytes, os.PathLike)):
-        return _write(obj, f, name, whole, free=free)
-    _put(path, lambda file: _write(obj, file, name, whole, free=free))
+        return _write(obj, f, name, whole, (), extra, free)
+    _put(path, lambda file: _write(obj, file, name, whole, (), extra, free))
 
 
 def save_programs(state, programs, f, whole, extra) -> None:
@@ -337,6 +383,8 @@ def _load_copy(file, start, *options):
             text = start[8:] + file.read(n - 1)
             copy.write(text[1:])
             _copied(file, copy, _length(text) if len(text) == n else 0)
+        else:
+            copy.write((getattr(file, "read1", None) or file.read)(55))  # it may be known what this is
         copy.flush()
         return _C._load_file(copy.fileno(), *options)
 
@@ -358,7 +406,22 @@ def _load_file(file, *options):
     return _C._load_file(descriptor, *options)
 
 
-def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
+def _read_metadata(file):
+    """What a file of safetensors that begins here says beside its tensors; of another file nothing."""
+    at = file.tell()
+    try:
+        n = int.from_bytes(file.read(8), "little")
+        text = file.read(n) if n <= _MAX_HEADER else b""
+        header = json.loads(text) if text[:1] == b"{" else {}
+    except (ValueError, RecursionError):
+        return {}  # the library says what is wrong
+    finally:
+        file.seek(at)
+    found = header.get("__metadata__", {})
+    return {k: v for k, v in found.items() if k != "tensord.tree" and isinstance(v, str)} if isinstance(found, dict) else {}
+
+
+def load(f, map_location=None, *, weights_only=True, skip=False, metadata=None) -> Any:
     """What save() wrote, and other files of safetensors ({name: tensor}), of torch.save() (state dicts and other trees of tensors, plain data,
     OrderedDict, set, dtypes and sizes), and of NumPy (.npy: a tensor; .npz: {name: tensor}). From a path, or an object with read().
 
@@ -368,9 +431,33 @@ def load(f, map_location=None, *, weights_only=True, skip=False) -> Any:
     without that word. Tensors come to the CPU; those that were on another
     device only with a map_location: a device that all come to, a dict {"cuda:0": "cpu"}, or a function of a storage and its location, as PyTorch
     takes them. skip=True leaves out tensors of dtypes that are not known here: out of dicts with their key, anywhere else None stands for them.
-    InvalidError: the file is damaged or is none.
+    Floats of a byte, which safetensors have, come as float16 or float32 with the same values. metadata: a dict, to which the texts in the header of
+    a file of safetensors are added.
+    InvalidError: the file is damaged or is none; it says what the file is where that is known.
     """
-    options = _where(map_location), bool(skip)
+    with _named(f):
+        return _load(f, (_where(map_location), bool(skip)), weights_only, metadata)
+
+
+@contextlib.contextmanager
+def _named(f):
+    """Errors of what is read there say which file it is."""
+    name = f if isinstance(f, (str, bytes, os.PathLike)) else getattr(f, "name", None)
+    try:
+        yield
+    except _C.Error as e:
+        begin, colon, text = str(e).partition(": ")
+        if isinstance(name, (str, bytes, os.PathLike)) and begin in ("load()", "load") and (path := f"'{os.fsdecode(name)}'") not in text:
+            e.args = (f"load(): {path}: {text}",)
+        raise
+
+
+def _load(f, options, weights_only, metadata):
+    if metadata is not None:
+        with contextlib.nullcontext(f) if not isinstance(f, (str, bytes, os.PathLike)) else _opened(f) as file:
+            if not file.seekable():
+                raise _C.Unsupported("load(): metadata are read of a path, or of a file that can be sought in")
+            metadata.update(_read_metadata(file))
     if not isinstance(f, (str, bytes, os.PathLike)):
         return _made(lambda: _load_file(f, *options), f, weights_only, options[0])
     with _opened(f) as file:
@@ -461,10 +548,11 @@ def _wait_for_a_writer(descriptor, path):
 def load_programs(f, map_location=None):
     """(the dict of tensors, [(name, text of the IR, names of what it captures, how Python calls it or None)]) of a file with programs."""
     options = _where(map_location), False
-    if isinstance(f, (str, bytes, os.PathLike)):
-        with _opened(f) as file:
-            return _programs_of(file, options)
-    return _programs_of(f, options)
+    with _named(f):
+        if isinstance(f, (str, bytes, os.PathLike)):
+            with _opened(f) as file:
+                return _programs_of(file, options)
+        return _programs_of(f, options)
 
 
 def _programs_of(file, options):

@@ -11,9 +11,10 @@ import pickle
 import zipfile
 from typing import Any
 
-from tensord import _C, _functions
+from tensord import _C, _foreign, _functions
 
 _OBJECT, _TENSORS = "tensord.object", "tensord.tensors"
+_SMALL = 4096  # bytes; so small an array stays in the pickle
 
 
 class _Writer(pickle.Pickler):
@@ -22,12 +23,22 @@ class _Writer(pickle.Pickler):
         self.tensors, self.places = [], {}
 
     def persistent_id(self, obj):
-        if not _C.is_tensor(obj):
+        theirs = None if _C.is_tensor(obj) else _kept(obj)
+        if not _C.is_tensor(obj) and theirs is None:
             return None
         if id(obj) not in self.places:
             self.places[id(obj)] = len(self.tensors)
             self.tensors.append(obj)
-        return self.places[id(obj)]
+        k = self.places[id(obj)]
+        return k if theirs is None else (theirs, k)
+
+
+def _kept(obj):
+    """Whose tensor or array it is that the file has as a tensor; None: pickle takes it, or it is neither."""
+    family = _foreign.family(obj)
+    if family is None or type(obj).__name__ not in ("Tensor", "ndarray") or getattr(obj, "__dict__", None) or _foreign.why_not(obj):
+        return None
+    return family if family == "torch" or obj.nbytes > _SMALL else None
 
 
 def packed(obj) -> dict:
@@ -38,7 +49,7 @@ def packed(obj) -> dict:
         writer.dump(obj)
     except (pickle.PicklingError, AttributeError, TypeError) as e:
         raise _C.DTypeError(f"save() takes tensors, plain data, and what pickle takes: {e}") from e
-    asks = [t.requires_grad for t in writer.tensors]
+    asks = [getattr(t, "requires_grad", False) for t in writer.tensors]
     return {_OBJECT: to.getvalue(), _TENSORS: writer.tensors, "requires_grad": asks}
 
 
@@ -100,6 +111,13 @@ class _Careful(pickle._Unpickler):
     dispatch.update({pickle.REDUCE[0]: _reduce, pickle.NEWOBJ[0]: _newobj, pickle.NEWOBJ_EX[0]: _newobj_ex, pickle.BUILD[0]: _build})
 
 
+def _latin1(text, encoding):
+    """Bytes, as old pickles write them; numbers of NumPy hold some."""
+    if not isinstance(text, str) or encoding != "latin1":
+        raise _C.InvalidError("load(): the file is damaged: bytes of a text are in latin1")
+    return text.encode("latin1")
+
+
 class _Finder:
     """What stands behind names. `safe`: the objects that may be asked for beside plain containers; None: any. `named`: the same by their names in files."""
 
@@ -110,6 +128,8 @@ class _Finder:
         module = {"__builtin__": "builtins", "copy_reg": "copyreg"}.get(module, module)  # as old pickles have them
         if f"{module}.{name}" in self.named:
             return self.named[f"{module}.{name}"]
+        if self.safe is not None and (module, name) == ("_codecs", "encode"):
+            return _latin1
         plain = (module, name) in _PLAIN or module in ("tensord", "tensord._C") and isinstance(getattr(_C, name, None), _C.dtype)
         if self.safe is not None and not plain:
             raise _C.Unsupported(f"load(): the file wants {module}.{name}, which is not among the safe globals that tensord.serialization was told")
@@ -144,10 +164,16 @@ def unpacked(made, safe) -> Any:
     for t, grad in zip(tensors, asks):
         t.requires_grad_(bool(grad))
 
-    def load_tensor(k):
-        if not isinstance(k, int) or not 0 <= k < len(tensors):
-            raise _C.InvalidError(f"load(): the file is damaged: it has no tensor {k!r}")
-        return tensors[k]
+    given: dict[Any, Any] = {}
+
+    def load_tensor(pid):
+        family, k = pid if isinstance(pid, tuple) and len(pid) == 2 else (None, pid)
+        if not isinstance(k, int) or not 0 <= k < len(tensors) or family not in (None, "torch", "numpy"):
+            raise _C.InvalidError(f"load(): the file is damaged: it has no tensor {pid!r}")
+        if pid not in given:
+            t = tensors[k]
+            given[pid] = t if family is None else t.detach().numpy() if family == "numpy" else _foreign.to_torch(t.detach()).requires_grad_(bool(asks[k]))
+        return given[pid]
 
     return _read(made[_OBJECT], _Finder, safe, load_tensor)
 
