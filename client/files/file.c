@@ -69,6 +69,42 @@ static bool begins(const unsigned char *head, size_t n, const char *with, size_t
     return n >= length && memcmp(head, with, length) == 0;
 }
 
+/* What lies where a file of tensors was asked for, and what to do. Of a stream the first bytes alone may be here. */
+static const struct {
+    const char *begins;
+    uint8_t n;
+    const char *is;
+} strangers[] = {
+    {"version https://git-lfs", 9, "a pointer of Git LFS, which stands for the file: `git lfs pull` fetches that"},
+    {"<!DOCTYPE", 9, "a page of HTML, which a server sent in place of the file: download it again"},
+    {"<!doctype", 9, "a page of HTML, which a server sent in place of the file: download it again"},
+    {"<html", 5, "a page of HTML, which a server sent in place of the file: download it again"},
+    {"<HTML", 5, "a page of HTML, which a server sent in place of the file: download it again"},
+    {"<?xml", 5, "a text in XML, such as a server's refusal: download the file again"},
+    {"{", 1, "a text in JSON; one that lists several files of safetensors says which to load"},
+    {"\x1f\x8b", 2, "compressed by gzip: decompress it, or give load() what gzip.open() gives"},
+    {"BZh", 3, "compressed by bzip2: decompress it first"},
+    {"\xfd"
+     "7zXZ",
+     5, "compressed by xz: decompress it first"},
+    {"\x28\xb5\x2f\xfd", 4, "compressed by zstd: decompress it first"},
+    {"7z\xbc\xaf", 4, "an archive of 7-Zip: unpack it first"},
+    {"\x89HDF\r\n", 6, "a file of HDF5, as Keras writes: h5py reads it, and save() takes its arrays"},
+    {"GGUF", 4, "a model in GGUF, as llama.cpp reads it; its makers have it as safetensors, too"},
+    {"%PDF", 4, "a document in PDF"},
+    {"\x7f"
+     "ELF",
+     4, "a program or a library"},
+    {"PAR1", 4, "a table in Parquet"},
+    {"\0\0\0\0\0\0\0\0\0", 9, "of zero bytes where it should begin: it was not written, or not fetched, to its end"}};
+
+const char *td_file_stranger(const unsigned char *head, size_t n)
+{
+    for (size_t i = 0; i < sizeof strangers / sizeof *strangers; i++)
+        if (begins(head, n, strangers[i].begins, strangers[i].n)) return strangers[i].is;
+    return n > 8 && head[0] == 8 && head[2] == 0x12 ? "a model in ONNX: export it as a state_dict() instead" : NULL;
+}
+
 static int read_zip(td_file *t, td_error *e)
 {
     td_zip z = {0};
@@ -85,18 +121,22 @@ static int read_zip(td_file *t, td_error *e)
 
 int td_file_open(td_file *t, int fd, td_error *e)
 {
-    unsigned char head[9] = {0};
+    enum { NEEDED = 9 };
+    unsigned char head[TD_FILE_HEAD] = {0};
     *t = (td_file){.skip = t->skip, .programs = t->programs};
     int rc = td_source_init(&t->source, fd, e);
     size_t n = rc || t->source.size >= sizeof head ? sizeof head : (size_t)t->source.size;
     if (!rc) rc = td_source_read(&t->source, 0, head, n, e);
-    if (!rc && n < 4) rc = td_fail(e, TD_E_INVALID, "the file ends too early");
+    if (!rc && n < 4)
+        rc = td_fail(e, TD_E_INVALID, "the file ends too early: it %s", n ? "has fewer than 4 bytes" : "is empty");
     if (rc) return rc;
     t->pickle.file_size = t->source.size;
-    if (n == sizeof head && head[8] == '{' && td_le64(head) <= TD_LONGEST_HEADER) return td_read_safetensors(t, e);
+    if (n >= NEEDED && head[8] == '{' && td_le64(head) <= TD_LONGEST_HEADER) return td_read_safetensors(t, e);
     if (begins(head, n, "PK\3\4", 4) || begins(head, n, "PK\5\6", 4)) return read_zip(t, e);
     if (begins(head, n, "\x93NUMPY", 6)) return td_read_npy(t, e);
     if (head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) return td_read_legacy(t, e);
+    if (td_file_stranger(head, n))
+        return td_fail(e, TD_E_INVALID, "this is no file of tensors: it is %s", td_file_stranger(head, n));
     return td_fail(e, TD_E_INVALID,
                    "this is no file of tensors: it begins with neither what torch.save() writes, nor a "
                    "header of safetensors, nor as files of NumPy do");

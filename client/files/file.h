@@ -80,6 +80,9 @@ typedef struct td_file {
  * in it. */
 int td_file_open(td_file *t, int fd, td_error *e);
 void td_file_close(td_file *t); /* also of one that did not open */
+/* What a file is, and what to do, when it is something that is often taken for a file of tensors; NULL: not known. */
+enum { TD_FILE_HEAD = 64 };
+const char *td_file_stranger(const unsigned char *head, size_t n);
 /* The bytes of a storage, in order, as this machine has them, into memory of its size. */
 int td_file_read(const td_file *t, const td_stored *s, void *to, td_error *e);
 

@@ -411,6 +411,8 @@ TD_API td_loaded *td_load(td_client *c, const char *path, unsigned flags)
     }
     td_loaded *l = td_load_fd(c, fd, flags);
     close(fd);
+    td_error why = *td_last_error();
+    if (!l) td_raise(why.code, "load", "%.200s: %s", path, why.message);
     return l;
 }
 

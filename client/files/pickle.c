@@ -365,11 +365,13 @@ static int push_name(td_pickle *p, td_error *e)
         if (x) x->name = known;
         return push(p, x, e);
     }
+    bool number = strncmp(text, "numpy", 5) == 0;
     for (char *c = text; *c; c++) *c = *c == ' ' ? '.' : (unsigned char)*c < 0x20 || *c == 0x7f ? '?' : *c;
     return td_fail(e, TD_E_UNSUPPORTED,
-                   "it asks for %.120s, which is no tensor or plain data, and nothing in a file is run: save a "
-                   "state_dict(), not the whole object",
-                   text);
+                   "it asks for %.120s, which is no tensor or plain data, and nothing in a file is run: %s", text,
+                   number ? "save NumPy's arrays as tensors and its numbers by .item(), or tell "
+                            "tensord.serialization.add_safe_globals() what may be made"
+                          : "save a state_dict(), not the whole object");
 }
 
 /* The name below, called with the arguments on top. */

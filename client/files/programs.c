@@ -109,16 +109,17 @@ static int read_all(const td_zip *z, td_filed_all *out, td_error *e)
 
 int td_filed_read(int fd, td_filed_all *out, td_error *e)
 {
-    unsigned char head[4] = {0};
+    unsigned char head[TD_FILE_HEAD] = {0};
     td_source source;
     td_zip z = {0};
     *out = (td_filed_all){0};
     int rc = td_source_init(&source, fd, e);
-    if (!rc && source.size >= sizeof head) rc = td_source_read(&source, 0, head, sizeof head, e);
-    if (!rc && memcmp(head, "PK\3\4", sizeof head) != 0)
-        rc = td_fail(
-            e, TD_E_UNSUPPORTED,
-            "this is no file of a program: it is no zip archive; what holds tensors, tensord.load() reads (td_load())");
+    size_t n = rc || source.size >= sizeof head ? sizeof head : (size_t)source.size;
+    if (!rc) rc = td_source_read(&source, 0, head, n, e);
+    const char *stranger = td_file_stranger(head, n);
+    if (!rc && memcmp(head, "PK\3\4", 4) != 0)
+        rc = td_fail(e, TD_E_UNSUPPORTED, "this is no file of a program: it is %s",
+                     stranger ? stranger : "no zip archive; what holds tensors, tensord.load() reads (td_load())");
     if (rc) return rc;
     rc = td_zip_open(&z, &source, e);
     bool coded = !rc && td_archive_has_code(&z) && !td_archive_has_programs(&z);

@@ -360,6 +360,18 @@ bool td_is_archive(const td_zip *z)
     return i < z->n;
 }
 
+/* Of torch.export.save(), of any version. */
+static bool is_exported(const td_zip *z)
+{
+    static const char *const ends[] = {"archive_format", "serialized_exported_program.json"};
+    for (uint32_t i = 0; i < z->n; i++)
+        for (size_t k = 0; k < sizeof ends / sizeof *ends; k++) {
+            size_t n = strlen(z->entries[i].name), m = strlen(ends[k]);
+            if (n >= m && strcmp(z->entries[i].name + n - m, ends[k]) == 0) return true;
+        }
+    return false;
+}
+
 /* The one folder that all lies in, from "FOLDER/data.pkl". */
 const td_zip_entry *td_archive_data(const td_zip *z, td_error *e)
 {
@@ -373,7 +385,11 @@ const td_zip_entry *td_archive_data(const td_zip *z, td_error *e)
         }
         found = &z->entries[i];
     }
-    if (!found) td_fail(e, TD_E_UNSUPPORTED, "the zip file is none that torch.save() wrote: it has no data.pkl");
+    if (!found && is_exported(z))
+        td_fail(e, TD_E_UNSUPPORTED,
+                "this is a program, which torch.export.save() wrote (.pt2): torch.export.load() reads it, and "
+                "torch.save() writes its state_dict; no data.pkl is in it");
+    else if (!found) td_fail(e, TD_E_UNSUPPORTED, "the zip file is none that torch.save() wrote: it has no data.pkl");
     return found;
 }
 

@@ -1,10 +1,14 @@
 """save() and load() where others are at the same files: links laid in the way, several writers, files that change while they are read."""
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
 import random
 import struct
 import threading
+import zipfile
 
 import pytest
 import tensord as td
@@ -195,6 +199,56 @@ def test_a_fifo(tmp_path, monkeypatch):
         got = td.load(pipe)
         writer.join()
         assert list(got) == list(x) and all(got[k].tolist() == x[k].tolist() for k in x)
+
+
+# ---- what is no file of tensors says so, and which file it is
+
+
+STRANGERS = {"Git LFS": b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n", "HTML": b"<!DOCTYPE html><html><body>", "it is empty": b"", "fewer than 4": b"abc",
+             "in JSON": b'{"metadata": {"total_size": 1}, "weight_map": {}}', "by gzip": gzip.compress(b"x" * 1000), "by xz": lzma.compress(b"x"), "by bzip2": bz2.compress(b"x"),
+             "zero bytes": bytes(1000), "HDF5": b"\x89HDF\r\n\x1a\n" + bytes(50), "ONNX": b"\x08\x08\x12\x07pytorch\x1a\x05", "GGUF": b"GGUF\3" + bytes(50), "XML": b"<?xml version='1.0'?><Error/>",
+             "neither what torch.save": b"hello world"}
+
+
+def exported():
+    with zipfile.ZipFile(out := io.BytesIO(), "w") as z:
+        for name in ("m/data/weights/weight_0", "m/models/model.json", "m/archive_format"):
+            z.writestr(name, b"pt2")
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("what", [*STRANGERS, "torch.export.save"])
+def test_what_is_known_is_named(tmp_path, what):
+    path, data = tmp_path / "model.pt", STRANGERS[what] if what in STRANGERS else exported()
+    path.write_bytes(data)
+    for source in (path, str(path), open(path, "rb"), open(path, "rb", buffering=0)):
+        with pytest.raises((td.InvalidError, td.Unsupported), match=f"(?s)load\\(\\): '{path}': .*{what}"):
+            td.load(source)
+        if not isinstance(source, (str, os.PathLike)):
+            source.close()
+    for source in (io.BytesIO(data), Stream(data)):
+        with pytest.raises((td.InvalidError, td.Unsupported), match=f"(?s)load\\(\\): [^']*{what}"):
+            td.load(source)
+    with pytest.raises((td.InvalidError, td.Unsupported), match=f"load\\(\\): '{path}': "):
+        td.jit.load(path)
+
+
+def test_errors_name_the_file_once(tmp_path):
+    path = tmp_path / "x.pt"
+    td.save({"a": td.ones(100), "b": {"c": 1}}, path)
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    with pytest.raises(td.InvalidError) as e:
+        td.load(path)
+    assert str(e.value).count(str(path)) == 1 and str(e.value).startswith(f"load(): '{path}': ")
+    with pytest.raises(FileNotFoundError) as e:
+        td.load(tmp_path / "none")
+    assert str(e.value).count("none") == 1
+    damaged = data.replace(b"\0\0\x80?" * 4, b"\0\0\x80?" * 3 + b"\1\0\x80?", 1)
+    path.write_bytes(damaged)
+    with pytest.raises(td.InvalidError, match="is damaged") as e:
+        td.load(path, weights_only=False)
+    assert str(path) in str(e.value)
 
 
 # ---- tensors and numbers of others
