@@ -12,7 +12,7 @@ from multiprocessing.reduction import ForkingPickler
 
 import pytest
 import tensord as td
-from common import SLOW, at_rest, held, settles
+from common import SLOW, at_rest, daemon, held, script, settles, wait_for
 
 torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
 import tensord.torch as tdt  # noqa: E402
@@ -234,3 +234,121 @@ def test_handles_outlast_a_slow_receiver(monkeypatch):
 def test_refuses_other_strategies():
     with pytest.raises(ValueError, match="file_system"):
         tdt.set_sharing_strategy("file_system")
+
+
+# ---- what the daemon refuses goes torch's way
+
+
+LOOP = """
+    import os, signal, sys, torch, warnings
+    import tensord as td, tensord.torch
+    from torch.utils.data import DataLoader, Dataset
+
+    class Rows(Dataset):
+        def __len__(self):
+            return 24
+        def __getitem__(self, k):
+            return torch.full((256, 1024), float(k)), k  # 1 MB
+    def numbers(loader):
+        # The first of each row, and whether all of a batch is what it should be; batches are kept, so the daemon's memory fills.
+        kept = []
+        for x, k in loader:
+            assert torch.equal(x, k.float().view(-1, 1, 1).expand_as(x))
+            kept.append((x, k))
+        return [int(n) for _, k in kept for n in k]
+    def gone():
+        os.kill(int(sys.argv[1]), signal.SIGKILL)
+        try:
+            while True:
+                td.ones(1).item()
+        except td.Error:
+            pass
+    tensord.torch.set_sharing_strategy()
+"""
+
+
+def _run(text, *args, socket):
+    return script(textwrap.dedent(LOOP) + textwrap.dedent(text), *args, flags=("-W", "always"), TENSORD_SOCKET=socket)
+
+
+def _told(stderr):
+    return stderr.count("goes torch's own way where tensord's daemon refuses it")
+
+
+@pytest.mark.parametrize("loader", ["DataLoader", "tensord.torch.DataLoader"])
+def test_a_daemon_without_memory_ends_no_training(tmp_path, loader):
+    """All batches are right, and one line says why they are slower; so too where a second loop is refused from its first batch on."""
+    with daemon(str(tmp_path), "--memory", "16M") as d:
+        r = _run(f"""
+            loader = {loader}(Rows(), batch_size=4, num_workers=2)
+            full = td.zeros(3 << 20)  # 12 MB
+            assert numbers(loader) == list(range(24)) and numbers(loader) == list(range(24))
+        """, socket=d.path)
+    assert r.returncode == 0, r.stderr
+    assert _told(r.stderr) == 1 and "memory is full" in r.stderr, r.stderr
+
+
+def test_a_queue_of_a_daemon_without_memory(tmp_path):
+    """What the sender has no room for is told in its own process; and the quota of a session is a refusal as well."""
+    with daemon(str(tmp_path), "--memory", "64M", "--session-memory", "8M") as d:
+        r = _run("""
+            import torch.multiprocessing as mp
+            q = mp.get_context("fork").Queue()
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                for k in range(3):
+                    q.put([torch.full((4, 1024, 1024), float(k)), torch.full((9,), float(k))])  # 16 MB
+                    large, small = q.get()
+                    assert large.min() == large.max() == k and small.tolist() == [k] * 9
+            assert len(told) == 1 and told[0].category is RuntimeWarning, told
+        """, socket=d.path)
+    assert r.returncode == 0, r.stderr
+
+
+def test_a_daemon_that_goes_ends_no_training_that_has_nothing_on_its_way(tmp_path):
+    """Between two loops, and between two items of a queue: what is sent from then on arrives. What had come stays, as its memory is mapped."""
+    process = subprocess.Popen([os.environ["TENSORD_DAEMON"], "--socket", f"{tmp_path}/s"], stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for(lambda: os.path.exists(f"{tmp_path}/s"))
+        r = _run("""
+            import torch.multiprocessing as mp
+            q = mp.get_context("fork").Queue()
+            q.put(torch.ones(3 << 20))
+            had = q.get()
+            before = list(DataLoader(Rows(), batch_size=4, num_workers=2))
+            gone()
+            assert numbers(DataLoader(Rows(), batch_size=4, num_workers=2)) == list(range(24))
+            assert had.sum() == 3 << 20 and [int(n) for _, k in before for n in k] == list(range(24)) and before[5][0][3].mean() == 23
+            for k in range(3):
+                q.put([torch.full((3 << 20,), float(k)), had])
+                x, again = q.get()
+                assert x.min() == x.max() == k and again.sum() == 3 << 20
+        """, process.pid, socket=f"{tmp_path}/s")
+    finally:
+        process.kill()
+        process.wait()
+    assert r.returncode == 0, r.stderr
+
+
+def test_what_was_on_its_way_says_what_became_of_it(tmp_path):
+    """It is lost with the daemon, and the next loop is complete."""
+    process = subprocess.Popen([os.environ["TENSORD_DAEMON"], "--socket", f"{tmp_path}/s"], stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for(lambda: os.path.exists(f"{tmp_path}/s"))
+        r = _run("""
+            import torch.multiprocessing as mp
+            q = mp.get_context("fork").SimpleQueue()
+            q.put(torch.ones(3 << 20))
+            gone()
+            try:
+                q.get()
+            except td.ConnectionLost as e:
+                assert "on its way from another process when the daemon went" in str(e) and "begin the loop again" in str(e), e
+            else:
+                raise SystemExit("it came")
+            assert numbers(DataLoader(Rows(), batch_size=4, num_workers=2)) == list(range(24))
+        """, process.pid, socket=f"{tmp_path}/s")
+    finally:
+        process.kill()
+        process.wait()
+    assert r.returncode == 0, r.stderr

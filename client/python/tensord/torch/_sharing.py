@@ -1,7 +1,9 @@
 """set_sharing_strategy(): what multiprocessing pickles of torch goes through tensord.
 
 Three hooks, the same for every version of torch: how ForkingPickler reduces tensors and storages; where default_collate stacks, in a
-worker; and queues, which carry the hooks to processes that are spawned. Whatever cannot go this way goes torch's.
+worker; and queues, which carry the hooks to processes that are spawned. Whatever cannot go this way goes torch's: what is no plain memory in
+silence; what the daemon refuses, having no memory or being gone, with one warning in the process that a user looks at: who sends it, and of
+what a worker sends who receives it.
 """
 
 import collections
@@ -9,6 +11,7 @@ import ctypes
 import multiprocessing.queues
 import multiprocessing.util
 import threading
+import warnings
 from multiprocessing.reduction import ForkingPickler
 
 import torch
@@ -25,7 +28,9 @@ _KINDS = (torch.Tensor, torch.nn.parameter.Parameter)
 _QUEUES = (multiprocessing.queues.Queue, multiprocessing.queues.JoinableQueue, multiprocessing.queues.SimpleQueue,
            torch.multiprocessing.queue.Queue, torch.multiprocessing.queue.SimpleQueue)
 _stock_collate = collate.default_collate_fn_map[torch.Tensor]
+_REFUSALS = (_C.OutOfMemory, _C.ConnectionLost, _C.SystemFailure, _C.NotFound, _C.Timeout)  # no memory, or no daemon any more
 _installed = False
+_said = False  # that something goes torch's way which was refused
 _ending = None  # of this process, when it is a worker of torch's own loader
 in_worker = False  # also of a loader of tensord's: nobody looks at a tensor again that was sent
 
@@ -34,11 +39,43 @@ def _is_worker():
     return in_worker or get_worker_info() is not None
 
 
+# ---- what the daemon refuses ----------------------------------------------------------------------------------------
+
+
+def _say(why):
+    global _said
+    if not _said:
+        _said = True
+        warnings.warn("what goes between processes goes torch's own way where tensord's daemon refuses it, with copies and one descriptor a tensor: "
+                      f"{why}", RuntimeWarning, stacklevel=3)
+
+
+def rebuild_refused(why, rebuild, args):
+    _say(why)
+    return rebuild(*args)
+
+
+def _refused(storage, why):
+    """What torch makes of it; a worker sends the reason along, the first time."""
+    global _said
+    rebuild, args = stock.reduce_storage(storage)
+    if not _is_worker():
+        _say(why)
+    elif not _said:
+        _said = True
+        return rebuild_refused, (str(why), rebuild, args)
+    return rebuild, args
+
+
 # ---- storages and tensors -------------------------------------------------------------------------------------------
 
 
 def rebuild_storage(handle, path):
-    return _memory.storage_of(_lent.take(handle, path))
+    try:
+        return _memory.storage_of(_lent.take(handle, path))
+    except _C.ConnectionLost as e:
+        raise _C.ConnectionLost(f"a tensor was on its way from another process when the daemon went, and its values are gone: {e}. What is sent from "
+                                "now on goes torch's own way: begin the loop again") from None
 
 
 def rebuild_small(data):
@@ -90,8 +127,8 @@ def reduce_storage(storage):
         t = _shared(storage)
         if t is not None:
             return _lend(t)
-    except (_C.OutOfMemory, _C.ConnectionLost):
-        pass  # better torch's way than not at all
+    except _REFUSALS as e:
+        return _refused(storage, e)
     return stock.reduce_storage(storage)
 
 
@@ -103,8 +140,8 @@ def reduce_tensor(tensor):
             if storage.nbytes() and _memory.lies_in(storage) is None:
                 del storage
                 _memory.move(tensor)
-        except (_C.OutOfMemory, _C.ConnectionLost):
-            pass
+        except _REFUSALS as e:
+            _say(e)
     return stock.reduce_tensor(tensor)
 
 
@@ -118,7 +155,11 @@ def collate_tensors(batch, *, collate_fn_map=None):
     size = sum(x.numel() for x in batch) * first.element_size()
     if size <= SMALL or size != len(batch) * first.numel() * first.element_size() or first.is_quantized:
         return torch.stack(batch, 0)
-    return torch.stack(batch, 0, out=_memory.empty((len(batch), *first.shape), first.dtype))
+    try:
+        there = _memory.empty((len(batch), *first.shape), first.dtype)
+    except _REFUSALS:
+        there = None  # its storage will say so, unless there is memory by then
+    return torch.stack(batch, 0, out=there)
 
 
 # ---- processes that are spawned -------------------------------------------------------------------------------------
@@ -127,7 +168,12 @@ def collate_tensors(batch, *, collate_fn_map=None):
 def rebuild_queue(kind, state, path):
     from tensord import _pickle
 
-    _pickle._connect(path)
+    try:
+        _pickle._connect(path)
+    except _REFUSALS as e:
+        if _C.connection() is not None:
+            raise
+        _say(e)
     install()
     q = kind.__new__(kind)
     q.__setstate__(state)
@@ -168,7 +214,8 @@ def set_sharing_strategy(strategy="tensord"):
     """Let torch's DataLoader workers, torch.multiprocessing's queues, pipes and process arguments hand CPU tensors over through tensord.
 
     One line at the start of a program, before workers are made. Bytes lie in tensord's shared memory; a message holds a handle; the receiver
-    maps the same bytes, and both sides see what either writes. "torch": as it was.
+    maps the same bytes, and both sides see what either writes. What the daemon has no memory for, or when it is gone, goes as it did before, and a
+    RuntimeWarning says so once. "torch": as it was.
     """
     if strategy not in ("tensord", "torch"):
         raise _C.InvalidError(f"set_sharing_strategy: the strategies are 'tensord' and 'torch', not {strategy!r}")
