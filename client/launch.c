@@ -1,13 +1,16 @@
 /* A private daemon for a program that found none.
  *
- * It gets a listening socket (LISTEN_FDS, as systemd hands them over; places.c says where) whose directory it removes
- * at its end, and ends with its last client. It is made by a clone whose end sends no signal and needs no wait by the
- * program; between that and exec only what is safe in a forked child of a threaded program is called. */
+ * It belongs to the root of the program (lineage.h), whichever of its processes starts it: it has the root's processors
+ * and stderr, and is told which process the root is, as it lives as long as that. It gets a listening socket
+ * (LISTEN_FDS, as systemd hands them over; places.c says where) whose directory it removes at its end. It is made by a
+ * clone whose end sends no signal and needs no wait by the program; between that and exec only what is safe in a forked
+ * child of a threaded program is called. */
 #include "client/client.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +86,8 @@ typedef struct spawn {
     char **environment;
     char *pid_text; /* where the child writes its number: the end of "LISTEN_PID=" */
     int socket, null;
+    int root, told; /* a pidfd of the root; where its stderr goes */
+    cpu_set_t processors;
 } spawn;
 
 static char **make_environment(char *pid_entry)
@@ -115,17 +120,21 @@ static void become_daemon(const spawn *p)
     setsid();
     dup2(p->null, 0);
     dup2(p->null, 1);
+    dup2(p->told, 2);
     dup2(p->socket, 3);
+    if (p->root >= 0) dup2(p->root, 4);
+    else close(4);
 #ifdef SYS_close_range /* what the program has open is not the daemon's: pipes would miss their end */
-    syscall(SYS_close_range, 4U, ~0U, 0U);
+    syscall(SYS_close_range, 5U, ~0U, 0U);
 #endif
+    syscall(SYS_sched_setaffinity, 0, sizeof p->processors, &p->processors);
     struct sigaction standard = {.sa_handler = SIG_DFL};
     for (int s = 1; s < 32; s++) sigaction(s, &standard, NULL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     write_number(p->pid_text, (unsigned)syscall(SYS_getpid));
-    char *const arguments[] = {"tensord", "--private", NULL};
+    char *const arguments[] = {"tensord", "--private", p->root >= 0 ? "--root=4" : NULL, NULL};
     execve(p->binary, arguments, p->environment);
     _exit(127);
 }
@@ -155,18 +164,54 @@ static int spawn_detached(const spawn *p)
     return WIFEXITED(status) && WEXITSTATUS(status) ? EAGAIN : 0;
 }
 
-static int start(const char *binary, int listening, td_error *e)
+/* Out of the way of what the daemon's descriptors will be. */
+static int out_of_the_way(int fd)
+{
+    return fd >= 0 ? fcntl(fd, F_DUPFD_CLOEXEC, 10) : -1;
+}
+
+/* A descriptor of the process, or -1: it has ended. */
+static int hold(const td_relative *root)
+{
+    td_relative now;
+    int fd = (int)syscall(SYS_pidfd_open, root->pid, 0U);
+    if (fd < 0 || (td_relative_look(root->pid, &now) && now.began == root->began)) return fd;
+    close(fd); /* another process has its number */
+    return -1;
+}
+
+/* A worker's own stderr may be a pipe that somebody reads to its end, which would not come while the daemon lives. */
+static int stderr_of(const td_relative *root, int null)
+{
+    char path[40];
+    if (root->pid == getpid()) return fcntl(2, F_DUPFD_CLOEXEC, 10);
+    snprintf(path, sizeof path, "/proc/%d/fd/2", (int)root->pid);
+    int fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+    int moved = out_of_the_way(fd >= 0 ? fd : null);
+    if (fd >= 0) close(fd);
+    return moved;
+}
+
+static void close_all(const int *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] >= 0) close(list[i]);
+}
+
+static int start(const char *binary, int listening, const td_relative *root, td_error *e)
 {
     char pid_entry[32] = "LISTEN_PID=";
     spawn p = {.binary = binary, .pid_text = pid_entry + strlen(pid_entry)};
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    p.null = fcntl(null, F_DUPFD_CLOEXEC, 10); /* out of the way of 0 to 3 */
-    p.socket = fcntl(listening, F_DUPFD_CLOEXEC, 10);
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), held = hold(root);
+    p.null = out_of_the_way(null);
+    p.socket = out_of_the_way(listening);
+    p.root = out_of_the_way(held);
+    p.told = stderr_of(root, null);
+    if (sched_getaffinity(root->pid, sizeof p.processors, &p.processors))
+        sched_getaffinity(0, sizeof p.processors, &p.processors);
     p.environment = make_environment(pid_entry);
     int err = p.environment && p.null >= 0 && p.socket >= 0 ? spawn_detached(&p) : errno;
-    if (null >= 0) close(null);
-    if (p.null >= 0) close(p.null);
-    if (p.socket >= 0) close(p.socket);
+    close_all((int[]){null, held, p.null, p.socket, p.root, p.told}, 6);
     free(p.environment);
     return err ? td_fail_errno(e, err, "cannot start a process for %s", binary) : TD_OK;
 }
@@ -174,11 +219,13 @@ static int start(const char *binary, int listening, td_error *e)
 int td_launch(char path[108], td_error *e)
 {
     char binary[4096];
+    td_lineage l;
     int s = -1;
     if (find_binary(binary, sizeof binary, e)) return -1;
-    int listening = td_places_listen(path, &s, e);
-    if (listening < 0) return s; /* another thread's, or none */
-    if (start(binary, listening, e)) {
+    td_lineage_look(getpid(), &l);
+    int listening = td_places_listen(&l.of[l.root], path, &s, e);
+    if (listening < 0) return s; /* another's, or none */
+    if (start(binary, listening, &l.of[l.root], e)) {
         close(s);
         s = -1;
     }

@@ -1,9 +1,10 @@
 /* Finding and placing private daemons; see places.h.
  *
- * Who makes or removes a socket holds a lock on its directory, so two threads never start two daemons for one process,
- * and nobody removes a socket that has just been made. A daemon at its end removes its socket before it stops
+ * A process that makes or removes a socket holds a lock on its directory, so two of them never start two daemons for
+ * one root, and nobody removes a socket that has just been made. A daemon at its end removes its socket before it stops
  * listening: so a socket that refuses was left by one that was killed. */
 #include "client/client.h"
+#include "proto/place.h"
 #include "proto/text.h"
 
 #include <dirent.h>
@@ -18,49 +19,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { MOST_PARENTS = 64, MOST_TRIES = 20, FIND_MS = 20000, LIST_MS = 10 };
-
-/* ---- processes --------------------------------------------------------------------------------------------------- */
-
-typedef struct process {
-    pid_t pid, parent;
-    unsigned long long began; /* ticks since the machine did: with `pid`, a name that comes once */
-} process;
-
-/* False when it is not there, or may not be looked at. */
-static bool look_at(pid_t pid, process *p)
-{
-    char path[32], line[512];
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    *p = (process){.pid = pid};
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, line, sizeof line - 1) : -1;
-    if (fd >= 0) close(fd);
-    line[n > 0 ? n : 0] = 0;
-    const char *rest = strrchr(line, ')'); /* what a process calls itself may have any characters */
-    return rest && sscanf(rest + 1, " %*c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                          &p->parent, &p->began) == 2;
-}
+enum { MOST_TRIES = 20, FIND_MS = 20000, LIST_MS = 10 };
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-/* Where directories may lie, and how many such places there are. The second is for who finds in an environment that was
- * emptied what was made in one that was not. */
-enum { BASES = 3, BASE_SIZE = 56 };
-
-static bool base(int n, char out[BASE_SIZE])
+/* False: the name is too long for a socket in it. */
+static bool name_directory(char out[100], const char *place, const td_relative *p)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    bool named = runtime && runtime[0] == '/' && strlen(runtime) < BASE_SIZE;
-    if (n == 0) snprintf(out, BASE_SIZE, "%s", named ? runtime : "");
-    if (n == 1) snprintf(out, BASE_SIZE, "/run/user/%u", (unsigned)geteuid());
-    if (n == 2) snprintf(out, BASE_SIZE, "/tmp");
-    return out[0] && (n == 0 || !named || strcmp(out, runtime) != 0);
-}
-
-static void name_directory(char out[100], const char *where, const process *p)
-{
-    snprintf(out, 100, "%.56s/tensord-%d-%llu", where, (int)p->pid, p->began);
+    return snprintf(out, 100, "%s/%d-%llu", place, (int)p->pid, p->began) < 100;
 }
 
 static void name_socket(char path[108], const char *directory)
@@ -73,52 +39,96 @@ static bool ours(const struct stat *st)
     return S_ISDIR(st->st_mode) && st->st_uid == geteuid() && !(st->st_mode & 077);
 }
 
+static bool is_ours(const char *directory)
+{
+    struct stat st;
+    return lstat(directory, &st) == 0 && ours(&st);
+}
+
+/* The places that there are, and that others have no way into. */
+typedef struct places {
+    int count;
+    char at[TD_PLACES][TD_PLACE_SIZE];
+} places;
+
+static places look_at_places(void)
+{
+    places p = {0};
+    for (int n = 0; n < TD_PLACES; n++) p.count += td_default_place(n, p.at[p.count]) && is_ours(p.at[p.count]);
+    return p;
+}
+
 /* Dial the socket in a directory, which must be ours. */
 static int dial_in(const char *directory, char path[108], int ms, td_error *e)
 {
-    struct stat st;
     name_socket(path, directory);
-    if (lstat(directory, &st) == 0 && ours(&st)) return td_dial_within(path, ms, e);
+    if (is_ours(directory)) return td_dial_within(path, ms, e);
     td_fail(e, TD_E_NOT_FOUND, "no daemon listens at %s", path);
     return -1;
 }
 
-static pid_t below(void)
-{
-    const char *named = getenv("TENSORD_BELOW");
-    return named ? (pid_t)atoi(named) : 0;
-}
-
 bool td_places_apart(void)
 {
-    return below() > 0 && below() != getpid();
+    return td_lineage_below() > 0 && td_lineage_below() != getpid();
 }
 
 bool td_places_within(pid_t program)
 {
-    process p;
-    for (int i = 0; td_places_apart() && program != below(); i++, program = p.parent)
-        if (i == MOST_PARENTS || program <= 0 || !look_at(program, &p)) return false;
-    return true;
+    return !td_places_apart() || td_lineage_within(program, td_lineage_below());
+}
+
+/* That of one process, in whichever place it is. */
+static int find_of(const td_relative *p, const places *in, char path[108], td_error *e)
+{
+    char directory[100];
+    for (int n = 0; n < in->count; n++) {
+        if (!name_directory(directory, in->at[n], p)) continue;
+        int s = dial_in(directory, path, FIND_MS, e);
+        if (s >= 0 || e->code == TD_E_TIMEOUT) return s;
+    }
+    td_fail(e, TD_E_NOT_FOUND, "no private daemon runs");
+    return -1;
+}
+
+/* What an entry of a place says; false when it is not a private daemon's. */
+static bool read_entry(const char *where, const char *name, td_relative *p, char directory[100])
+{
+    char expected[100];
+    *p = (td_relative){0};
+    return sscanf(name, "%d-%llu", &p->pid, &p->began) == 2 && name_directory(expected, where, p) &&
+           snprintf(directory, 100, "%s/%s", where, name) < 100 && strcmp(directory, expected) == 0;
+}
+
+/* That of a process which has ended. Its number is nobody else's as long as a group or a session is called so. */
+static int find_of_ended(pid_t pid, const places *in, char path[108], td_error *e)
+{
+    td_relative p;
+    int s = -1;
+    if (pid <= 0 || td_relative_look(pid, &p)) return -1;
+    for (int n = 0; n < in->count && s < 0; n++) {
+        char directory[100];
+        DIR *d = opendir(in->at[n]);
+        for (struct dirent *entry; d && s < 0 && (entry = readdir(d));)
+            if (read_entry(in->at[n], entry->d_name, &p, directory) && p.pid == pid)
+                s = dial_in(directory, path, FIND_MS, e);
+        if (d) closedir(d);
+    }
+    return s;
 }
 
 int td_places_find(pid_t pid, char path[108], td_error *e)
 {
-    process p;
-    pid_t top = below() != pid ? below() : 0;
-    for (int i = 0; i < MOST_PARENTS && pid > 0 && pid != top; i++, pid = p.parent) {
-        bool known = look_at(pid, &p);
-        for (int n = 0; n < BASES; n++) {
-            char where[BASE_SIZE], directory[100];
-            if (!base(n, where)) continue;
-            name_directory(directory, where, &p);
-            int s = dial_in(directory, path, FIND_MS, e);
-            if (s >= 0 || e->code == TD_E_TIMEOUT) return s;
-        }
-        if (!known) break;
+    td_lineage l;
+    places in = look_at_places();
+    td_lineage_look(pid, &l);
+    for (int i = 0; i < l.count; i++) {
+        int s = find_of(&l.of[i], &in, path, e);
+        if (s >= 0 || e->code == TD_E_TIMEOUT) return s;
     }
-    td_fail(e, TD_E_NOT_FOUND, "no private daemon runs");
-    return -1;
+    int s = find_of_ended(l.of[0].group, &in, path, e);
+    if (s < 0 && l.of[0].session != l.of[0].group) s = find_of_ended(l.of[0].session, &in, path, e);
+    if (s < 0) td_fail(e, TD_E_NOT_FOUND, "no private daemon runs");
+    return s;
 }
 
 /* ---- making and removing ----------------------------------------------------------------------------------------- */
@@ -169,7 +179,7 @@ void td_places_sweep(const char *path)
     if (s >= 0) close(s);
     else if (e.code == TD_E_NOT_FOUND) {
         unlink(path);
-        rmdir(directory);
+        td_default_place_leave(directory);
     }
     unlock(lock);
 }
@@ -200,13 +210,15 @@ static int listen_and_dial(const char *path, int *connected, td_error *e)
     return -EIO;
 }
 
-/* In a directory that nobody finds: where the one that names this process cannot be had. */
-static int listen_apart(const char *where, char path[108], int *connected, td_error *e)
+/* In a directory that nobody finds: where none that names the root can be had. */
+static int listen_hidden(char path[108], int *connected, td_error *e)
 {
-    char directory[100];
-    snprintf(directory, sizeof directory, "%.56s/tensord-XXXXXX", where);
+    char directory[] = "/tmp/tensord-XXXXXX";
     if (!mkdtemp(directory)) {
-        td_fail_errno(e, errno, "cannot make the directory %s for a private daemon", directory);
+        td_fail_errno(
+            e, errno,
+            "no private daemon: no directory for its socket can be made in $XDG_RUNTIME_DIR, /tmp or the home "
+            "directory; start tensord --socket PATH, and this program with TENSORD_SOCKET=PATH");
         return -1;
     }
     name_socket(path, directory);
@@ -217,56 +229,65 @@ static int listen_apart(const char *where, char path[108], int *connected, td_er
     return -1;
 }
 
-int td_places_listen(char path[108], int *connected, td_error *e)
+bool td_places_hidden(const char *path)
 {
-    char where[BASE_SIZE];
-    if (!base(0, where) || access(where, W_OK)) snprintf(where, sizeof where, "/tmp");
-    process self;
-    char directory[100];
-    look_at(getpid(), &self);
-    name_directory(directory, where, &self);
-    name_socket(path, directory);
-    *connected = -1;
-    for (int i = 0, s; i < MOST_TRIES; i++) {
-        int lock = lock_directory(directory, true);
-        if (lock < 0) break;
-        *connected = td_dial(path, e);
-        if (*connected >= 0 || e->code == TD_E_TIMEOUT) {
-            unlock(lock);
-            return -1;
-        }
+    return strncmp(path, "/tmp/tensord-", 13) == 0 && strcspn(path + 13, "/") == 6 && strcmp(path + 19, "/socket") == 0;
+}
+
+/* In a place that can be had; -ENOENT: it was removed meanwhile, -EACCES: it cannot. Nothing is listened for when there
+ * is a daemon by now: also in another place, as environments differ. */
+static int listen_in(const char *where, const td_relative *root, char path[108], int *connected, td_error *e)
+{
+    char directory[100], here[108];
+    if ((mkdir(where, 0700) && errno != EEXIST) || !is_ours(where) || !name_directory(directory, where, root))
+        return -EACCES;
+    int lock = lock_directory(directory, true), s = -1;
+    if (lock < 0) return is_ours(where) ? -EACCES : -ENOENT;
+    name_socket(here, directory);
+    places in = look_at_places();
+    *connected = find_of(root, &in, path, e);
+    if (*connected < 0 && e->code != TD_E_TIMEOUT) {
+        snprintf(path, 108, "%s", here);
         unlink(path);
         s = listen_and_dial(path, connected, e);
-        unlock(lock);
-        if (s >= 0) return s;
-        if (s != -ENOENT) break; /* a daemon at its end removed the directory */
     }
-    return listen_apart(where, path, connected, e);
+    unlock(lock);
+    if (s < 0 && (*connected < 0 || strcmp(path, here) != 0)) td_places_sweep(here);
+    return s;
+}
+
+int td_places_listen(const td_relative *root, char path[108], int *connected, td_error *e)
+{
+    char where[TD_PLACE_SIZE];
+    *connected = -1;
+    for (int n = 0; n < TD_PLACES; n++)
+        for (int i = 0; td_default_place(n, where) && i < MOST_TRIES; i++) {
+            int s = listen_in(where, root, path, connected, e);
+            if (s >= 0 || *connected >= 0 || e->code == TD_E_TIMEOUT) return s;
+            if (s != -ENOENT) break; /* a daemon at its end removed the directory */
+        }
+    return listen_hidden(path, connected, e);
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 static void name_program(td_place *d, unsigned long long began)
 {
-    char path[40];
-    process p;
-    snprintf(path, sizeof path, "/proc/%d/comm", (int)d->program);
-    d->name[0] = 0;
-    int fd = look_at(d->program, &p) && p.began == began ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    ssize_t n = fd >= 0 ? read(fd, d->name, sizeof d->name - 1) : 0;
-    if (fd >= 0) close(fd);
-    d->name[n > 0 ? n : 0] = 0;
-    d->name[strcspn(d->name, "\n")] = 0;
-    if (n > 0) td_python_script(d->program, d->name, sizeof d->name);
+    td_relative p;
+    bool lives = td_relative_look(d->program, &p) && p.began == began;
+    snprintf(d->name, sizeof d->name, "%s", lives ? p.name : "");
+    if (lives) td_python_script(d->program, d->name, sizeof d->name);
 }
 
 bool td_places_of(const char *path, td_place *out)
 {
-    process p;
-    char directory[108];
-    directory_of(path, directory);
-    const char *name = strrchr(directory, '/');
-    if (!name || sscanf(name, "/tensord-%d-%llu", &p.pid, &p.began) != 2) return false;
+    td_relative p;
+    char where[108], directory[100];
+    directory_of(path, where);
+    char *name = strrchr(where, '/');
+    if (!name) return false;
+    *name++ = 0;
+    if (!read_entry(where, name, &p, directory)) return false;
     snprintf(out->path, sizeof out->path, "%s", path);
     out->program = p.pid;
     name_program(out, p.began);
@@ -280,21 +301,24 @@ const char *td_places_text(const td_place *d, char *out, size_t size)
     else if (d->name[0])
         snprintf(out, size, "the private daemon of %s (pid %d)", td_text_visible(name, sizeof name, d->name),
                  (int)d->program);
-    else snprintf(out, size, "the private daemon of pid %d, which has ended", (int)d->program);
+    else
+        snprintf(out, size, "the private daemon of pid %d, which has ended or is in another pid namespace",
+                 (int)d->program);
     return out;
 }
 
-/* A name of a directory as name_directory() gives it, with a daemon that listens there. */
+/* What a killed daemon left is removed. */
 static bool take_entry(const char *where, const char *name, td_place *out)
 {
-    process p;
-    char directory[100], expected[100];
+    td_relative p;
+    char directory[100];
     td_error e = {0};
-    if (sscanf(name, "tensord-%d-%llu", &p.pid, &p.began) != 2) return false;
-    snprintf(directory, sizeof directory, "%.56s/%.42s", where, name);
-    name_directory(expected, where, &p);
-    int s = strcmp(directory, expected) == 0 ? dial_in(directory, out->path, LIST_MS, &e) : -1;
-    if (s < 0 && e.code != TD_E_TIMEOUT) return false;
+    if (!read_entry(where, name, &p, directory)) return false;
+    int s = dial_in(directory, out->path, LIST_MS, &e);
+    if (s < 0 && e.code != TD_E_TIMEOUT) {
+        td_places_sweep(out->path);
+        return false;
+    }
     if (s >= 0) close(s);
     out->program = p.pid;
     name_program(out, p.began);
@@ -304,12 +328,12 @@ static bool take_entry(const char *where, const char *name, td_place *out)
 int td_places_list(td_place *list, int most)
 {
     int count = 0;
-    for (int n = 0; n < BASES; n++) {
-        char where[BASE_SIZE];
-        DIR *d = base(n, where) ? opendir(where) : NULL;
+    places in = look_at_places();
+    for (int n = 0; n < in.count; n++) {
+        DIR *d = opendir(in.at[n]);
         for (struct dirent *entry; d && (entry = readdir(d));) {
             td_place one;
-            if (!take_entry(where, entry->d_name, &one)) continue;
+            if (!take_entry(in.at[n], entry->d_name, &one)) continue;
             if (count < most) list[count] = one;
             count++;
         }

@@ -1,24 +1,10 @@
 /* What a Python is called: by the script that it runs. */
 #include "client/places.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 enum { MOST_PARENTS = 8 };
-
-/* The file NAME of a process's directory, ended by a zero; its length. */
-static size_t read_of(pid_t pid, const char *name, char *out, size_t size)
-{
-    char path[40];
-    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n = fd >= 0 ? read(fd, out, size - 1) : 0;
-    if (fd >= 0) close(fd);
-    out[n > 0 ? n : 0] = 0;
-    return n > 0 ? (size_t)n : 0;
-}
 
 static const char *last_part(const char *path)
 {
@@ -44,21 +30,13 @@ static const char *script_of(const char *words, size_t n, bool *of_its_parent)
     return NULL;
 }
 
-static pid_t parent_of(pid_t pid)
-{
-    char line[512];
-    int parent = 0;
-    read_of(pid, "stat", line, sizeof line);
-    const char *rest = strrchr(line, ')');
-    return rest && sscanf(rest + 1, " %*c %d", &parent) == 1 ? parent : 0;
-}
-
 bool td_python_script(pid_t pid, char *out, size_t size)
 {
     char words[1024];
-    for (int i = 0; i < MOST_PARENTS && pid > 0; i++, pid = parent_of(pid)) {
+    td_relative p;
+    for (int i = 0; i < MOST_PARENTS && pid > 0; i++, pid = td_relative_look(pid, &p) ? p.parent : 0) {
         bool of_its_parent = false;
-        size_t n = read_of(pid, "cmdline", words, sizeof words);
+        size_t n = td_process_file(pid, "cmdline", words, sizeof words);
         bool python = strncmp(last_part(words), "python", 6) == 0;
         const char *script = python ? script_of(words, n, &of_its_parent) : NULL;
         if (of_its_parent) continue; /* a child that multiprocessing spawned */

@@ -109,14 +109,27 @@ static bool look(const td_client *c, const quest *q, finding *out)
 
 static void say_one(char *text, size_t size, const char *what, const finding *f)
 {
+    char whose[128];
+    td_places_text(&f->at, whose, sizeof whose);
     if (f->with == 1)
-        snprintf(text, size, "The private daemon of %s (pid %d) has %s: start this program with TENSORD_SOCKET=%s",
-                 f->at.name, (int)f->at.program, what, f->at.path);
+        snprintf(text, size, "T%s has %s: start this program with TENSORD_SOCKET=%s", whose + 1, what, f->at.path);
     else
         snprintf(text, size,
-                 "%d other private daemons have %s: start this program with TENSORD_SOCKET=%s for that of %s (pid "
-                 "%d); tensorctl daemons lists all",
-                 f->with, what, f->at.path, f->at.name, (int)f->at.program);
+                 "%d other private daemons have %s: start this program with TENSORD_SOCKET=%s for %s; tensorctl "
+                 "daemons lists all",
+                 f->with, what, f->at.path, whose);
+}
+
+/* Why those that this program starts do not find its daemon, or nothing. */
+static void say_hidden(const td_client *c, char *text, size_t size)
+{
+    text[0] = 0;
+    if (td_places_hidden(c->path))
+        snprintf(text, size,
+                 ". It listens at %s, and not even those that it starts find it there, as this user can have none of "
+                 "$XDG_RUNTIME_DIR/tensord, /tmp/tensord-%u and ~/.tensord with mode 0700: start them with "
+                 "TENSORD_SOCKET=%s",
+                 c->path, (unsigned)geteuid(), c->path);
 }
 
 void td_hint_elsewhere(const td_client *c, const char *name)
@@ -129,7 +142,7 @@ void td_hint_elsewhere(const td_client *c, const char *name)
     bool known = look(c, &(quest){.name = name}, &f);
     *e = was;
     size_t n = strlen(e->message), room = sizeof e->message - n;
-    char text[400];
+    char text[512];
     if (f.with) {
         say_one(text, sizeof text, "it", &f);
         snprintf(e->message + n, room, ". %s", text);
@@ -139,8 +152,9 @@ void td_hint_elsewhere(const td_client *c, const char *name)
                  "(tensorctl daemons lists all); %s",
                  f.silent, f.silent > 1 ? "s" : "", together);
     } else {
-        snprintf(e->message + n, room, ". This program's daemon is a private one%s; %s",
-                 known ? ", and no other daemon of yours has the name" : "", together);
+        say_hidden(c, text, sizeof text);
+        snprintf(e->message + n, room, ". This program's daemon is a private one%s; %s%s",
+                 known ? ", and no other daemon of yours has the name" : "", together, text);
     }
 }
 

@@ -59,12 +59,13 @@ TD_API const char *td_error_symbol(int code);
 
 /* ---- connection -------------------------------------------------------------------------------------------------- */
 
-/* Connect to the daemon at `path`. NULL: to $TENSORD_SOCKET; else to the private daemon of this process, or of the
- * nearest above it that has one; else to the user's running daemon ($XDG_RUNTIME_DIR/tensord/socket, or
- * /tmp/tensord-UID/socket, or, where somebody else has made that directory, .tensord/socket in the home directory);
- * else to a private daemon that is started for this process ($TENSORD_DAEMON, the tensord beside this library, or the
- * one on PATH) and ends with its last client. NULL on failure.
- *
+/* Connect to the daemon at `path`. NULL: to $TENSORD_SOCKET; else to the private daemon of this program, which is that
+ * of this process or of the nearest above it that has one; else to the user's running daemon
+ * ($XDG_RUNTIME_DIR/tensord/socket, or /tmp/tensord-UID/socket, or, where somebody else has made that directory,
+ * .tensord/socket in the home directory); else to a private daemon that is started ($TENSORD_DAEMON, the tensord beside
+ * this library, or the one on PATH). It belongs to the program's root, the topmost process above this one that runs the
+ * same executable (up to a shell at a terminal), so siblings and parents find it, too; it ends when the root and the last
+ * client have gone, and no queue keeps items any more. NULL on failure. *
  * A daemon that ends takes its tensors, names and queues along: every call of its clients, and every op with one of
  * their handles, is TD_E_LOST from then on, with whose daemon it was. td_connect() then makes another connection. */
 TD_API td_client *td_connect(const char *path);

@@ -1,5 +1,6 @@
 /* A path socket in a private directory. Never an abstract one: those have no permissions and do not reach into containers. */
 #include "daemon/server/listen.h"
+#include "proto/place.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,6 +12,8 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+enum { MOST_TRIES = 8 };
 
 static void parent_of(const char *path, char *dir, size_t size)
 {
@@ -80,9 +83,13 @@ int td_listener_open(td_listener *l, const char *path, td_error *e)
     snprintf(l->path, sizeof l->path, "%s", path);
     char dir[108];
     parent_of(path, dir, sizeof dir);
-    int rc = make_directory(dir, e);
-    if (!rc) rc = check_place(path, e);
-    if (!rc) rc = take_lock(l, e);
+    int rc = TD_E_SYSTEM;
+    for (int i = 0; rc && i < MOST_TRIES; i++) { /* a private daemon at its end may remove the directory just now */
+        rc = make_directory(dir, e);
+        if (!rc) rc = check_place(path, e);
+        if (!rc) rc = take_lock(l, e);
+        if (rc && access(dir, F_OK) == 0) break;
+    }
     if (rc) {
         l->path[0] = '\0';
         return rc;
@@ -119,7 +126,7 @@ void td_listener_close(td_listener *l)
         snprintf(lock, sizeof lock, "%s.lock", l->path);
         if (l->lock_fd >= 0) unlink(lock);
         parent_of(l->path, dir, sizeof dir);
-        if (l->remove_directory) rmdir(dir);
+        if (l->remove_directory) td_default_place_leave(dir);
     }
     if (l->fd >= 0) close(l->fd);
     if (l->lock_fd >= 0) close(l->lock_fd);

@@ -7,6 +7,7 @@
 #include "proto/text.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -73,7 +74,7 @@ void td_options_help(void)
     puts("usage: tensord [--socket PATH] [--memory SIZE] [--session-memory SIZE] [--user-memory SIZE]\n"
          "               [--session-device-memory SIZE] [--user-device-memory SIZE]\n"
          "               [--own-memory SIZE] [--session-objects N] [--user-objects N] [--workers N]\n"
-         "               [--shm memfd|posix] [--private] [--log LEVEL] [--turns]\n"
+         "               [--shm memfd|posix] [--private [--root=FD]] [--log LEVEL] [--turns]\n"
          "\n"
          "Holds tensors in shared memory and computes on them for the processes of this host.\n"
          "\n"
@@ -92,7 +93,8 @@ void td_options_help(void)
          "                     and all clients of one user may hold (default: 4M, or half of it, and 16M)\n"
          "  --workers N        threads that compute (default: the processors that this process may use)\n"
          "  --shm memfd|posix  where shared memory comes from (default memfd)\n"
-         "  --private          end when the last client has gone\n"
+         "  --private          end when the last client has gone, and the process that --root=FD names (a pidfd), and what\n"
+         "                     queues keep for others; libtensord starts a program's own daemon so\n"
          "  --log LEVEL        error, warning, info or debug (default warning)\n"
          "  --turns            time what the loop does, for `tensorctl turns`\n"
          "  --version          print the version and end\n"
@@ -212,6 +214,11 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
         else return td_fail(e, TD_E_INVALID, "--shm takes memfd or posix, not '%s'", text);
         return TD_OK;
     case 'p': o->is_private = true; return TD_OK;
+    case 'r':
+        o->root_fd = (int)strtol(text, &end, 10);
+        return *text && !*end && o->root_fd > 2 && fcntl(o->root_fd, F_SETFD, FD_CLOEXEC) == 0
+                   ? TD_OK
+                   : td_fail(e, TD_E_INVALID, "--root takes the number of an open descriptor, not '%s'", text);
     case 'l': return set_level(o, text, e);
     case 't': o->time_turns = true; return TD_OK;
     case 'V': o->version = true; return TD_OK;
@@ -235,9 +242,9 @@ static int inherited_socket(void)
 int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
 {
     static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'}, {"session-device-memory", 1, NULL, 'D'}, {"user-device-memory", 1, NULL, 'E'}, {"session-objects", 1, NULL, 'O'}, {"user-objects", 1, NULL, 'P'}, {"own-memory", 1, NULL, 'M'}, {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
-                                          {"private", 0, NULL, 'p'}, {"log", 1, NULL, 'l'}, {"turns", 0, NULL, 't'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
+                                          {"private", 0, NULL, 'p'}, {"root", 1, NULL, 'r'}, {"log", 1, NULL, 'l'}, {"turns", 0, NULL, 't'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
-    *o = (td_options){.listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD, .user_objects = USER_OBJECTS};
+    *o = (td_options){.root_fd = -1, .listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD, .user_objects = USER_OBJECTS};
     opterr = 0;
     for (int c; (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1;) {
         int rc = set_option(o, c, c == '?' ? argv[optind - 1] : optarg, e);

@@ -16,7 +16,8 @@ typedef struct td_options {
     uint64_t own_memory;                    /* most bytes of the daemon's own memory */
     int workers;
     td_shm_backend shm;
-    bool is_private;   /* ends with its last client */
+    bool is_private;   /* ends with the program that it was started for */
+    int root_fd;       /* of that program's root process, a pidfd; or -1: then it ends with its last client */
     int listen_fd;     /* inherited (LISTEN_FDS), or -1 */
     td_log_level log;
     bool time_turns;

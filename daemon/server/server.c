@@ -30,9 +30,15 @@ enum {
 
 /* ---- the end: when nobody is left that it runs for */
 
+/* A private daemon, without a client: the root of its program may start one, and what lies in queues has time left. */
+static bool is_needed(const td_server *s)
+{
+    return !s->had_client || s->root_lives || td_queues_left(&s->service);
+}
+
 static void end_if_done(td_server *s)
 {
-    if (s->npeers == 0 && (s->draining || (s->options.is_private && s->had_client))) uv_stop(&s->loop);
+    if (s->npeers == 0 && (s->draining || (s->options.is_private && !is_needed(s)))) uv_stop(&s->loop);
 }
 
 static void stop_listening(td_server *s)
@@ -445,7 +451,8 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
     background(s, nothing, NULL, NULL); /* starts the helpers */
     s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     prctl(PR_SET_DUMPABLE, 0); /* other processes of this user stay out of our memory and descriptors */
-    return open_listener(s, e);
+    rc = td_root_watch(s, e);
+    return rc ? rc : open_listener(s, e);
 }
 
 void td_server_run(td_server *s)

@@ -60,6 +60,7 @@ struct td_server {
     td_listener listener;
     uv_poll_t listening;
     uv_poll_t wake; /* tasks have ended: of wake_fd */
+    uv_poll_t root; /* of a private daemon: the end of the program it was started for */
     uv_timer_t deadlines, grace, retry, settle;
     uv_idle_t spin; /* keeps the loop from sleeping while somebody has a turn to come */
     uv_signal_t sigterm, sigint;
@@ -81,11 +82,14 @@ struct td_server {
     td_seldom refusals, killed; /* clients that got no memory, that went without a word */
     int wake_fd;
     int spare_fd; /* closed to accept, and refuse, when descriptors run out */
-    bool draining, spinning, had_client, retrying;
+    bool draining, spinning, had_client, retrying, root_lives;
     bool resumed;           /* somebody who waited can go on: another round before the loop sleeps */
     int helpers;            /* background jobs */
     struct td_aside *aside; /* jobs that may hang */
 };
+
+/* root.c: s->root_lives, until the process that options.root_fd names has ended */
+int td_root_watch(td_server *s, td_error *e);
 
 int td_server_init(td_server *s, const td_options *o, td_error *e);
 /* Serve until it is time to end. */

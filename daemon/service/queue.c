@@ -355,6 +355,11 @@ bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td
     return !q;
 }
 
+bool td_queues_left(const td_service *s)
+{
+    return s->queues != NULL;
+}
+
 td_queue_info td_queue_look(const td_service *s, const char *name)
 {
     td_queue *q;

@@ -252,6 +252,8 @@ typedef struct td_queue_info {
 } td_queue_info;
 /* As td_name_some. */
 bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg);
+/* Is there any? Without a session: one that keeps its items for whoever comes. */
+bool td_queues_left(const td_service *s);
 /* At the end: what is kept for whoever comes. */
 void td_queues_clear(td_service *s);
 /* All zeros when there is none of this name. */

@@ -208,6 +208,7 @@ def main():
     source = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
     if not args.as_it_is:
         private_places(args.build)
+    os.environ["TENSORD_BELOW"] = str(os.getpid())  # each suite is a program of its own, with a private daemon of its own
     before = traces(source)
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what suites leave becomes ours
     status, results = run_suites(args.build, names, args.slower)

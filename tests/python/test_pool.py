@@ -775,7 +775,7 @@ def test_ranks_that_nobody_starts_together(lone):
     told = [r.read() for r in group]
     assert len({pids for pids, _ in told}) == 1 == len({path for _, path in told})
     path = told[0][1]
-    founder = next(r for r in group if f"tensord-{r.process.pid}-" in path)
+    founder = next(r for r in group if f"/{r.process.pid}-" in path)
     founder.kill()
     late = lone()
     assert late.read() == told[0]

@@ -147,7 +147,7 @@ def test_programs_started_by_this_one(monkeypatch):
     monkeypatch.delenv("TENSORD_BELOW", raising=False)
     td.ones(1)
     here = td.connection()["path"]
-    assert f"tensord-{os.getpid()}-" in here
+    assert f"/{os.getpid()}-" in here
     assert where([sys.executable, "-c", WHERE]) == here
     assert where(["sh", "-c", f'"$0" -c "{WHERE}"; true', sys.executable]) == here, "two below"
     apart = where([sys.executable, "-c", WHERE], TENSORD_BELOW=str(os.getpid()))

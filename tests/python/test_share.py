@@ -7,6 +7,7 @@ import os
 import pickle
 import queue
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -345,10 +346,15 @@ def test_how_long_items_are_kept_is_said():
             td.Queue("kept/said", keep=wrong)
 
 
-def test_items_that_end_with_a_private_daemon_are_told(tmp_path):
+def test_items_that_outlive_their_program_are_told(tmp_path):
+    """They stay a while in its daemon, which only those find that know its socket."""
     private = {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "TENSORD_SOCKET": "", "TENSORD_BELOW": str(os.getpid())}
     r = _run("q = td.Queue('jobs'); q.put(1)", **private)
-    assert r.returncode == 0 and r.stderr.startswith("tensord: 1 item of queue 'jobs' that nobody took is lost with the daemon at ") and "start `tensord`" in r.stderr
+    told = re.fullmatch(r"tensord: 1 item of queue 'jobs' that nobody took waits 60 s in the daemon at (\S+), which only processes of this program find: "
+                        "start `tensord` before programs that are to meet, or the next with TENSORD_SOCKET set to that\n", r.stderr)
+    assert r.returncode == 0 and told, r.stderr
+    r = _run("print(td.Queue('jobs').get())", **{**private, "TENSORD_SOCKET": told[1]})
+    assert (r.stdout, r.stderr) == ("1\n", "")
     assert _run("q = td.Queue('jobs'); q.put(1); q.get()", **private).stderr == ""
 
 

@@ -168,7 +168,7 @@ class Tensorctl(Place):
         rows = {row["program"].split("pid ")[1].rstrip(")"): row for row in json.loads(ctl("--json", "daemons", **env)) if row["kind"] == "private"}
         for p in first, second:
             row = rows[str(p.pid)]
-            self.assertEqual((row["sessions"], row["socket"].startswith(self.place + f"/tensord-{p.pid}-")), (1, True))
+            self.assertEqual((row["sessions"], row["socket"].startswith(self.place + f"/tensord/{p.pid}-")), (1, True))
             for pid in p.pid, row["pid"]:
                 self.assertEqual(json.loads(ctl("--pid", str(pid), "--json", "status", **env))["pid"], row["pid"])
         run = subprocess.run([CTL, "--pid", str(first.pid), "--count", "1", "top"], capture_output=True, text=True, env=environment(**env))

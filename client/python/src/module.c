@@ -4,6 +4,7 @@
  * the connection is the process's. */
 #include "client/python/src/py.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

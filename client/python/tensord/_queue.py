@@ -68,10 +68,15 @@ def _lost(q, ends):
     what = f"{items} item{'s' * (items > 1)} of queue {q.name!r} that nobody took {'are' if items > 1 else 'is'} lost"
     if not keeps:
         return f"{what} with its last user; Queue(..., keep=60) would keep them for a minute"
-    if ends and _C._private() and len(_C.status("sessions")) == 1:
-        return (f"{what} with the daemon at {_C.connection()['path']}, which this program started and which ends with it: start `tensord` before "
-                "programs that are to meet")
+    if ends and _C._private() and len(_C.status("sessions")) == 1 and _is_root():
+        return (f"{items} item{'s' * (items > 1)} of queue {q.name!r} that nobody took wait{'s' * (items == 1)} {keeps / 1000:g} s in the daemon at {_C.connection()['path']}, "
+                "which only processes of this program find: start `tensord` before programs that are to meet, or the next with TENSORD_SOCKET set to that")
     return None
+
+
+def _is_root():
+    """Whether this process is the one after which its private daemon is called, and with which it ends (client/places.h)."""
+    return os.path.basename(os.path.dirname(_C.connection()["path"])).startswith(f"{os.getpid()}-")
 
 
 def _tell_what_is_lost(q, ends=False):

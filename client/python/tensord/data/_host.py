@@ -48,9 +48,8 @@ def sign_of(name):
 
 
 def _is_alone():
-    """Whether only those whom this process starts find its daemon: one that it started for itself (client/places.h), or has gone to."""
-    path = _C.connection()["path"]
-    return path == _joined or f"/tensord-{os.getpid()}-" in path
+    """Whether only processes of this program find its daemon: a private one (client/places.h), or one that it has gone to."""
+    return _C._private() or _C.connection()["path"] == _joined
 
 
 def _go_to(path):
