@@ -261,8 +261,8 @@ typedef struct td_quiet_wait {
 } td_quiet_wait;
 void td_ask_quiet(td_client *c, td_quiet_wait *x);
 int td_await_quiet(td_quiet_wait *x);
-/* td_queue_put(), but one that waits ends after `most` milliseconds with TD_E_TIMEOUT, whatever its timeout. */
-int td_queue_put_within(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most);
+/* A line for whoever runs the program goes this way; to stderr, unless a binding has its own. */
+extern void (*td_say)(const char *line);
 /* The end of a queue's handle that must not wait (and that no thread uses). */
 void td_queue_forget(td_queue *q);
 /* td_connect that may be stopped, as td_set_interrupt says from then on. A binding has stepped aside before. */

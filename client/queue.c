@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { FIRST_IDS = 4 }; /* brought by the first get; an item that has more tensors tells how many */
 
@@ -196,7 +197,55 @@ int td_check_put(td_queue *q, td_list arrays)
     return td_list_client(&c, arrays, "queue_put", "an array");
 }
 
-int td_queue_put_within(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most)
+/* ---- a wait for nobody ------------------------------------------------------------------------------------------- */
+
+enum { SILENT_MS = 1000 };
+
+static void write_to_stderr(const char *line)
+{
+    ssize_t n = write(STDERR_FILENO, line, strlen(line));
+    (void)n; /* where there is none, nobody is told */
+}
+
+void (*td_say)(const char *line) = write_to_stderr;
+
+/* A line for the program, once, when nobody has joined who could put, or get. */
+static void tell_of_waiting(td_queue *q, bool put)
+{
+    const td_client *c = q->client;
+    char elsewhere[512], line[1024];
+    td_queue_state is;
+    td_clear_error();
+    if (td_queue_look(q->client, q->name, &is) || (put ? is.consumers : is.producers)) return td_clear_error();
+    q->told = true;
+    bool found = td_queue_elsewhere(c, q->name, put, elsewhere, sizeof elsewhere);
+    if (!found)
+        snprintf(elsewhere, sizeof elsewhere, "%s",
+                 c->is_private ? "Only this program, and those that it starts, find the daemon that it is in: to meet "
+                                 "others, start `tensord` before all of them"
+                               : "");
+    snprintf(line, sizeof line,
+             "tensord: %s() has waited for a second%s, and nobody has joined queue '%s' as a %s%s%s\n",
+             put ? "put" : "get", put ? " for room" : "", q->name, put ? "consumer" : "producer",
+             elsewhere[0] ? ". " : "", elsewhere);
+    td_say(line);
+}
+
+/* Is the first part of a wait as long as this one worth an end of its own? */
+static bool may_tell(const td_queue *q, int timeout_ms)
+{
+    return q && !q->told && (timeout_ms < 0 || timeout_ms > SILENT_MS);
+}
+
+/* That part is over, without success: how long to wait still. */
+static int wait_on(td_queue *q, bool put, int timeout_ms)
+{
+    tell_of_waiting(q, put);
+    return timeout_ms < 0 ? timeout_ms : timeout_ms - SILENT_MS;
+}
+
+/* `most` as in send_put(). */
+static int put_within(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most)
 {
     int rc = td_queue_enter(q, "queue_put");
     if (rc) return rc;
@@ -207,7 +256,10 @@ int td_queue_put_within(td_queue *q, td_list arrays, const void *note, size_t no
 
 TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
 {
-    return td_queue_put_within(q, arrays, note, note_size, timeout_ms, -1);
+    if (!may_tell(q, timeout_ms)) return put_within(q, arrays, note, note_size, timeout_ms, -1);
+    int rc = put_within(q, arrays, note, note_size, timeout_ms, SILENT_MS);
+    if (rc != TD_E_TIMEOUT) return rc;
+    return put_within(q, arrays, note, note_size, wait_on(q, true, timeout_ms), -1);
 }
 
 /* ---- get --------------------------------------------------------------------------------------------------------- */
@@ -324,7 +376,7 @@ static int get_item(td_queue *q, got *g, int timeout_ms)
     return w.stopped && !g->needs ? untake(q, g) : TD_OK;
 }
 
-TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
+static int get_within(td_queue *q, td_queue_item *item, int timeout_ms)
 {
     memset(item, 0, sizeof *item);
     int rc = td_queue_enter(q, "queue_get");
@@ -343,6 +395,13 @@ TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
     rc = leave_queue(q, rc, "queue_get");
     if (rc) free(item->note), free(item->at), memset(item, 0, sizeof *item);
     return rc;
+}
+
+TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
+{
+    if (!may_tell(q, timeout_ms)) return get_within(q, item, timeout_ms);
+    int rc = get_within(q, item, SILENT_MS);
+    return rc != TD_E_TIMEOUT ? rc : get_within(q, item, wait_on(q, false, timeout_ms));
 }
 
 TD_API void td_queue_item_clear(td_queue_item *item)

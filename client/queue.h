@@ -16,9 +16,10 @@ struct td_queue {
     /* Threads in a call, also those that wait for the client's lock, and requests; the last one frees what was closed
      * meanwhile. Above 32 bits the generation of the process: those of a parent are not here. */
     _Atomic uint64_t users;
-    unsigned late; /* gets that were given up, and whose answers are still to come: until then no other is asked */
-    bool leaving;  /* a thread closes it, ... */
-    bool closed;   /* ... has closed it */
+    unsigned late;     /* gets that were given up, and whose answers are still to come: until then no other is asked */
+    _Atomic bool told; /* that it waits for nobody */
+    bool leaving;      /* a thread closes it, ... */
+    bool closed;       /* ... has closed it */
 };
 
 /* Enter the client, with the queue open in this very session, and be one of its users. */

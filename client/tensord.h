@@ -495,7 +495,8 @@ TD_API td_queue *td_queue_open_keeping(td_client *client, const char *name, uint
 /* Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on
  * its way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which then
  * puts nothing, or by td_queue_close. At most one item a producer is on its way; td_queue_close and td_disconnect wait
- * until it has arrived. */
+ * until it has arrived. A wait of more than a second while nobody has joined as a consumer writes a line to stderr, once
+ * a handle: it says which other daemon of this user has a queue of this name, if one has. td_queue_get does the same. */
 TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms);
 /* Waits for an item. TD_E_CLOSED when there will never be one more; with TD_WATCH, once for each producer that died,
  * TD_E_DIED: go on getting. TD_E_LOST: the daemon is gone, and the queue with it; no call of this client will do any

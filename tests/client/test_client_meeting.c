@@ -671,6 +671,57 @@ static void it_holds_no_worker_s_stderr(void)
     runs_well(reads_to_the_end);
 }
 
+/* ---- two programs that nobody starts together ----------------------------------------------------------------------
+ */
+
+static bool stays_a_producer(void)
+{
+    td_client *c = meet(0);
+    NEED(c);
+    td_queue *q = td_queue_open(c, "apart", 4, TD_PRODUCER);
+    NEED(q);
+    told->step = 1;
+    NEED(reaches(2));
+    td_queue_close(q, false);
+    td_disconnect(c);
+    return true;
+}
+
+static bool gets_in_vain(void)
+{
+    int ends[2], shown = dup(2);
+    char said[1024] = "", socket[140];
+    NEED(pipe(ends) == 0);
+    td_client *c = meet(1);
+    NEED(c && strcmp(told->path[0], told->path[1]) != 0);
+    td_queue *q = td_queue_open(c, "apart", 4, TD_CONSUMER);
+    td_queue_item item;
+    dup2(ends[1], 2);
+    for (int i = 0; i < 2; i++) NEED_FAILS(td_queue_get(q, &item, 1100), TD_E_TIMEOUT, "'apart'");
+    dup2(shown, 2);
+    td_queue_close(q, false);
+    td_disconnect(c);
+    fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    NEED(read(ends[0], said, sizeof said - 1) > 0);
+    snprintf(socket, sizeof socket, "TENSORD_SOCKET=%s\n", told->path[0]);
+    const char *line =
+        strstr(said, "get() has waited for a second, and nobody has joined queue 'apart' as a producer. The ");
+    NEED(line && strstr(line, socket) && !strchr(strchr(line, '\n') + 1, '\n')); /* once */
+    return true;
+}
+
+/* Neither finds the other's daemon: the one that waits in vain is told of it. */
+static void programs_are_told_of_each_other_s_queues(void)
+{
+    begin();
+    pid_t one = start_program(stays_a_producer);
+    CU_ASSERT_TRUE(reaches(1));
+    CU_ASSERT_TRUE(ended_well(start_program(gets_in_vain)));
+    told->step = 2;
+    CU_ASSERT_TRUE(ended_well(one));
+    end();
+}
+
 TD_CUNIT_MAIN_WITH("client_meeting", prepare, NULL,
                    {"a private daemon comes and goes", a_private_daemon_comes_and_goes},
                    {"a name is looked for elsewhere, but seldom", a_name_is_looked_for_elsewhere_but_seldom},
@@ -684,4 +735,5 @@ TD_CUNIT_MAIN_WITH("client_meeting", prepare, NULL,
                    {"it outlives a killed root", it_outlives_a_killed_root}, {"an orphan finds it", an_orphan_finds_it},
                    {"it stays for items that have time left", it_stays_for_items_that_have_time_left},
                    {"a root that ends early", a_root_that_ends_early},
-                   {"it holds no worker's stderr", it_holds_no_worker_s_stderr})
+                   {"it holds no worker's stderr", it_holds_no_worker_s_stderr},
+                   {"programs are told of each other's queues", programs_are_told_of_each_other_s_queues})

@@ -12,9 +12,7 @@
 
 typedef struct queue {
     PyObject_HEAD td_queue *queue;
-    bool told; /* that it waits for nobody */
     tdpy_out out;
-    char name[256];
 } queue;
 
 static PyObject *empty_error, *full_error; /* once _queue.py has told them */
@@ -49,7 +47,6 @@ static PyObject *queue_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     }
     ((queue *)self)->queue = made;
     ((queue *)self)->out = out;
-    snprintf(((queue *)self)->name, sizeof((queue *)self)->name, "%s", name);
     return self;
 }
 
@@ -73,56 +70,10 @@ static void queue_dealloc(PyObject *self)
     Py_DECREF(type);
 }
 
-enum { SECOND = 1000 };
-
-/* On stderr, when one waits for others and there is nobody who could put, or get. */
-static void tell_of_waiting(PyObject *self, bool put)
+/* Where sys.stderr goes. */
+static void say(const char *line)
 {
-    queue *of = (queue *)self;
-    td_client *c = tdpy.client;
-    td_queue_state q;
-    if (!c || td_queue_look(c, of->name, &q) || (put ? q.consumers : q.producers) || PyErr_Occurred())
-        return td_clear_error();
-    of->told = true;
-    PySys_WriteStderr("tensord: %s() has waited for a second%s, and nobody has joined queue '%.255s' as a %s",
-                      put ? "put" : "get", put ? " for room" : "", of->name, put ? "consumer" : "producer");
-    char elsewhere[400];
-    if (td_queue_elsewhere(c, of->name, put, elsewhere, sizeof elsewhere)) PySys_WriteStderr(". %.399s", elsewhere);
-    else if (c->is_private)
-        PySys_WriteStderr(
-            "; only this program, and those that it starts, find the daemon that it is in: to meet others, "
-            "start `tensord` before all of them");
-    PySys_WriteStderr("\n");
-}
-
-static bool speaks(PyObject *self, int ms)
-{
-    return !((queue *)self)->told && (ms < 0 || ms > SECOND);
-}
-
-/* The first second is over without success: how long to wait still. */
-static int wait_on(PyObject *self, bool put, int ms)
-{
-    td_clear_error();
-    tell_of_waiting(self, put);
-    if (PyErr_Occurred()) return 0;
-    return ms < 0 ? ms : ms - SECOND;
-}
-
-/* As td_queue_get(); what waits for nobody says so after a second, once. */
-static int patient_get(PyObject *self, td_queue *q, td_queue_item *item, int ms)
-{
-    if (!speaks(self, ms)) return td_queue_get(q, item, ms);
-    int rc = td_queue_get(q, item, SECOND);
-    return rc != TD_E_TIMEOUT || PyErr_Occurred() ? rc : td_queue_get(q, item, wait_on(self, false, ms));
-}
-
-/* The same of td_queue_put(). */
-static int patient_put(PyObject *self, td_queue *q, td_list at, const void *note, size_t size, int ms)
-{
-    if (!speaks(self, ms)) return td_queue_put(q, at, note, size, ms);
-    int rc = td_queue_put_within(q, at, note, size, ms, SECOND);
-    return rc != TD_E_TIMEOUT || PyErr_Occurred() ? rc : td_queue_put(q, at, note, size, wait_on(self, true, ms));
+    PySys_WriteStderr("%.900s", line);
 }
 
 /* put(tensors, note, timeout): at most TD_MAX_ITEM tensors. */
@@ -148,15 +99,15 @@ static PyObject *queue_put(PyObject *self, PyObject *args)
         }
         at[i] = td_retain(tdpy_array(each)); /* the object may become another tensor meanwhile */
     }
-    int rc = patient_put(self, q, td_arrays_of((int)n, at), note, (size_t)size, ms);
+    int rc = td_queue_put(q, td_arrays_of((int)n, at), note, (size_t)size, ms);
     for (Py_ssize_t i = 0; i < n; i++) td_release(at[i]);
     return tdpy_none(rc);
 }
 
 /* The next item. One that comes when the program is stopped (Ctrl-C) has gone back to where it lay. */
-static bool next_item(PyObject *self, td_queue *q, td_queue_item *item, int ms)
+static bool next_item(td_queue *q, td_queue_item *item, int ms)
 {
-    if (!patient_get(self, q, item, ms)) return true;
+    if (!td_queue_get(q, item, ms)) return true;
     tdpy_fail_as(empty_error);
     return false;
 }
@@ -168,7 +119,7 @@ static PyObject *queue_get(PyObject *self, PyObject *timeout)
     td_queue_item item;
     td_queue *q = queue_of(self);
     if (!q || !tdpy_as_timeout(timeout, &ms)) return NULL;
-    if (!next_item(self, q, &item, ms)) return NULL;
+    if (!next_item(q, &item, ms)) return NULL;
     PyObject *tensors = PyTuple_New(item.n);
     for (int i = 0; i < item.n; i++) {
         PyObject *each = tensors ? tdpy_wrap(item.at[i], false) : NULL;
@@ -189,7 +140,7 @@ static PyObject *put_tree(PyObject *self, PyObject *x, int ms)
     tdpy_packed item;
     if (!tdpy_pack_item(&item, x)) return NULL;
     td_queue *q = queue_of(self);
-    int rc = q ? patient_put(self, q, td_arrays_of(item.tensors, item.at), item.bytes, item.size, ms) : TD_OK;
+    int rc = q ? td_queue_put(q, td_arrays_of(item.tensors, item.at), item.bytes, item.size, ms) : TD_OK;
     bool good = q && !rc && !PyErr_Occurred();
     if (q && !good) tdpy_fail_as(full_error);
     tdpy_packed_clear(&item);
@@ -209,7 +160,7 @@ static PyObject *get_tree(PyObject *self, int ms)
 {
     td_queue_item item;
     td_queue *q = queue_of(self);
-    if (!q || !next_item(self, q, &item, ms)) return NULL;
+    if (!q || !next_item(q, &item, ms)) return NULL;
     PyObject *x = tdpy_unpack_item(&item, ((queue *)self)->out);
     bool raised = PyErr_Occurred() != NULL;
     td_queue_item_clear(&item);
@@ -417,6 +368,7 @@ static PyTypeObject *add_type(PyObject *module, PyType_Spec *spec, const char *n
 
 bool tdpy_init_queue(PyObject *module)
 {
+    td_say = say;
     queue_type = add_type(module, &queue_spec, "_RawQueue");
     PyTypeObject *base = queue_type ? add_type(module, &ways_spec, "_Ways") : NULL;
     Py_XDECREF((PyObject *)base);
