@@ -42,7 +42,7 @@ def imported(path, source):
     return made
 
 
-def script(text, *args, python=sys.executable, timeout=60, flags=("-X", "dev", "-W", "error"), **env):
+def script(text, *args, python=sys.executable, timeout=150, flags=("-X", "dev", "-W", "error"), **env):
     """Run Python in a process of its own; a crash of it prints where."""
     return subprocess.run([python, *flags, "-c", textwrap.dedent(text), *map(str, args)], capture_output=True, text=True, timeout=timeout * SLOW,
                           env={**os.environ, "PYTHONFAULTHANDLER": "1", **env})
@@ -75,7 +75,7 @@ def daemon(place, *options):
         assert alive and process.returncode == 0, f"the daemon ended with {process.returncode}: {told}"
 
 
-def wait_for(condition, seconds=20):
+def wait_for(condition, seconds=60):
     """True as soon as it is true; False when the time is up."""
     end = time.monotonic() + seconds * SLOW
     while not (met := condition()) and time.monotonic() < end:
@@ -91,7 +91,7 @@ def held():
     return now["bytes_used"], now["storages"], now["names"], now["sessions"], len(os.listdir("/proc/self/fd"))
 
 
-def at_rest(seconds=20):
+def at_rest(seconds=60):
     """held() when everybody else has gone, and what earlier tests left. Processes that have ended may still be sessions to the daemon, so what is
     counted before that may become less by itself."""
     def alone():
@@ -103,7 +103,7 @@ def at_rest(seconds=20):
     return held()
 
 
-def settles(before, seconds=20):
+def settles(before, seconds=60):
     """held(), as soon as it is `before` again."""
     wait_for(lambda: held() == before, seconds)
     return held()

@@ -33,7 +33,7 @@ def published(tmp_path):
 
 def test_a_program_outlives_its_publisher(tmp_path):
     published(tmp_path)
-    layer = td.jit.open("layer", timeout=5)
+    layer = td.jit.open("layer", timeout=60)
     x = td.ones((1, 2), requires_grad=True)
     y = layer(x, 2.0)
     assert y.tolist() == [[4.0, 0.0]] and layer(scale=1.0, x=x).tolist() == [[2.0, 0.0]]

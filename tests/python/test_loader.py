@@ -196,14 +196,12 @@ def test_ragged_and_unpicklable_batches():
 def test_timeout():
     class Slow(Numbers):
         def __getitem__(self, i):
-            time.sleep(1000)
+            time.sleep(10_000)
 
     loader = iter(DataLoader(Slow(), num_workers=1, timeout=0.5))
     with pytest.raises(RuntimeError, match="timed out after 0.5 seconds"):
         next(loader)
-    begin = time.monotonic()
-    loader.close()
-    assert time.monotonic() - begin < 500  # it does not wait for the worker
+    loader.close()  # it does not wait for the worker
 
 
 def test_refuses():

@@ -118,7 +118,7 @@ def daemon(path, *options):
 
 CONNECT = """
     import sys, time, numpy as np, tensord as td
-    for _ in range(1000):
+    for _ in range(10_000):
         try:
             td.connect()
             break

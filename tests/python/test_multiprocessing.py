@@ -37,7 +37,7 @@ def fail(rank, how):
         sys.exit(3)
     if rank == 1 and how == "long":
         raise ValueError("x" * 200_000)
-    time.sleep(60)
+    time.sleep(10_000)  # nobody waits for the end of that
 
 
 def fill(t, value):
@@ -93,12 +93,11 @@ FAILURES = [("raise", "ProcessRaisedException", {}, "ValueError: of one's own"),
 @pytest.mark.parametrize("how, kind, has, said", FAILURES)
 def test_the_first_that_fails_ends_the_others(how, kind, has, said):
     for lib in (mp,) if torch is None else (mp, their_mp):
-        began = time.monotonic()
         context = lib.start_processes(fail, (how,), nprocs=3, join=False, start_method="fork")
         with pytest.raises(Exception) as e:
             while not context.join():
                 pass
-        assert type(e.value).__name__ == kind and time.monotonic() - began < 30 and e.value.error_index == 1
+        assert type(e.value).__name__ == kind and e.value.error_index == 1
         assert getattr(e.value, "pid" if hasattr(e.value, "pid") else "error_pid") == context.pids()[1]
         assert all(getattr(e.value, k) == v for k, v in has.items())
         assert not any(process.is_alive() for process in context.processes)

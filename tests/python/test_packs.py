@@ -150,7 +150,9 @@ def test_a_fifth_shape_waits_until_another_is_idle():
     slow = time.monotonic() - began > 0.9  # then one may have been idle for a second, and its room another's
     assert slow or (first == [2, 4, 4, 4, 0] and again == [5, 5, 5, 5, 0]), (first, again)
     time.sleep(1.1)
-    assert [uses(s, 5) for s in reversed(sizes)] == [4, 5, 5, 5, 0]
+    began = time.monotonic()
+    late = [uses(s, 5) for s in reversed(sizes)]
+    assert slow or time.monotonic() - began > 0.9 or late == [4, 5, 5, 5, 0], late
 
 
 def test_there_is_room_for_some(tmp_path):
@@ -178,7 +180,9 @@ def test_there_is_room_for_some(tmp_path):
                 slow = time.monotonic() - began > 0.9
                 assert slow or again == [1] * n + [0] * (9 - n), again
                 time.sleep(1.1)
-                assert slow or (uses(ws[8]) == 4 and uses(ws[0], 1) == 0)
+                began = time.monotonic()
+                late = [uses(ws[8]), uses(ws[0], 1)]
+                assert slow or time.monotonic() - began > 0.9 or late == [4, 0], late
                 large, x = td.randn(1024, 2048), td.ones(128, 1024)
                 assert uses(large) == 0 and status("bytes_packed") <= 12 << 20  # more than half of the room
         """, TENSORD_SOCKET=d.path)

@@ -179,13 +179,14 @@ def test_a_block_lasts_until_what_it_asked_for_has_ended():
     td.sync()
     with td.profiler.profile() as prof:
         with td.profiler.record_function("asked"):
-            for _ in range(10):
+            for _ in range(30):
                 x = x @ x
                 x /= x.norm()
         began = time.perf_counter()
         td.sync()
         left = time.perf_counter() - began
-    assert prof.events()[0].cpu_time_total / 1e6 > left
+    block = prof.events()[0]
+    assert left < 0.02 or (block.began + block.cpu_time_total) / 1e6 > began + left / 2, "it ends with its work, of which most was left"
 
 
 @pytest.mark.parametrize("ways", [dict(skip_first=1, wait=1, warmup=1, active=2, repeat=2), dict(wait=0, warmup=0, active=1), dict(wait=2, warmup=0, active=2),

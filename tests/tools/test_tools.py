@@ -40,7 +40,7 @@ def environment(**more):
 
 
 def ctl(*args, code=0, **env):
-    run = subprocess.run([CTL, *args], capture_output=True, text=True, env=environment(**env), timeout=60)
+    run = subprocess.run([CTL, *args], capture_output=True, text=True, env=environment(**env), timeout=100)
     if run.returncode != code:
         raise AssertionError(f"tensorctl {args}: {run.returncode}\n{run.stdout}{run.stderr}")
     return run.stdout if code == 0 else run.stderr
@@ -71,7 +71,7 @@ class Place(unittest.TestCase):
 
     def serve(self, *args, **env):
         p = self.start("--socket", self.socket, *args, **env)
-        for _ in range(2000):
+        for _ in range(6000):
             if subprocess.run([CTL, "--socket", self.socket, "status"], capture_output=True).returncode == 0:
                 return p
             time.sleep(0.01)
@@ -479,13 +479,13 @@ class Daemon(Place):
                     "c = ctypes.c_void_p(lib.td_connect(sys.argv[2].encode())); q = ctypes.c_void_p(lib.td_queue_open(c, b'log/jobs', 3, 2))\n"
                     "lib.td_queue_get(q, (ctypes.c_char * 65536)(), -1)")
         taker = subprocess.Popen([sys.executable, self.place + "/taker.py", BUILD + "/client/libtensord.so", self.socket])
-        for _ in range(600):
+        for _ in range(6000):
             if "log/jobs" in ctl("--socket", self.socket, "sessions"):
                 break
             time.sleep(0.01)
         taker.kill()
         taker.wait()
-        for _ in range(600):
+        for _ in range(6000):
             if "taker.py" not in ctl("--socket", self.socket, "sessions"):
                 break
             time.sleep(0.01)
@@ -505,7 +505,7 @@ class Daemon(Place):
                "os._exit(0)")
         program = [sys.executable, "-c", die, BUILD + "/client/libtensord.so", self.socket]
         self.assertEqual(subprocess.run(program).returncode, 0)
-        for _ in range(600):
+        for _ in range(6000):
             if "log/jobs" not in ctl("--socket", self.socket, "queues"):
                 break
             time.sleep(0.01)
@@ -542,7 +542,7 @@ class Daemon(Place):
         self.addCleanup(p.kill)
         said = p.stderr.readline()
         self.assertIn(f"{taken} belongs to uid {uid + 10000}; listening on {home}/.tensord/socket instead", said)
-        for _ in range(600):
+        for _ in range(6000):
             if os.path.exists(home + "/.tensord/socket"):
                 break
             time.sleep(0.05)
@@ -644,7 +644,7 @@ class Installed(unittest.TestCase):
 
     def run_installed(self, program):
         place = tempfile.mkdtemp(dir=self.root)
-        return subprocess.run([program], capture_output=True, text=True, timeout=60,
+        return subprocess.run([program], capture_output=True, text=True, timeout=100,
                               env=environment(LD_LIBRARY_PATH=self.lib, XDG_RUNTIME_DIR=place, HOME=place,
                                               PATH=self.prefix + "/bin:" + os.environ["PATH"]))
 
