@@ -211,7 +211,8 @@ def main():
     os.environ["TENSORD_BELOW"] = str(os.getpid())  # each suite is a program of its own, with a private daemon of its own
     before = traces(source)
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: what suites leave becomes ours
-    status, results = run_suites(args.build, names, args.slower)
+    # Many wait more than they compute: one more than there are processors keeps these at work.
+    status, results = run_suites(args.build, names, args.slower, "--num-processes", str(len(os.sched_getaffinity(0)) + 1))
     left, unsteady, chance = left_behind(source, before), [], []
     if args.again:
         results, unsteady = run_again(args.build, args.slower, results)

@@ -51,22 +51,26 @@ def _pool(lib, dtype, shape, layout, start, positive=False):
     return t
 
 
-def operands(lib, variant):
+def operands(lib, variant, text):
+    """What a text may name: the modules, x, and those of the others that stand in it."""
     dtype, shape, layout = VARIANTS[variant]
+    matrix, tensor = len(shape) == 2, lib.tensor
 
     def make(start, shape=shape, layout=layout, **more):
         return _pool(lib, dtype, shape, layout, start, **more)
 
-    names = {"lib": lib, "F": lib.nn.functional, "math": math, "x": make(0), "y": make(4), "z": make(7), "p": make(1, positive=True),
-             "v": make(2, shape=(3,), layout="as it is"), "m": make(3, shape=(3, 4), layout="as it is"), "s": make(5, shape=(), layout="as it is"),
-             "b3": make(1, shape=(2, 2, 3), layout="as it is"), "bb": make(1, shape=(2, 2, 2), layout="as it is"), "c3": make(6, shape=(2, 3, 2), layout="as it is"),
-             "sq": make(2, shape=(3, 3), layout="as it is"), "pic": make(0, shape=(1, 2, 4, 4), layout="as it is"),
-             "row": make(0, shape=(1, 2, 6), layout="as it is"), "ker": make(3, shape=(2, 2, 3, 3), layout="as it is"),
-             "ker1": make(3, shape=(2, 2, 3), layout="as it is"), "four": make(3, shape=(4,), layout="as it is"), "two": make(3, shape=(2,), layout="as it is"),
-             "mask": lib.tensor([[True, False, True], [False, True, True]])[: shape[0]] if len(shape) == 2 else lib.tensor(True),
-             "i": lib.tensor([[0, 1, 1], [1, 0, 0]])[: shape[0]] if len(shape) == 2 else lib.tensor(0), "j": lib.tensor([1, 0]), "n": lib.tensor([2, 0, 1]),
-             "unit": lib.tensor([[0.25, 0.5, 0.75], [0.0, 1.0, 0.125]]), "target": lib.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])}
-    return names
+    def plain(start, *shape):
+        return make(start, shape=shape, layout="as it is")
+
+    made = {"x": lambda: make(0), "y": lambda: make(4), "z": lambda: make(7), "p": lambda: make(1, positive=True),
+            "v": lambda: plain(2, 3), "m": lambda: plain(3, 3, 4), "s": lambda: plain(5), "b3": lambda: plain(1, 2, 2, 3), "bb": lambda: plain(1, 2, 2, 2),
+            "c3": lambda: plain(6, 2, 3, 2), "sq": lambda: plain(2, 3, 3), "pic": lambda: plain(0, 1, 2, 4, 4), "row": lambda: plain(0, 1, 2, 6),
+            "ker": lambda: plain(3, 2, 2, 3, 3), "ker1": lambda: plain(3, 2, 2, 3), "four": lambda: plain(3, 4), "two": lambda: plain(3, 2),
+            "mask": lambda: tensor([[True, False, True], [False, True, True]])[: shape[0]] if matrix else tensor(True),
+            "i": lambda: tensor([[0, 1, 1], [1, 0, 0]])[: shape[0]] if matrix else tensor(0), "j": lambda: tensor([1, 0]), "n": lambda: tensor([2, 0, 1]),
+            "unit": lambda: tensor([[0.25, 0.5, 0.75], [0.0, 1.0, 0.125]]), "target": lambda: tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]])}
+    named = {"x", *re.findall(r"\w+", text)}
+    return {"lib": lib, "F": lib.nn.functional, "math": math, **{name: make() for name, make in made.items() if name in named}}
 
 
 def _names(text):
@@ -663,7 +667,7 @@ def run(lib, text, variant):
     """("error", class) or what it gave, and what it did to x."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        names = operands(lib, variant)
+        names = operands(lib, variant, text)
         try:
             out = plain(eval(text, names))
             if lib is td:
