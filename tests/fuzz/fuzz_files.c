@@ -19,7 +19,8 @@ static void walk(const td_file *t, size_t size)
     for (uint32_t i = 0; i < t->nstorages; i++) {
         const td_stored *s = t->storages[i];
         size_t bytes = (size_t)s->numel * td_dtype_size(s->dtype);
-        assert(s->found && s->at <= size && (s->packed ? s->packed : bytes) <= size - s->at);
+        uint64_t there = s->packed ? s->packed : s->narrow ? s->numel : bytes;
+        assert(s->found && s->at <= size && there <= size - s->at);
         assert(!s->packed || bytes + s->skip <= UINT64_C(1) << 30);
         void *to = malloc(bytes + 1);
         if (to) td_file_read(t, s, to, &e); /* the checksum may be wrong */
