@@ -17,7 +17,7 @@ import tracemalloc
 
 import pytest
 import tensord as td
-from common import HERE, SLOW, daemon, held, script, wait_for
+from common import HERE, SLOW, at_rest, daemon, script, settles, wait_for
 from tensord import _C
 
 METHODS = multiprocessing.get_all_start_methods()
@@ -509,10 +509,10 @@ def test_what_is_not_there_and_what_is_not_newer_are_told_apart_or_not(timeout):
 
 def test_a_version_is_looked_at_without_opening():
     td.publish("share/looked", [td.zeros(1000)])
-    before = held()
+    before = at_rest()
     for _ in range(100):
         assert td.version_of("share/looked")
-    assert held() == before
+    assert settles(before) == before
     td.drop("share/looked")
 
 
