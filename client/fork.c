@@ -183,7 +183,9 @@ static void child(void)
     *guard = INTACT;
     generation++;
     close_ticket(0);
+    td_stay(true); /* also where the daemon takes long to answer */
     for (td_client *c = clients; c; c = c->next) child_client(c);
+    td_stay(false);
     bool in_time = tell_parent();
     close_ticket(1);
     for (td_client *c = clients; c; c = c->next) {

@@ -1,4 +1,5 @@
 /* libtensord with more than one process: sharing, fork, a daemon that dies. */
+#include "client/client.h"
 #include "tests/client/common.h"
 
 #include <dirent.h>
@@ -281,6 +282,80 @@ static void a_child_finds_a_relative_socket(void)
     td_disconnect(h.c);
 }
 
+/* A daemon that stands still from the moment at which the library has prepared for a fork: what was registered before
+ * it is called after it. */
+static pid_t stops_at_fork;
+
+static void stop_at_fork(void)
+{
+    if (stops_at_fork) kill(stops_at_fork, SIGSTOP);
+}
+
+__attribute__((constructor)) static void register_first(void)
+{
+    pthread_atfork(stop_at_fork, NULL, NULL);
+}
+
+/* A process that lets it go on when it has stood still for a while. */
+static pid_t let_it_go_on(pid_t daemon)
+{
+    pid_t pid = fork();
+    if (pid) return pid;
+    char path[64], state = 0;
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)daemon);
+    for (int i = 0; i < TEST_LONG_MS && state != 'T'; i++, test_sleep_ms(1)) {
+        FILE *f = fopen(path, "re");
+        if (!f || fscanf(f, "%*d (%*[^)]) %c", &state) != 1) state = 0;
+        if (f) fclose(f);
+    }
+    test_sleep_ms(500); /* the library asks several times whether to go on waiting */
+    kill(daemon, SIGCONT);
+    _exit(0);
+}
+
+static int put_down; /* what the interpreter's lock would be, in times */
+
+static void *put_it_down(void)
+{
+    put_down++;
+    return NULL;
+}
+
+static void take_it_up(void *state)
+{
+    (void)state;
+    put_down--;
+}
+
+static bool never(void *context)
+{
+    (void)context;
+    return false;
+}
+
+static bool holds_what_it_held(void *context)
+{
+    (void)context;
+    return put_down == 0;
+}
+
+/* fork() returns with the interpreter's lock, in the child too, however long its connection takes. */
+static void a_fork_never_steps_aside(void)
+{
+    pid_t pid = (pid_t)server.pid, waker = let_it_go_on(pid);
+    td_client *c = td_connect_until(server.socket, never, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_set_wait_hooks(put_it_down, take_it_up);
+    stops_at_fork = pid;
+    CU_ASSERT_EQUAL(in_child(holds_what_it_held, NULL), 0);
+    stops_at_fork = 0;
+    CU_ASSERT_EQUAL(put_down, 0);
+    td_set_wait_hooks(NULL, NULL);
+    waitpid(waker, NULL, 0);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_disconnect(c);
+}
+
 static bool uses_what_it_inherited(void *context)
 {
     inherited *h = context;
@@ -561,6 +636,7 @@ TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
                    {"mappings go with their memory", mappings_go_with_their_memory},
                    {"queues hand over", queues_hand_over}, {"puts are on their way", puts_are_on_their_way},
                    {"forked children work", forked_children_work},
+                   {"a fork never steps aside", a_fork_never_steps_aside},
                    {"a child finds a relative socket", a_child_finds_a_relative_socket},
                    {"orphans keep their session", orphans_keep_their_session},
                    {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
