@@ -1,6 +1,7 @@
 /* Failing: fill the caller's td_error and hand the code back. Invariant: `message` is always terminated and `op` and
  * `where` are left to those who know them. */
 #include "proto/status.h"
+#include "proto/text.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -37,6 +38,16 @@ static const struct {
     [TD_E_NOT_NEWER] = {"TD_E_NOT_NEWER", "nothing newer"},
 };
 
+/* What others are called may be in it: nothing of that moves a terminal's cursor, or turns its writing. */
+static void clean(char *text)
+{
+    for (size_t n; *text; text += n) {
+        uint32_t code;
+        n = td_text_char(text, &code);
+        if (!td_text_shown(code) && code != '\n' && code != '\t') memset(text, '?', n);
+    }
+}
+
 int td_fail(td_error *e, td_code code, const char *format, ...)
 {
     assert(code != TD_OK);
@@ -45,6 +56,7 @@ int td_fail(td_error *e, td_code code, const char *format, ...)
         va_start(args, format);
         vsnprintf(e->message, sizeof e->message, format, args);
         va_end(args);
+        clean(e->message);
         e->code = code;
     }
     return code;
@@ -75,6 +87,7 @@ int td_fail_errno(td_error *e, int err, const char *format, ...)
         char buffer[128];
         size_t used = n < 0 ? 0 : (size_t)n < sizeof e->message ? (size_t)n : sizeof e->message - 1;
         snprintf(e->message + used, sizeof e->message - used, ": %s", strerror_r(err, buffer, sizeof buffer));
+        clean(e->message);
         e->code = TD_E_SYSTEM;
     }
     return TD_E_SYSTEM;

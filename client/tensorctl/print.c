@@ -26,6 +26,19 @@ void ctl_print_json_text(const char *text)
     putchar('"');
 }
 
+void ctl_put_lines(const char *text, size_t n)
+{
+    for (size_t i = 0, step; i < n; i += step) {
+        char at[5] = {0}; /* a character, which the end may have cut */
+        uint32_t code;
+        memcpy(at, text + i, n - i < 4 ? n - i : 4);
+        step = td_text_char(at, &code);
+        if (code == '\n' || code == '\t' || td_text_shown(code)) fwrite(text + i, 1, step, stdout);
+        else
+            for (size_t k = 0; k < step; k++) printf("\\x%02x", (unsigned char)text[i + k]);
+    }
+}
+
 static void json_cell(const td_cell *c)
 {
     switch (c->kind) {

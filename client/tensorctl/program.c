@@ -111,7 +111,7 @@ static int print_as(const td_filed *p, td_text_kind kind)
     td_error e = {0};
     char *text = td_program_show(p->ir, kind, &e);
     if (!text) return fail("program", &e);
-    fputs(text, stdout);
+    ctl_put_lines(text, strlen(text));
     free(text);
     return 0;
 }

@@ -59,8 +59,17 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
 }
 
+/* What the program prints may be anything that whoever published it has thought of. */
+static void print_lines(void *context, const char *text, size_t n)
+{
+    (void)context;
+    ctl_put_lines(text, n);
+    fflush(stdout);
+}
+
 static bool call(ctl_running *r)
 {
+    td_set_program_print(print_lines, NULL);
     td_value_free(&r->result);
     return td_program_call(r->program, (int)r->nargs, r->args, &r->result) == TD_OK && td_sync(r->client) == TD_OK;
 }
@@ -122,7 +131,7 @@ int ctl_plan(const ctl_options *o)
     bool good = find_program(&r) && (!calls || ctl_run_args(&r));
     for (int k = 0; k < RUNS && calls && good; k++) good = call(&r) || (ctl_fail("program"), false);
     char *text = good ? td_program_print(r.program, TD_TEXT_PLANS) : NULL;
-    if (text) fputs(text, stdout);
+    if (text) ctl_put_lines(text, strlen(text));
     else if (good) ctl_fail("program");
     free(text);
     td_set_grad_enabled(grad);

@@ -1,6 +1,5 @@
 /* Results of tensorctl run: to files, or shown. */
 #include "client/tensorctl/run.h"
-#include "proto/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,7 +60,7 @@ static bool print_value(const td_value *v)
     case TD_VALUE_BOOL: return puts(v->i ? "True" : "False") >= 0;
     case TD_VALUE_FLOAT: return printf("%.17g\n", v->re) > 0;
     case TD_VALUE_COMPLEX: return printf("(%.17g, %.17g)\n", v->re, v->im) > 0;
-    case TD_VALUE_STR: return printf("%s\n", v->text) > 0;
+    case TD_VALUE_STR: return ctl_put_lines(v->text, v->n), putchar('\n') >= 0;
     case TD_VALUE_DEVICE: return puts(td_device_text((int)v->i)) >= 0;
     case TD_VALUE_DTYPE: return puts(td_dtype_name((td_dtype)v->i)) >= 0;
     default: return puts("None") >= 0;

@@ -63,6 +63,8 @@ td_table *ctl_loaders_look(ctl_loaders *l, td_client *c);
 /* Aligned columns, or JSON: one object for a table of keys and values, else an array of objects. */
 void ctl_print(const td_table *t, bool json);
 void ctl_print_json_text(const char *text);
+/* Lines that another program made, on stdout: as they are, but for what is not to be shown, which is \\xNN. */
+void ctl_put_lines(const char *text, size_t n);
 /* A table in the making: cells are copied. */
 td_table *ctl_table_new(int columns, const char *const *names);
 void ctl_row_text(td_table *t, int column, const char *text); /* column 0 begins a row */

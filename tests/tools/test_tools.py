@@ -237,6 +237,8 @@ class Tensorctl(Place):
         self.assertEqual(run("--in", "x=3", "--in", "n=2", "--in", "by=none", *words), "int64[] 27\n2\nNone\na\nb\n")
         self.assertEqual(run("--in", "0=0.5", "--in", "n=0", "--in", "by=1e3", *words, "--out", self.place + "/y.npy"), "0\n1000\na\nb\n")
         self.assertEqual(run("--in", f"x={self.place}/y.npy", "--in", "n=1", "--in", "by=1", "--in", "words=[]").splitlines()[0], "float32[] 0.25")
+        bad = run("--in", "x=1", "--in", "n=1", "--in", "by=1", "--in", "words=\x1b[2Jé\x9b\u202e\tx, b")  # what others say moves no cursor
+        self.assertEqual(bad.splitlines()[3:], ["\\x1b[2Jé\\xc2\\x9b\\xe2\\x80\\xae\tx", "b"])
         self.assertIn("'by' is not given", run("--in", "x=1", "--in", "n=1", code=1))
         self.assertIn("--in n=1.5: that is no int", run("--in", "x=1", "--in", "n=1.5", code=1))
         self.assertIn("no such parameter", run("--in", "q=1", code=1))

@@ -287,6 +287,8 @@ static void test_errors(void)
     CU_ASSERT_EQUAL(td_fail_errno(&e, 2, "%500d", 7), TD_E_SYSTEM);
     CU_ASSERT_EQUAL(strlen(e.message), sizeof e.message - 1);
     CU_ASSERT_EQUAL(td_fail(NULL, TD_E_TYPE, "x"), TD_E_TYPE);
+    CU_ASSERT_EQUAL(td_fail(&e, TD_E_TYPE, "a%c[2J %s\n\tend", 27, "\xff \u202e \u00e9 \x7f"), TD_E_TYPE);
+    CU_ASSERT_STRING_EQUAL(e.message, "a?[2J ? ??? \u00e9 ?\n\tend"); /* what others are called moves no cursor */
     td_error_clear(&e);
     CU_ASSERT_EQUAL(e.code | e.op[0] | e.where[0] | e.message[0], 0);
     for (int code = 0; code < TD_CODE_COUNT; code++) {
