@@ -82,7 +82,13 @@ static void weigh(holder top[HOLDERS], holder h)
 typedef struct weighing {
     holder top[HOLDERS];
     unsigned device;
+    const td_account *of; /* a user's; NULL: all users */
 } weighing;
+
+static bool counts(const weighing *w, const td_account *a)
+{
+    return !w->of || a->uid == w->of->uid;
+}
 
 /* What a living session published is among what it holds. */
 static void weigh_name(const td_name *n, void *arg)
@@ -90,16 +96,17 @@ static void weigh_name(const td_name *n, void *arg)
     if (!n->what.tensor) return;
     weighing *w = arg;
     const td_storage *st = n->what.tensor->storage;
-    if (st->account && st->account->ended && st->device == w->device)
+    if (st->account && st->account->ended && st->device == w->device && counts(w, n->account))
         weigh(w->top, (holder){st->nbytes, n->pid, n->program, .published = n->name, .storage = st});
 }
 
 /* "; biggest holders: train (pid 7) 1.5 GB, 'weights' (published by load, pid 6) 0.5 GB" */
-static void name_holders(const td_sessions *all, unsigned device, char *text, size_t size)
+static void name_holders(const td_sessions *all, unsigned device, const td_account *of, char *text, size_t size)
 {
-    weighing w = {.device = device};
+    weighing w = {.device = device, .of = of};
     for (const td_session *x = all->first; x; x = x->next)
-        weigh(w.top, (holder){td_account_bytes(x->account, device), x->pid, x->account->name, .published = NULL});
+        if (counts(&w, x->account))
+            weigh(w.top, (holder){td_account_bytes(x->account, device), x->pid, x->account->name, .published = NULL});
     td_name_each(all->service, NAMES_MOST, weigh_name, &w);
     size_t n = 0;
     text[0] = 0;
@@ -116,15 +123,15 @@ static void name_holders(const td_sessions *all, unsigned device, char *text, si
 }
 
 /* To look at all takes time, and who is refused asks again: so it is done in a part of the time. */
-static void add_holders(td_sessions *all, unsigned device, td_error *e)
+static void add_holders(td_sessions *all, unsigned device, const td_account *of, td_error *e)
 {
-    uint64_t began = td_clock_ns();
+    uint64_t began = td_clock_ns(), what = device | (of ? (uint64_t)of->uid + 1 : 0) << 8;
     if (began >= all->holders_until_ns) {
-        name_holders(all, device, all->holders, sizeof all->holders);
-        all->holders_of = device;
+        name_holders(all, device, of, all->holders, sizeof all->holders);
+        all->holders_of = what;
         all->holders_until_ns = td_clock_rest(began, HOLDERS_SHARE);
     }
-    if (all->holders_of != device) return;
+    if (all->holders_of != what) return;
     size_t n = strlen(e->message);
     snprintf(e->message + n, sizeof e->message - n, "%s", all->holders);
 }
@@ -286,6 +293,15 @@ static bool pending_may_help(const td_session *s, int rc)
     return others && td_clock_ms() - s->lacks_since_ms < LACK_MS;
 }
 
+/* Is it its user's part that is used up, and not its own? Then others of that user hold some. */
+static bool of_user(const td_session *s, unsigned device)
+{
+    const td_account *a = s->account, *user = a->parent;
+    uint64_t own = device == TD_CPU ? a->limit_bytes : a->limit_away;
+    bool strained = device == TD_CPU ? user && user->limit_bytes : user && user->limit_away;
+    return strained && !(own && td_account_bytes(a, device) + td_account_bytes(a, device) / 8 >= own);
+}
+
 /* Of the CPU's memory some may lie idle with others; what a device has to give its storages have. */
 static bool wait_for_others(td_session *s, int rc, unsigned device)
 {
@@ -368,7 +384,8 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
             return TD_AGAIN;
         }
         td_session_lacks_nothing(s);
-        if (rc == TD_E_MEMORY) add_holders(s->all, device, e);
+        if (rc == TD_E_MEMORY) add_holders(s->all, device, NULL, e);
+        if (rc == TD_E_QUOTA && of_user(s, device)) add_holders(s->all, device, s->account->parent, e);
         return rc;
     }
     grow_job *j = malloc(sizeof *j);

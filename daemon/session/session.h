@@ -54,7 +54,7 @@ typedef struct td_sessions {
     struct td_session_table *table; /* of status, that is being made; one at a time */
     uint64_t table_from_ns;     /* no table of status before: who asks waits */
     char holders[480];          /* the biggest, as refused clients are told ... */
-    unsigned holders_of;        /* ... of that device ... */
+    uint64_t holders_of;        /* ... of that device and user ... */
     uint64_t holders_until_ns;  /* ... until then */
     uint64_t shed_ms;           /* when td_sessions_shed last looked at all of them */
     td_session *ending, *last_ending; /* ended, with tasks of theirs or jobs still under way */

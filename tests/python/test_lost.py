@@ -330,3 +330,18 @@ try: t.sum().item()
 except td.ConnectionLost: print("done")
 """, TENSORD_BELOW=str(os.getpid()), XDG_RUNTIME_DIR=str(tmp_path))
     assert r.returncode == 0 and r.stdout == "done\n" and r.stderr == "" and os.listdir(tmp_path) == [], (r, os.listdir(tmp_path))
+
+
+def test_a_users_quota_names_who_holds_it(tmp_path):
+    with daemon(tmp_path, "--user-memory", "64M") as d:
+        hold = subprocess.Popen([sys.executable, "-c", f"import tensord as td\ntd.connect({d.path!r})\nx = td.ones(12 << 20); x[0].item(); print('', flush=True); input()"],
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert hold.stdout.readline() == "\n"
+        r = script("""
+            import sys, tensord as td
+            td.connect(sys.argv[1])
+            try: td.ones(8 << 20).sum().item()
+            except td.QuotaExceeded as e: print(e)
+        """, d.path)
+        hold.communicate("\n")
+    assert "biggest holders: " in r.stdout and f"(pid {hold.pid}) 50.3 MB" in r.stdout, r.stdout + r.stderr
