@@ -311,6 +311,8 @@ int td_dial_within(const char *path, int ms, td_error *e); /* TD_E_TIMEOUT: a da
 /* ---- launch.c ---- */
 /* Start a private daemon; returns a connected socket and its path, or -1. */
 int td_launch(char path[108], td_error *e);
+/* Has its daemon what td_set_limits() said? TD_E_EXISTS: it runs already, with another memory. */
+int td_check_limits(td_client *c);
 /* ---- seen.c ---- */
 /* The program looks at the bytes of a storage, whose address is known. */
 typedef struct td_look_at {

@@ -361,7 +361,12 @@ static int find_and_greet(td_client *c, const char *named, td_error *e)
 
 TD_API td_client *td_connect(const char *path)
 {
-    return td_connect_until(path, NULL, NULL);
+    td_client *c = td_connect_until(path, NULL, NULL);
+    if (!c || !td_check_limits(c)) return c;
+    td_error e = *td_last_error();
+    td_disconnect(c);
+    *td_thread_error() = e;
+    return NULL;
 }
 
 td_client *td_connect_until(const char *path, bool (*stop)(void *), void *context)

@@ -88,7 +88,54 @@ typedef struct spawn {
     int socket, null;
     int root, told; /* a pidfd of the root; where its stderr goes */
     cpu_set_t processors;
+    char *arguments[7], words[3][48];
 } spawn;
+
+static td_limits limits; /* of the next one that is started */
+
+TD_API void td_set_limits(const td_limits *l)
+{
+    limits = l ? *l : (td_limits){0};
+}
+
+static void make_arguments(spawn *p)
+{
+    const struct {
+        const char *name;
+        uint64_t value;
+    } all[] = {{"memory", limits.memory},
+               {"session-memory", limits.session_memory},
+               {"workers", limits.workers > 0 ? (uint64_t)limits.workers : 0}};
+    int n = 0;
+    p->arguments[n++] = "tensord";
+    p->arguments[n++] = "--private";
+    if (p->root >= 0) p->arguments[n++] = "--root=4";
+    for (int k = 0; k < 3; k++) {
+        if (!all[k].value) continue;
+        snprintf(p->words[k], sizeof p->words[k], "--%s=%llu", all[k].name, (unsigned long long)all[k].value);
+        p->arguments[n++] = p->words[k];
+    }
+    p->arguments[n] = NULL;
+}
+
+int td_check_limits(td_client *c)
+{
+    if (!limits.memory) return TD_OK;
+    td_table *t = td_status(c, "status");
+    uint64_t has = 0;
+    for (int r = 0; t && r < t->rows; r++)
+        if (strcmp(t->cells[r * 2].text, "bytes_limit") == 0) has = (uint64_t)t->cells[r * 2 + 1].integer;
+    td_table_free(t);
+    if (!t) return td_last_error()->code;
+    if (has == limits.memory) return TD_OK;
+    char whose[96];
+    td_place of;
+    return td_raise(TD_E_EXISTS, "connect",
+                    "%s runs already, at %s, and may take %.1f MB, where %.1f were asked for: a limit is for the "
+                    "private daemon that is started by the first connection of a program, or of what it starts",
+                    td_places_text(td_places_of(c->path, &of) ? &of : NULL, whose, sizeof whose), c->path,
+                    (double)has / 1e6, (double)limits.memory / 1e6);
+}
 
 static char **make_environment(char *pid_entry)
 {
@@ -134,8 +181,7 @@ static void become_daemon(const spawn *p)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     write_number(p->pid_text, (unsigned)syscall(SYS_getpid));
-    char *const arguments[] = {"tensord", "--private", p->root >= 0 ? "--root=4" : NULL, NULL};
-    execve(p->binary, arguments, p->environment);
+    execve(p->binary, p->arguments, p->environment);
     _exit(127);
 }
 
@@ -210,6 +256,7 @@ static int start(const char *binary, int listening, const td_relative *root, td_
     if (sched_getaffinity(root->pid, sizeof p.processors, &p.processors))
         sched_getaffinity(0, sizeof p.processors, &p.processors);
     p.environment = make_environment(pid_entry);
+    make_arguments(&p);
     int err = p.environment && p.null >= 0 && p.socket >= 0 ? spawn_detached(&p) : errno;
     close_all((int[]){null, held, p.null, p.socket, p.root, p.told}, 6);
     free(p.environment);

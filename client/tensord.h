@@ -69,6 +69,15 @@ TD_API const char *td_error_symbol(int code);
  * A daemon that ends takes its tensors, names and queues along: every call of its clients, and every op with one of
  * their handles, is TD_E_LOST from then on, with whose daemon it was. td_connect() then makes another connection. */
 TD_API td_client *td_connect(const char *path);
+/* What the private daemon may take that a connection of this program starts; 0: what it takes without (tensord(8)), or
+ * what TENSORD_MEMORY, TENSORD_SESSION_MEMORY and TENSORD_WORKERS say in the environment. */
+typedef struct td_limits {
+    uint64_t memory, session_memory; /* bytes: of shared memory in all, and for one client */
+    int workers;                     /* threads that compute */
+} td_limits;
+/* From the next connection on, of whichever thread: call it before the first. td_connect() of a daemon that runs
+ * already, and has another memory, is TD_E_EXISTS then. NULL: nothing is said any more. */
+TD_API void td_set_limits(const td_limits *limits);
 /* End the connection. Handles that are still held become useless but must be released all the same. NULL is fine. */
 TD_API void td_disconnect(td_client *client);
 

@@ -1,7 +1,9 @@
 /* Texts that others chose, as people see them. */
 #include "proto/text.h"
 
+#include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static size_t length_of(unsigned char first)
@@ -55,4 +57,21 @@ const char *td_text_visible(char *out, size_t size, const char *text)
     }
     if (size) out[used] = 0;
     return out;
+}
+
+uint64_t td_text_size(const char *text)
+{
+    char *end;
+    double v = strtod(text, &end);
+    static const char units[] = "KMGT";
+    if (end == text || !(v > 0) || v > 1e18) return 0;
+    for (int i = 0; units[i]; i++)
+        if (toupper((unsigned char)*end) == units[i]) {
+            v *= (double)(UINT64_C(1) << (10 * (i + 1)));
+            end++;
+            break;
+        }
+    if (*end == 'i') end++;
+    if (*end == 'B' || *end == 'b') end++;
+    return *end || v > 1e18 ? 0 : (uint64_t)v;
 }

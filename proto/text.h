@@ -17,4 +17,7 @@ bool td_text_shown(uint32_t code);
 /* Write `text` with \xNN for each byte of what is not to be shown; it is cut to `size`, between characters. */
 const char *td_text_visible(char *out, size_t size, const char *text);
 
+/* "8G", "512M", "1048576" as bytes; 0 when it is none. */
+uint64_t td_text_size(const char *text);
+
 #endif

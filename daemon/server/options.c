@@ -6,7 +6,6 @@
 #include "proto/place.h"
 #include "proto/text.h"
 
-#include <ctype.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
@@ -37,23 +36,6 @@ void td_log(td_log_level level, const char *format, ...)
     vsnprintf(line, sizeof line, format, args);
     va_end(args);
     fprintf(stderr, "tensord: %s: %s\n", names[level], td_text_visible(shown, sizeof shown, line));
-}
-
-uint64_t td_parse_size(const char *text)
-{
-    char *end;
-    double v = strtod(text, &end);
-    static const char units[] = "KMGT";
-    if (end == text || !(v > 0) || v > 1e18) return 0;
-    for (int i = 0; units[i]; i++)
-        if (toupper((unsigned char)*end) == units[i]) {
-            v *= (double)(UINT64_C(1) << (10 * (i + 1)));
-            end++;
-            break;
-        }
-    if (*end == 'i') end++;
-    if (*end == 'B' || *end == 'b') end++;
-    return *end || v > 1e18 ? 0 : (uint64_t)v;
 }
 
 uint64_t td_memory_available(void)
@@ -100,6 +82,9 @@ void td_options_help(void)
          "  --version          print the version and end\n"
          "  --help             print this and end\n"
          "\n"
+         "The environment may say TENSORD_MEMORY, TENSORD_SESSION_MEMORY, TENSORD_USER_MEMORY and TENSORD_WORKERS instead,\n"
+         "also for a daemon that a program starts for itself.\n"
+         "\n"
          "A socket inherited from systemd (LISTEN_FDS) is used instead of --socket. SIGTERM: serve nobody new, end when\n"
          "the clients have gone, in 10 s at most; a second one ends at once. See tensord(8); `tensorctl status` shows a\n"
          "running daemon.");
@@ -140,21 +125,21 @@ static int set_level(td_options *o, const char *text, td_error *e)
 
 static int set_size(uint64_t *size, const char *option, const char *text, td_error *e)
 {
-    *size = td_parse_size(text);
+    *size = td_text_size(text);
     if (*size >= (1 << 20)) return TD_OK;
     return td_fail(e, TD_E_INVALID, "%s takes a size of at least 1M, as 512M or 8G, not '%s'", option, text);
 }
 
 static int set_count(uint64_t *count, const char *option, const char *text, td_error *e)
 {
-    *count = td_parse_size(text);
+    *count = td_text_size(text);
     if (*count >= 1000) return TD_OK;
     return td_fail(e, TD_E_INVALID, "%s takes a number of at least 1000, as 50000 or 4M, not '%s'", option, text);
 }
 
 static int set_own_memory(uint64_t *size, const char *text, td_error *e)
 {
-    *size = td_parse_size(text);
+    *size = td_text_size(text);
     if (*size >= OWN_LEAST) return TD_OK;
     return td_fail(e, TD_E_INVALID, "--own-memory takes a size of at least %dM, as 512M or 8G, not '%s'",
                    OWN_LEAST >> 20, text);
@@ -239,6 +224,21 @@ static int inherited_socket(void)
     return fd;
 }
 
+/* What a program's environment says of the daemon that it starts; the command line says more. */
+static int from_environment(td_options *o, td_error *e)
+{
+    static const struct {
+        const char *name;
+        int option;
+    } all[] = {{"TENSORD_MEMORY", 'm'}, {"TENSORD_SESSION_MEMORY", 'S'}, {"TENSORD_USER_MEMORY", 'U'}, {"TENSORD_WORKERS", 'w'}};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+        const char *text = getenv(all[k].name);
+        if (!text || !text[0] || !set_option(o, all[k].option, text, e)) continue;
+        return td_fail(e, TD_E_INVALID, "%s in the environment is no such size or number: '%s'", all[k].name, text);
+    }
+    return TD_OK;
+}
+
 int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
 {
     static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'}, {"session-device-memory", 1, NULL, 'D'}, {"user-device-memory", 1, NULL, 'E'}, {"session-objects", 1, NULL, 'O'}, {"user-objects", 1, NULL, 'P'}, {"own-memory", 1, NULL, 'M'}, {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
@@ -246,6 +246,8 @@ int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
                                           {NULL, 0, NULL, 0}};
     *o = (td_options){.root_fd = -1, .listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD, .user_objects = USER_OBJECTS};
     opterr = 0;
+    int err = from_environment(o, e);
+    if (err) return err;
     for (int c; (c = getopt_long(argc, argv, "hV", longs, NULL)) != -1;) {
         int rc = set_option(o, c, c == '?' ? argv[optind - 1] : optarg, e);
         if (rc) return rc;

@@ -28,8 +28,6 @@ typedef struct td_options {
 int td_options_parse(td_options *o, int argc, char **argv, td_error *e);
 void td_options_help(void);
 
-/* "8G", "512M", "1048576" as bytes; 0 when it is none. */
-uint64_t td_parse_size(const char *text);
 /* What this process may use, by its memory group, or the machine's memory; and processors, by its group's quota. */
 uint64_t td_memory_available(void);
 int td_processors_available(void);

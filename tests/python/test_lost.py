@@ -332,6 +332,39 @@ except td.ConnectionLost: print("done")
     assert r.returncode == 0 and r.stdout == "done\n" and r.stderr == "" and os.listdir(tmp_path) == [], (r, os.listdir(tmp_path))
 
 
+def test_limits_of_the_daemon_that_is_started():
+    """Said by the program or its environment; for one that runs already, with another memory, an error that says whose it is."""
+    run("""
+        td.connect(memory="64M", session_memory=32 << 20, workers=1)
+        def limits(): return {r["key"]: r["value"] for r in td.status()}
+        assert limits()["bytes_limit"] == 64 << 20 and limits()["workers"] == 1
+        td.connect(memory=64 << 20)  # the same
+        try: td.connect(memory="128M")
+        except td.AlreadyExists as e: assert f"pid {os.getpid()}" in str(e) and "67.1 MB" in str(e) and "134.2" in str(e), e
+        else: raise AssertionError("it has 64 MB")
+        try: td.ones(9 << 20).sum().item()
+        except td.QuotaExceeded as e: assert "33554432" in str(e), e
+        else: raise AssertionError("36 MB")
+        for wrong in (0, -1, "1x", "", 5, 2.5, [1]):
+            try: td.connect(memory=wrong)
+            except (ValueError, TypeError) as e: assert "memory" in str(e), e
+            else: raise AssertionError(wrong)
+        kill()
+        try:
+            while True: td.sync()
+        except td.ConnectionLost: pass
+        td.ones(1).item()
+        assert limits()["bytes_limit"] == 64 << 20  # the next one, too
+        print("done")
+    """)
+    run("""
+        td.ones(1).item()
+        told = {r["key"]: r["value"] for r in td.status()}
+        assert told["bytes_limit"] == 80 << 20 and told["workers"] == 2
+        print("done")
+    """, TENSORD_MEMORY="80M", TENSORD_WORKERS="2")
+
+
 def test_a_users_quota_names_who_holds_it(tmp_path):
     with daemon(tmp_path, "--user-memory", "64M") as d:
         hold = subprocess.Popen([sys.executable, "-c", f"import tensord as td\ntd.connect({d.path!r})\nx = td.ones(12 << 20); x[0].item(); print('', flush=True); input()"],

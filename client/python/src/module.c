@@ -3,6 +3,7 @@
  * Importing it asks nothing of the daemon; the first tensor connects. One interpreter of a process can have it, because
  * the connection is the process's. */
 #include "client/python/src/py.h"
+#include "proto/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,15 +200,49 @@ td_client *tdpy_client_for(const char *name, int *timeout_ms)
     return another && !tell_children(td_socket_path(c)) ? NULL : c;
 }
 
+/* Bytes, as a number or as "512M" and "8G"; of None 0. */
+static bool as_size(PyObject *given, const char *what, uint64_t *out)
+{
+    enum { LEAST = 1 << 20 };
+    if (given == Py_None) return true;
+    if (PyUnicode_Check(given)) {
+        const char *text = PyUnicode_AsUTF8AndSize(given, NULL);
+        if (!text) return false;
+        *out = td_text_size(text);
+    } else {
+        int64_t n;
+        if (!tdpy_as_int(given, &n, "connect", what)) return false;
+        *out = n > 0 ? (uint64_t)n : 0;
+    }
+    if (*out >= LEAST) return true;
+    return tdpy_raise(TD_E_INVALID, "connect(): %s is a number of bytes, of at least 2**20, or such as '512M' and '8G'",
+                      what) != NULL;
+}
+
 static PyObject *connect_function(PyObject *module, PyObject *args, PyObject *kw)
 {
     (void)module;
-    static char *names[] = {"path", NULL};
+    static char *names[] = {"path", "memory", "session_memory", "workers", NULL};
     const char *path = NULL;
-    if (!PyArg_ParseTupleAndKeywords(args, kw, "|z:connect", names, &path)) return NULL;
+    PyObject *memory = Py_None, *session = Py_None;
+    td_limits limits = {0};
+    if (!PyArg_ParseTupleAndKeywords(args, kw, "|z$OOi:connect", names, &path, &memory, &session, &limits.workers))
+        return NULL;
+    if (!as_size(memory, names[1], &limits.memory) || !as_size(session, names[2], &limits.session_memory)) return NULL;
+    if (limits.workers < 0) return tdpy_raise(TD_E_INVALID, "connect(): workers is a number of threads, not negative");
+    static td_limits before; /* of the connection that stands */
+    bool said = limits.memory || limits.session_memory || limits.workers;
+    if (said) td_set_limits(&limits);
     if (!forget_another()) return NULL;
     td_client *c = connect_to(path, false);
     if (!c) return NULL;
+    if (limits.memory && td_check_limits(c)) {
+        tdpy_fail();
+        td_disconnect(c);
+        td_set_limits(&before);
+        return NULL;
+    }
+    if (said) before = limits;
     if (!name_socket(path)) return td_disconnect(c), NULL;
     replace(c);
     Py_RETURN_NONE;
@@ -528,11 +563,16 @@ static PyMethodDef functions[] = {
      "of arrays that were allocated\ninside numpy_memory(), whose memory it shares."},
     {"is_tensor", is_tensor, METH_O, "is_tensor(obj, /)\n--\n\nIs it a tensord.Tensor?"},
     {"connect", KEYWORDS(connect_function),
-     "connect(path=None)\n--\n\nConnect to the daemon at a socket, or, as the first tensor does by itself, to the "
+     "connect(path=None, *, memory=None, session_memory=None, workers=None)\n--\n\nConnect to the daemon at a socket, "
+     "or, as the first tensor does by itself, to the "
      "user's daemon or "
      "a private one.\nTensors of the connection before become useless; manual_seed()'s numbers begin again.\nWhere the "
      "daemon ended, the "
-     "next tensor or queue does this by itself, and goes to the same socket if one was given here."},
+     "next tensor or queue does this by itself, and goes to the same socket if one was given here.\nmemory: the most "
+     "shared memory that the private daemon may take which this starts, in bytes or as '8G'; session_memory: of it for "
+     "one\nprocess; workers: threads that compute. AlreadyExists when one runs already and has another memory: so "
+     "before the first tensor. Also by\nTENSORD_MEMORY, TENSORD_SESSION_MEMORY and TENSORD_WORKERS in the "
+     "environment."},
     {"disconnect", disconnect_function, METH_NOARGS,
      "disconnect()\n--\n\nEnd the connection; happens by itself at the end of the program."},
     {"sync", sync_function, METH_NOARGS,
@@ -583,8 +623,9 @@ static int exec_module(PyObject *module)
         return -1;
     }
     td_set_wait_hooks(put_down_gil, take_up_gil);
-    bool good = tdpy_init_errors(module) && tdpy_init_types(module) && tdpy_init_size(module) && tdpy_init_followed(module) &&
-                tdpy_init_functions(module) && PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
+    bool good = tdpy_init_errors(module) && tdpy_init_types(module) && tdpy_init_size(module) &&
+                tdpy_init_followed(module) && tdpy_init_functions(module) &&
+                PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_hook_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_share_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_file_functions) == 0 &&
