@@ -132,6 +132,7 @@ static int attach(td_node *n, const td_function_call *f, td_error *e)
         if (!differentiable(f, o)) continue;
         if (f->flags[o] & TD_FN_WRITTEN) td_saved_lose(f->out[o], f->out[o]->version->value);
         err = td_set_history(f->out[o], n, (uint32_t)o, e);
+        if (f->out[o]->view_base) f->out[o]->flags |= TD_TF_FUNCTION_VIEW;
     }
     return err;
 }

@@ -13,6 +13,8 @@ static int check_view(td_tensor *dst, bool result_needs_grad, td_error *e)
 {
     td_tensor *base = dst->view_base;
     const td_auto *b = td_auto_of(base);
+    if (dst->flags & TD_TF_FUNCTION_VIEW && td_requires_grad(dst))
+        return td_fail_function_view(e, "an output of a function is a view, and is being modified inplace");
     if (td_requires_grad(dst) && (!b || !b->node)) /* of the base, or of a view of it that is a leaf */
         return td_fail(
             e, TD_E_AUTOGRAD,

@@ -284,9 +284,27 @@ static int refresh_view(td_tensor *t, td_error *e)
     return err;
 }
 
+int td_fail_function_view(td_error *e, const char *what)
+{
+    return td_fail(e, TD_E_AUTOGRAD,
+                   "%s. A function with a backward of its own gave the view (or gave an input as it was), and a write "
+                   "would go past that backward: clone() the output of the function",
+                   what);
+}
+
+/* Its node is the function's, which no write has told that it gives something else now. */
+static int check_function_view(const td_tensor *t, td_error *e)
+{
+    const td_auto *a = settled(t);
+    if (!a || !a->node || td_version_still(t->version, a->view_version)) return 0;
+    return td_fail_function_view(e, "an output of a function is a view, and it or its base was modified inplace since");
+}
+
 int td_edge_of(td_tensor *t, td_edge *out, td_error *e)
 {
     *out = (td_edge){0};
+    int since = t->flags & TD_TF_FUNCTION_VIEW ? check_function_view(t, e) : 0;
+    if (since) return since;
     if (view_is_stale(t)) {
         int err = refresh_view(t, e);
         if (err) return err;

@@ -219,6 +219,8 @@ int td_set_history(td_tensor *t, td_node *node, uint32_t nr, td_error *e);
 /* The edge that gradients of t flow along: its node, or the accumulating node of a leaf; node NULL when none is wanted.
  * A new reference. Views whose base was written since get a new node here. */
 int td_edge_of(td_tensor *t, td_edge *out, td_error *e);
+/* What is said of a view that a function with a backward of its own gave: "its base was written since". */
+int td_fail_function_view(td_error *e, const char *what);
 
 /* ---- saving (saved.c) */
 
@@ -331,8 +333,8 @@ typedef struct td_eval {
     uint64_t *lack; /* as td_ops_prepare has them; NULL: it grows by itself */
     td_heap **heap;
     struct td_recording *recording; /* of what is run (rows.c), or NULL */
-    bool lacks;        /* the last failure is one that may be gone later: nothing was changed by it */
-    td_tensor **temps; /* what its ops gave, in their order (NULL: nothing); one reference each */
+    bool lacks;                     /* the last failure is one that may be gone later: nothing was changed by it */
+    td_tensor **temps;              /* what its ops gave, in their order (NULL: nothing); one reference each */
     int ntemps, room;
     int at; /* so many of them were asked for, since it was begun (again) */
 } td_eval;

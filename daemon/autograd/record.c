@@ -302,7 +302,7 @@ static void mark_outputs(const td_call *c, td_grad_mode mode)
             t->flags |= TD_TF_INFERENCE;
         if (!same || mode == TD_GRAD_INFERENCE || t == x) continue;
         if (!t->view_base) t->view_base = td_tensor_ref(td_root_of(x));
-        t->flags |= x->flags & (TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW);
+        t->flags |= x->flags & (TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_FUNCTION_VIEW);
         if (c->op->flags & TD_OF_MULTI_VIEW) t->flags |= TD_TF_MULTI_VIEW;
         if (mode == TD_GRAD_OFF) t->flags |= TD_TF_NO_GRAD_VIEW;
     }

@@ -27,7 +27,7 @@ enum {
 };
 
 /* What is kept of a tensor's marks. */
-enum { TD_GROUP_MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE };
+enum { TD_GROUP_MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE | TD_TF_FUNCTION_VIEW };
 
 typedef struct td_group td_group;
 typedef struct td_recording td_recording;

@@ -220,12 +220,13 @@ struct td_tensor {
     td_desc desc;
 };
 
-enum {                         /* td_tensor.flags */
-       TD_TF_MULTI_VIEW = 1,   /* one of several views made at once (A5) */
-       TD_TF_NO_GRAD_VIEW = 2, /* a view made under no_grad */
-       TD_TF_INFERENCE = 4,    /* made in inference mode (A13) */
-       TD_TF_INPUT_LEASE = 8,  /* came in through a lease (put) */
-       TD_TF_UNHELD = 16       /* was held, and is no more */
+enum {                          /* td_tensor.flags */
+       TD_TF_MULTI_VIEW = 1,    /* one of several views made at once (A5) */
+       TD_TF_NO_GRAD_VIEW = 2,  /* a view made under no_grad */
+       TD_TF_INFERENCE = 4,     /* made in inference mode (A13) */
+       TD_TF_INPUT_LEASE = 8,   /* came in through a lease (put) */
+       TD_TF_UNHELD = 16,       /* was held, and is no more */
+       TD_TF_FUNCTION_VIEW = 32 /* a view that a function with a backward of its own gave, or a view of that */
 };
 
 /* Where new storages come from. */

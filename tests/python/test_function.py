@@ -204,6 +204,91 @@ def test_views_are_not_written():
     assert y.grad.tolist() == [6, 6, 0, 0]
 
 
+def gives(forward):
+    """A function that gives what forward makes of its input, whose gradient is ten times that of its result, in the place of the first of them."""
+
+    class Gives(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.shape = x.shape
+            return forward(x)
+
+        @staticmethod
+        def backward(ctx, g, *more):
+            whole = td.zeros(4)
+            whole[:g.numel()] = g.reshape(-1) * 10
+            return whole.view(ctx.shape)
+
+    return Gives
+
+
+GIVEN = {"a view": lambda x: x.view(-1), "the input": lambda x: x, "a row": lambda x: x[0], "a view and a result": lambda x: (x.view(-1), x * 3)}
+
+
+def write(how, z, y):
+    if how == "its base":
+        z.mul_(5)
+    elif how == "its base, under no_grad":
+        with td.no_grad():
+            z.mul_(5)
+    elif how == "its base, detached":
+        z.detach().mul_(5)
+    elif how == "another part of its base":
+        z[1].mul_(5)
+    elif how == "it, under no_grad":
+        with td.no_grad():
+            y.mul_(5)
+    elif how == "a part of it, under no_grad":
+        with td.no_grad():
+            y[0:1].mul_(5)
+
+
+@pytest.mark.parametrize("how", ["its base", "its base, under no_grad", "its base, detached", "another part of its base", "it, under no_grad", "a part of it, under no_grad"])
+@pytest.mark.parametrize("given", GIVEN)
+def test_views_whose_base_is_written_are_used_no_more(given, how):
+    function = gives(GIVEN[given])
+    for use in (lambda y, part: y, lambda y, part: part, lambda y, part: y[0:1]):
+        x = td.ones(2, 2, requires_grad=True)
+        z = x * 1
+        y = function.apply(z)
+        y = y[0] if isinstance(y, tuple) else y
+        part, before = y[0:1], y.sum()
+        write(how, z, y)
+        before.backward(retain_graph=True)  # what was made of it before is as it was
+        assert x.grad.sum().item() == 10 * y.numel()
+        with pytest.raises(td.AutogradError, match="modified inplace since"):
+            use(y, part).sum().backward()
+            td.sync()
+        with td.no_grad():
+            assert use(y, part).sum().item() >= 1
+    x = td.ones(2, 2, requires_grad=True)  # a clone is no view
+    y = gives(lambda x: (GIVEN[given](x), 0)[0][0].clone() if given == "a view and a result" else GIVEN[given](x).clone()).apply(z := x * 1)
+    write(how, z, y)
+    assert y.sum().backward() is None and x.grad.sum().item() == 10 * y.numel()
+
+
+@pytest.mark.parametrize("given", GIVEN)
+def test_views_of_a_function_are_not_written_where_gradients_are_recorded(given):
+    x = td.ones(2, 2, requires_grad=True)
+    y = gives(GIVEN[given]).apply(x * 1)
+    y = y[0] if isinstance(y, tuple) else y
+    for wrote in (lambda: y.mul_(2), lambda: y[0:1].mul_(2), lambda: y.fill_(1)):
+        with pytest.raises(td.AutogradError, match="a function is a view, and is being modified inplace.*clone"):
+            wrote()
+            td.sync()
+
+
+def test_what_is_no_view_of_the_input_is_let_be():
+    """What a function gives outside of the graph, and data's versions, as in PyTorch."""
+    for forward, wrote in ((lambda x: x.detach(), lambda z: z.mul_(5)), (lambda x: x.view(-1), lambda z: z.data.mul_(5)), (lambda x: x * 2, lambda z: z.mul_(5))):
+        x = td.ones(2, 2, requires_grad=True)
+        z = x * 1
+        y = gives(forward).apply(z)
+        wrote(z)
+        y.sum().backward()
+        assert x.grad.tolist() == [[10, 10], [10, 10]]
+
+
 def test_many_arguments():
     class Sum(Function):
         @staticmethod
