@@ -1,6 +1,9 @@
 /* Lines of ops as steps: each says its row's expression once more, in the order and with the roundings that the
  * compiler gives it. A product that only a sum takes is rounded with that, as the loops for AVX2 and AVX-512 are built
- * (-ffp-contract=fast), and there is no other set that code is made for. test_jit holds each to its row. */
+ * (-ffp-contract=fast), and there is no other set that code is made for. Of two NaNs the processor gives the one that
+ * stands first, and of a sum with a product the product's; so where the order makes no number another it is that of the
+ * compiled loops, which is not always the row's (those of lerp and addcmul have no order of their own). test_jit holds
+ * each to its row, NaNs included. */
 #include "daemon/kernels/cpu/jit/jit_steps.h"
 #include "daemon/kernels/cpu/loop.h"
 #include "proto/opid.h"
@@ -103,12 +106,10 @@ static uint16_t absolute(taking *t, uint16_t x)
     return two(t, TD_JIT_AND, x, bits(t, sign(t) - 1));
 }
 
-/* x + number * y; once it is plain, the numbers are those of the plain op. */
-static uint16_t scaled(taking *t, td_jit_do plain, td_jit_do fused, uint16_t x, uint16_t y)
+/* x + number * y: once it is plain as well, as the loops of the table know no other way. */
+static uint16_t scaled(taking *t, td_jit_do fused, uint16_t x, uint16_t y)
 {
-    uint16_t scale = attribute(t, 0);
-    if (scale == number(t, 1)) return two(t, plain, x, y);
-    return sum(t, fused, x, scale, y);
+    return sum(t, fused, x, attribute(t, 0), y);
 }
 
 static uint16_t clamp(taking *t)
@@ -142,8 +143,8 @@ static uint16_t take(taking *t)
 {
     uint16_t a = t->a, b = t->b, c = t->c;
     switch (t->line->op->id) {
-    case TD_OP_ADD: return scaled(t, TD_JIT_ADD, TD_JIT_FMA, a, b);
-    case TD_OP_SUB: return scaled(t, TD_JIT_SUB, TD_JIT_FNMA, a, b);
+    case TD_OP_ADD: return scaled(t, TD_JIT_FMA, a, b);
+    case TD_OP_SUB: return scaled(t, TD_JIT_FNMA, a, b);
     case TD_OP_MUL: return two(t, TD_JIT_MUL, a, b);
     case TD_OP_DIV: return two(t, TD_JIT_DIV, a, b);
     case TD_OP_MAXIMUM: return extreme(t, TD_JIT_MAX, a, b);
@@ -164,10 +165,10 @@ static uint16_t take(taking *t)
     case TD_OP_LEAKY_RELU: return choose(t, TD_JIT_GT, a, number(t, 0), a, two(t, TD_JIT_MUL, a, attribute(t, 0)));
     case TD_OP_THRESHOLD_BACKWARD: return choose(t, TD_JIT_LE, b, number(t, 0), number(t, 0), a);
     case TD_OP_SIGMOID_BACKWARD:
-        return two(t, TD_JIT_MUL, two(t, TD_JIT_MUL, a, two(t, TD_JIT_SUB, number(t, 1), b)), b);
-    case TD_OP_TANH_BACKWARD: return two(t, TD_JIT_MUL, a, sum(t, TD_JIT_FNMA, number(t, 1), b, b));
+        return two(t, TD_JIT_MUL, two(t, TD_JIT_MUL, two(t, TD_JIT_SUB, number(t, 1), b), a), b);
+    case TD_OP_TANH_BACKWARD: return two(t, TD_JIT_MUL, sum(t, TD_JIT_FNMA, number(t, 1), b, b), a);
     case TD_OP_ADDCMUL: return sum(t, TD_JIT_FMA, a, attribute(t, 0), two(t, TD_JIT_MUL, b, c));
-    case TD_OP_ADDCDIV: return two(t, TD_JIT_ADD, a, two(t, TD_JIT_DIV, two(t, TD_JIT_MUL, attribute(t, 0), b), c));
+    case TD_OP_ADDCDIV: return two(t, TD_JIT_ADD, two(t, TD_JIT_DIV, two(t, TD_JIT_MUL, attribute(t, 0), b), c), a);
     case TD_OP_LERP: return lerp(t);
     default: return NOTHING;
     }
