@@ -164,6 +164,7 @@ void td_lower_deinit(td_lower *l)
     free(l->vars);
     free(l->saved);
     free(l->pairs);
+    free(l->places);
     free(l->functions);
     free(l->given);
     free(l->pieces);
@@ -221,6 +222,11 @@ uint32_t td_low_convert(td_lower *l, uint32_t node, uint32_t value, uint32_t typ
         td_low_wrong(l, node, "this may be None, and %s is wanted; test 'is not None' before",
                      td_low_type_name(l, type));
     td_low_wrong(l, node, "this is %s, and %s is wanted", td_low_type_name(l, from), td_low_type_name(l, type));
+}
+
+uint32_t td_low_element(td_lower *l, uint32_t value, td_type_kind kind)
+{
+    return td_low_op(l, kind == TD_T_INT ? TD_PRIM_ITEM_INT : TD_PRIM_ITEM_FLOAT, 1, &value, td_low_plain(l, kind));
 }
 
 void td_low_type_empty(td_lower *l, uint32_t node, uint32_t x, uint32_t y)

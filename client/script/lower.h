@@ -88,6 +88,8 @@ typedef struct td_lower {
     uint32_t *var_of; /* by text: the innermost variable of that name, plus 1 */
     uint32_t *pairs;  /* what the arms of an If give */
     uint32_t npairs, pair_room;
+    uint32_t *places; /* Ifs that td_low_begin_place() made */
+    uint32_t nplaces, place_room;
     struct td_low_space *space;         /* arrays that live as long as this */
     struct td_low_piece **pieces;       /* objects behind those of the world, by their numbers */
     struct td_low_piece *pieces_of[64]; /* the same by what they are made of, in chains */
@@ -145,6 +147,8 @@ _Noreturn void td_low_refuse(td_lower *l, td_code code, uint32_t node, const cha
 uint32_t td_low_unit_of(const td_lower *l, uint32_t node);
 /* A value of this type from one that may be less: None and T for T?, int for float, a tuple of ints for a list. */
 uint32_t td_low_convert(td_lower *l, uint32_t node, uint32_t value, uint32_t type);
+/* The one element of a Tensor, where an op wants an int or a float. */
+uint32_t td_low_element(td_lower *l, uint32_t value, td_type_kind kind);
 /* Of two lists, [] becomes of the other one's type. */
 void td_low_type_empty(td_lower *l, uint32_t node, uint32_t x, uint32_t y);
 /* Room until the end: for n numbers, for anything. */
@@ -175,6 +179,10 @@ typedef struct td_branch {
 } td_branch;
 void td_low_if(td_lower *l, td_branch *b, uint32_t condition, uint32_t place);
 void td_low_else(td_lower *l, td_branch *b);
+/* The same of a subscript that is a view where the condition holds, and a copy otherwise. Where nobody can tell them
+ * apart it is taken for the copy in the end (lower_place.c). */
+void td_low_begin_place(td_lower *l, td_branch *b, uint32_t node, uint32_t condition);
+void td_low_settle_places(td_lower *l);
 void td_low_end_if(td_lower *l, td_branch *b);
 void td_low_save(td_lower *l);
 void td_low_restore(td_lower *l, uint32_t from);

@@ -194,8 +194,9 @@ static uint32_t rest_as_list(td_lower *l, call_of *c, uint32_t k)
     uint32_t n = td_low_node(l, c->call)->n, *items = td_low_array(l, n), used = 0;
     td_type_kind of = rest_of(c, c->n - 1);
     for (; k < n && td_low_node(l, td_low_kid(l, c->call, k))->kind != TD_N_KEYWORD; k++) {
-        uint32_t arg = td_low_kid(l, c->call, k);
-        items[used++] = td_low_convert(l, arg, td_low_expr(l, arg), td_low_plain(l, of));
+        uint32_t arg = td_low_kid(l, c->call, k), value = td_low_expr(l, arg);
+        if (of == TD_T_INT && td_low_kind(l, value) == TD_T_TENSOR) value = td_low_element(l, value, of);
+        items[used++] = td_low_convert(l, arg, value, td_low_plain(l, of));
     }
     c->values[slot_at(c, c->n - 1)] = td_low_list(l, c->call, used, items);
     return k;
@@ -336,6 +337,11 @@ static void check_attr(td_lower *l, call_of *c, uint32_t k)
     if (a->kind == TD_A_SCALAR) {
         if (!is_scalar(have)) wrong_argument(l, c, k, "a number");
         return;
+    }
+    bool whole = a->kind == TD_A_INT || a->kind == TD_A_INTS;
+    if (have == TD_T_TENSOR && (whole || a->kind == TD_A_FLOAT)) {
+        *v = td_low_element(l, *v, whole ? TD_T_INT : TD_T_FLOAT);
+        have = td_low_kind(l, *v);
     }
     if (a->kind == TD_A_INTS) {
         type = td_low_made(l, td_type_list(l->e, td_low_plain(l, TD_T_INT)));

@@ -6,6 +6,8 @@ typedef struct keys {
     int64_t dim;
     bool behind;                   /* an '...' came */
     uint32_t *index, nindex, list; /* list: instead of them, or 0 */
+    bool whole;                    /* what is meant is wanted, not the view in which the indices say it */
+    uint32_t *places, nplaces;     /* of the indices those that may have no dimensions: such a one gives a view */
 } keys;
 
 static uint32_t an_int(td_lower *l, int64_t v)
@@ -25,6 +27,7 @@ static uint32_t bound(td_lower *l, uint32_t node, int64_t otherwise)
     if (node) kind = td_low_kind(l, value);
     if (kind == TD_T_NONE) return otherwise ? an_int(l, otherwise) : td_low_made(l, td_ir_none(l->e));
     if (kind == TD_T_OPTIONAL) return value;
+    if (kind == TD_T_TENSOR) return td_low_element(l, value, TD_T_INT);
     return td_low_convert(l, node, value, td_low_plain(l, TD_T_INT));
 }
 
@@ -70,15 +73,45 @@ static bool is_place(td_lower *l, uint32_t value)
     return false;
 }
 
+/* What has dimensions in any case. */
+static bool has_dims(td_lower *l, uint32_t value)
+{
+    return td_low_is_made_by(l, value, "arange") || td_low_is_made_by(l, value, "nonzero") ||
+           td_low_is_made_by(l, value, "randperm") || is_mask(l, value);
+}
+
+/* What is indexed, in place of *value, and the list of indices. */
+static void parts_of(td_lower *l, uint32_t node, const char *function, uint32_t index, uint32_t *value, uint32_t *list)
+{
+    uint32_t both = td_low_prelude(l, node, function, 2, (uint32_t[]){*value, index});
+    *value = td_low_item(l, both, 0);
+    *list = td_low_item(l, both, 1);
+}
+
+static uint32_t without_dims(td_lower *l, uint32_t node, uint32_t index)
+{
+    uint32_t in[2] = {td_low_prim(l, node, "ndim", 1, &index), an_int(l, 0)};
+    return td_low_prim(l, node, "eq", 2, in);
+}
+
 /* A mask alone: where it holds, an index for each of its dimensions. Whether it is one is seen when it runs, unless it
  * is known. */
-static bool take_mask(td_lower *l, uint32_t node, uint32_t mask, keys *k)
+static bool take_mask(td_lower *l, uint32_t node, uint32_t mask, bool listed, keys *k)
 {
     if (k->n != 1 || is_place(l, mask)) return false;
-    const char *parts = is_mask(l, mask) ? "_mask_parts" : "_index_parts";
-    uint32_t both = td_low_prelude(l, node, parts, 2, (uint32_t[]){k->value, mask});
-    k->value = td_low_item(l, both, 0);
-    k->list = td_low_item(l, both, 1);
+    if (k->whole && !listed && !has_dims(l, mask)) {
+        td_branch b;
+        uint32_t in[2] = {k->value, mask};
+        td_low_begin_place(l, &b, node, without_dims(l, node, mask));
+        b.values[0] = td_low_prelude(l, node, "_index_alone", 2, in);
+        td_low_else(l, &b);
+        parts_of(l, node, "_index_parts", mask, in, in + 1);
+        b.values[1] = tensor(l, "index", 2, in);
+        td_low_end_if(l, &b);
+        k->value = b.result;
+        return true;
+    }
+    parts_of(l, node, is_mask(l, mask) ? "_mask_parts" : "_index_parts", mask, &k->value, &k->list);
     return true;
 }
 
@@ -86,8 +119,8 @@ static void take_value(td_lower *l, uint32_t node, keys *k)
 {
     uint32_t value = td_low_expr(l, node), in[3] = {k->value};
     td_low_at(l, node);
-    if (td_low_kind(l, value) == TD_T_LIST)
-        value = td_low_prelude(l, node, "tensor_of", 2, (uint32_t[]){value, td_low_made(l, td_ir_none(l->e))});
+    bool listed = td_low_kind(l, value) == TD_T_LIST;
+    if (listed) value = td_low_prelude(l, node, "tensor_of", 2, (uint32_t[]){value, td_low_made(l, td_ir_none(l->e))});
     td_type_kind kind = td_low_kind(l, value);
     td_low_at(l, node);
     in[1] = an_int(l, k->dim);
@@ -98,10 +131,11 @@ static void take_value(td_lower *l, uint32_t node, keys *k)
     } else if (kind == TD_T_INT) {
         in[2] = value;
         k->value = tensor(l, "select", 3, in);
-    } else if (kind == TD_T_TENSOR && take_mask(l, node, value, k)) {
+    } else if (kind == TD_T_TENSOR && take_mask(l, node, value, listed, k)) {
         return;
     } else if (kind == TD_T_TENSOR && !k->behind) {
         pad_index(l, k, (uint32_t)k->dim);
+        if (!listed && !has_dims(l, value)) k->places[k->nplaces++] = value;
         k->index[k->nindex++] = value;
         k->dim++;
     } else {
@@ -138,6 +172,7 @@ static void find_keys(td_lower *l, uint32_t key, keys *k)
     bool tuple = td_low_node(l, key)->kind == TD_N_TUPLE;
     k->n = tuple ? td_low_node(l, key)->n : 1;
     k->items = td_low_array(l, k->n), k->taken = td_low_array(l, k->n), k->index = td_low_array(l, 4 * k->n + 4);
+    k->places = td_low_array(l, k->n);
     uint32_t taken = 0;
     for (uint32_t i = 0; i < k->n; i++) k->items[i] = tuple ? td_low_kid(l, key, i) : key;
     for (uint32_t i = k->n; i-- > 0;) {
@@ -154,16 +189,31 @@ static uint32_t index_list(td_lower *l, const keys *k)
     return td_low_op(l, TD_PRIM_LISTCONSTRUCT, k->nindex, k->index, td_low_made(l, td_type_list(l->e, optional)));
 }
 
+/* By indices of which some may be places, which is seen when it runs. */
+static uint32_t by_places(td_lower *l, uint32_t node, const keys *k, uint32_t list)
+{
+    td_branch b;
+    uint32_t in[2] = {k->value, list}, some = without_dims(l, node, k->places[0]);
+    for (uint32_t i = 1; i < k->nplaces; i++)
+        some = td_low_prim(l, node, "or", 2, (uint32_t[]){some, without_dims(l, node, k->places[i])});
+    td_low_begin_place(l, &b, node, some);
+    b.values[0] = td_low_prelude(l, node, "_index_some", 2, in);
+    td_low_else(l, &b);
+    b.values[1] = tensor(l, "index", 2, in);
+    td_low_end_if(l, &b);
+    return b.result;
+}
+
 /* The part that is meant; not `whole`: the view in which k->index says what is. */
 static uint32_t of_tensor(td_lower *l, uint32_t node, uint32_t value, keys *k, bool whole)
 {
-    k->value = value;
+    k->value = value, k->whole = whole;
     find_keys(l, td_low_kid(l, node, 1), k);
     for (uint32_t i = 0; i < k->n; i++) take_item(l, k, i);
     td_low_at(l, node);
     if ((!k->nindex && !k->list) || !whole) return k->value;
     uint32_t in[2] = {k->value, index_list(l, k)};
-    return tensor(l, "index", 2, in);
+    return k->nplaces ? by_places(l, node, k, in[1]) : tensor(l, "index", 2, in);
 }
 
 static bool is_written(td_lower *l, uint32_t key)

@@ -194,6 +194,15 @@ static void annotated(td_lower *l, uint32_t node)
     td_low_assign(l, target, as_declared(l, target, made));
 }
 
+/* What a subscript gave: a copy by an index, or, where that is seen when it runs, a copy or a view. */
+static bool may_be_copy(td_lower *l, uint32_t value)
+{
+    const td_ir *ir = td_ir_now(l->e);
+    uint32_t def = ir->values[value].def;
+    if (def & (TD_IR_PARAM | TD_IR_CAPTURED)) return false;
+    return ir->nodes[def].op == TD_PRIM_IF || td_low_is_made_by(l, value, "index");
+}
+
 static void augmented(td_lower *l, uint32_t node)
 {
     uint32_t target = td_low_kid(l, node, 0), before = td_low_expr(l, target);
@@ -201,7 +210,7 @@ static void augmented(td_lower *l, uint32_t node)
     uint32_t after = td_low_binary(l, node, td_low_node(l, node)->op, before, by, true);
     unsigned kind = td_low_node(l, target)->kind;
     bool part = (kind == TD_N_SUBSCRIPT || kind == TD_N_ATTRIBUTE) && td_low_kind(l, before) == TD_T_TENSOR &&
-                !td_low_is_made_by(l, before, "index"); /* which gave a copy */
+                !may_be_copy(l, before);
     if (!part || !td_low_writes(td_low_node(l, node)->op)) td_low_assign(l, target, after);
 }
 

@@ -233,6 +233,34 @@ def _index_parts(input, index):
     return input, [index]
 
 
+def _is_place(index):
+    """Is it a whole number without dimensions? By one a view is meant, as by an int."""
+    return index.ndim == 0 and index.dtype != td.bool and index.dtype != td.uint8 and not index.is_floating_point()
+
+
+def _index_alone(input, index):
+    """By one without dimensions, a place or a mask."""
+    if index.dtype == td.bool or index.dtype == td.uint8:
+        return ops.index(ops.unsqueeze(input, 0), [ops.select(ops.nonzero(ops.unsqueeze(index, 0)), 1, 0)])
+    assert not index.is_floating_point(), f"tensors used as indices must be int64, int32 or bool, not {index.dtype}"
+    return ops.select(input, 0, int(index))
+
+
+def _index_some(input, indices: list[Tensor | None]):
+    """By several, of which some have no dimensions."""
+    view, more = input, False
+    rest: list[Tensor | None] = []
+    for index in indices:
+        if index is None:
+            rest.append(None)
+        elif _is_place(index):
+            view = ops.select(view, len(rest), int(index))
+        else:
+            rest.append(index)
+            more = True
+    return ops.index(view, rest) if more else view
+
+
 def device_type(device):
     return str(device).split(":")[0]
 

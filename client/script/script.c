@@ -118,7 +118,9 @@ static void add_units(td_lower *l, td_ast *ast, const known *behind)
 
 static void lower(td_fault *f, td_lower *l, const td_script_name *entry)
 {
-    if (setjmp(f->out) == 0) td_lower_program(l, entry);
+    if (setjmp(f->out)) return;
+    td_lower_program(l, entry);
+    td_low_settle_places(l);
 }
 
 static bool is_archive(const td_script_world *w)

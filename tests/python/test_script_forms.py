@@ -317,6 +317,102 @@ def test_writes_are_seen_outside():
     assert grads[0] == grads[1]
 
 
+def zeroes(t, k):
+    t[k].zero_()
+    return t
+
+
+def adds(t, k):
+    t[k].add_(10)
+    t[k, 1].mul_(2)
+    t[:, k].sub_(1)
+    t[k:, k].fill_(7)
+    return t
+
+
+def through_a_row(t, k):
+    row = t[k]
+    row += 1
+    row[0] = 100
+    seen = t[k].sum()
+    t.mul_(2)
+    return row, t, seen
+
+
+def into_a_row(t, k):
+    td.add(t[0], 1, out=t[k])
+    t[k, 1:].copy_(t[0, 1:])
+    return t
+
+
+def found(t, k):
+    for _ in range(2):
+        t[0, t[0].argmax()].fill_(-1)
+        t[1][t[1].argmin()].mul_(3)
+    return t
+
+
+def in_branches(t, k):
+    row = t[k] if t.sum() > 0 else t[0]
+    row.neg_()
+    while row[k] < 0:
+        row.add_(4)
+    return t
+
+
+def reads(t, k):
+    places, mask = td.tensor([1, 0]), td.tensor([True, False])
+    return (t[k], t[k, k], t[:, k], t[k, :], t[k, places], t[places, k], t[places], t[places, places], t[:, places], t[mask], t[k, None], t[k.view(1)], t[[1, 0]], t[k.view(1, 1), k],
+            t[-k], t[k.to(td.int32)], t[k.to(td.int8)], t[td.tensor(True)], t[k > 0])
+
+
+def by_places(t, k):
+    return t.narrow(1, k, 1), t.select(0, k), t[:k], t[k:], t[:, :k + 1], t[::k + 1], t.roll(k, 0), t.repeat(k, 2), t.expand(2, 3).view(k * 2, -1), t.unsqueeze(k)
+
+
+@pytest.mark.parametrize("function", [zeroes, adds, through_a_row, into_a_row, found, in_branches, reads], ids=lambda f: f.__name__)
+def test_a_place_in_a_tensor_is_a_view(function):
+    """By a tensor of one whole number, as by that number."""
+    program = td.jit.script(function)
+    for k in (0, 1):
+        for _ in range(4):  # planned, too
+            ours, theirs = td.arange(6.0).reshape(2, 3), td.arange(6.0).reshape(2, 3)
+            assert values(program(ours, td.tensor(k))) == values(function(theirs, td.tensor(k)))
+            assert ours.tolist() == theirs.tolist()
+
+
+def test_a_row_that_is_returned_is_a_view():
+    program = td.jit.script(lambda_row)
+    t = td.zeros(2, 3)
+    program(t, td.tensor(1)).fill_(5)
+    assert t.tolist() == [[0, 0, 0], [5, 5, 5]]
+    with pytest.raises(td.Error, match="out of range|out of bounds"):
+        program(t, td.tensor(2)).tolist()
+
+
+def lambda_row(t, k):
+    return t[k]
+
+
+def test_places_are_ints_where_an_op_wants_them():
+    program = td.jit.script(by_places)
+    assert values(program(td.arange(6.0).reshape(2, 3), td.tensor(1))) == values(by_places(td.arange(6.0).reshape(2, 3), td.tensor(1)))
+
+
+def test_gradients_of_a_place():
+    def f(x, k):
+        y = x * 1
+        y[k].mul_(3)
+        return (y[k] * y[:, k].sum()).sum()
+
+    program = td.jit.script(f)
+    for k in (0, 1):
+        a, b = (td.arange(4.0).reshape(2, 2).requires_grad_() for _ in range(2))
+        program(a, td.tensor(k)).backward()
+        f(b, td.tensor(k)).backward()
+        assert a.grad.tolist() == b.grad.tolist()
+
+
 def test_functions_of_other_modules(tmp_path, monkeypatch):
     (tmp_path / "other_functions.py").write_text("import tensord as T\nSHIFT = 2\n\n\ndef inner(x):\n    return T.relu(x) + SHIFT\n\n\n"
                                                  "def outer(x, k: int = 3):\n    return inner(x) * k\n\n\ndef bad(x):\n    return open(x)\n")
