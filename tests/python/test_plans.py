@@ -152,6 +152,7 @@ def sharing(tensors):
 
 
 @pytest.mark.parametrize("shapes, names, count", [(SMALL, list(ONE), COUNT), (LARGE, LOOPS, COUNT // 3)], ids=["small", "large"])
+@pytest.mark.filterwarnings("ignore:a comparison of a size")  # of what is drawn, for the sizes that it is called with
 def test_drawn_functions_are_what_they_are_op_by_op(shapes, names, count):
     r = random.Random(seed())
     spared = planned()
@@ -222,6 +223,7 @@ def outcome(function, args):
 
 
 @pytest.mark.parametrize("shapes, names, count", [(SMALL, list(ONE), COUNT // 2), (LARGE, LOOPS, COUNT // 6)], ids=["small", "large"])
+@pytest.mark.filterwarnings("ignore:a comparison of a size")  # of what is drawn, for the sizes that it is called with
 def test_drawn_functions_write_what_they_write_op_by_op(shapes, names, count):
     r = random.Random(seed())
     spared = planned()
