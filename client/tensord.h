@@ -501,7 +501,9 @@ TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t cap
  * all). Until somebody says it a minute, if no consumer has ever had it open. */
 TD_API td_queue *td_queue_open_keeping(td_client *client, const char *name, uint32_t capacity, unsigned role,
                                        int keep_ms);
-/* Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on
+/* The item is what the arrays hold now: who writes to one by an op or a write lease before the item is taken makes a copy
+ * for it, once for all items that hold the same. (Arrays that require grad, and service memory, are shared as they are.)
+ * Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on
  * its way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which then
  * puts nothing, or by td_queue_close. At most one item a producer is on its way; td_queue_close and td_disconnect wait
  * until it has arrived. A wait of more than a second while nobody has joined as a consumer writes a line to stderr, once

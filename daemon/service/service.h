@@ -178,6 +178,7 @@ typedef struct td_queue td_queue;
 typedef struct td_queue_item {
     struct td_queue_item *next;
     td_tensor **tensors; /* references */
+    td_queued **as_put;  /* of each, what keeps it as it was put; NULL: nothing does */
     int count;
     unsigned char *note; /* bytes that travel with it */
     size_t note_bytes;
@@ -188,7 +189,14 @@ typedef struct td_queue_item {
 } td_queue_item;
 /* With room for so many tensors and for a note, none of which is there yet. */
 int td_queue_item_new(td_queue_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e);
-void td_queue_item_add(td_queue_item *i, td_tensor *t);
+/* keep: it is to come as it is now, whatever is written to its storage until then. */
+int td_queue_item_add(td_queue_item *i, td_tensor *t, bool keep, td_error *e);
+/* Tensor k is taken: from here on it is the storage's again, or has become a tensor over a copy, which `account` pays for.
+ * td_queue_item_keep(): it was not, and lies there as before. */
+int td_queue_item_settle(td_queue_item *i, int k, td_account *account, td_error *e);
+int td_queue_item_keep(td_queue_item *i, int k, td_error *e);
+/* The storage is about to be written: its items have this copy of it instead. */
+void td_queued_copied(td_storage *s, td_storage *copy);
 void td_queue_item_free(td_queue_item *i);
 
 /* One session's part in a queue. */

@@ -36,6 +36,12 @@ typedef struct gathering {
     int (*then)(td_session *s, const Td__Wire__Call *call, td_queue_item *item, td_error *e);
 } gathering;
 
+/* What is shared on purpose, and what is part of a graph, is the same tensor for all. */
+static bool is_kept(const td_tensor *t)
+{
+    return !(t->storage->flags & (TD_SF_SERVICE | TD_SF_RACY)) && !td_requires_grad(t);
+}
+
 /* Some more of it; TD_AGAIN: that was not all, or a write lease is in the way. */
 static int gather(td_session *s, gathering *g, td_error *e)
 {
@@ -43,8 +49,8 @@ static int gather(td_session *s, gathering *g, td_error *e)
     for (size_t n = part((size_t)i->count, g->n, SOME); n; n--) {
         td_tensor *t = td_call_tensor(s, g->ids[i->count], e);
         int rc = t ? td_session_check_lease(s, t->storage, e) : e->code;
+        if (!rc) rc = td_queue_item_add(i, t, is_kept(t), e);
         if (rc) return rc;
-        td_queue_item_add(i, t);
         g->packed += packed(t);
     }
     if (g->packed + g->note->len > TD_FRAME_MAX)
@@ -109,6 +115,23 @@ static int gather_item(td_session *s, const td_activity_kind *kind, const Td__Wi
         td_session_cancel_wait(s); /* for a write lease, which it has no memory to wait for */
         td_queue_item_free(g.item);
     }
+    return rc;
+}
+
+/* ---- what lies in a queue is what was put */
+
+int td_session_keep_items(td_session *s, td_storage *st, td_error *e)
+{
+    td_desc bytes;
+    td_tensor *flat = NULL, *copy = NULL;
+    if (st->poison) return TD_OK; /* there is nothing to keep */
+    int rc = td_desc_contiguous(&bytes, TD_UINT8, 1, (int64_t[]){(int64_t)st->nbytes}, e);
+    bytes.device = st->device;
+    if (!rc) rc = td_tensor_new(&flat, st, &bytes, s->account, e);
+    if (!rc) rc = td_session_copy(s, flat, 0, &copy, e);
+    if (!rc) td_queued_copied(st, copy->storage);
+    td_tensor_unref(copy);
+    td_tensor_unref(flat);
     return rc;
 }
 
@@ -319,6 +342,10 @@ static void leave_item(td_session *s, getting *g)
 
 static int unbind(td_session *s, getting *g, int rc)
 {
+    td_queue_item *i = g->item;
+    td_error none;
+    for (int k = 0; k < i->count && k <= g->bound; k++)
+        if (!i->as_put[k] && is_kept(i->tensors[k])) td_queue_item_keep(i, k, &none);
     while (g->bound) td_objects_release(&s->objects, g->ids[--g->bound]);
     return rc;
 }
@@ -329,6 +356,7 @@ static int bind_some(td_session *s, getting *g, td_error *e)
     int rc =
         td_account_room(s->account, (uint64_t)(g->item->count - g->bound), e); /* others may have had it meanwhile */
     for (size_t n = part((size_t)g->bound, (size_t)g->item->count, SOME); n && !rc; n--) {
+        if ((rc = td_queue_item_settle(g->item, g->bound, s->account, e))) break;
         td_tensor *t = g->item->tensors[g->bound];
         rc = td_objects_bind(&s->objects, g->ids[g->bound], td_tensor_ref(t), NULL, e); /* an id may be named twice */
         g->bound += !rc;

@@ -169,9 +169,10 @@ int td_session_leased(td_session *s, const td_storage *st, td_error *e)
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
 {
     int rc = td_session_check_lease(s, st, e);
-    if (rc || !st->pinned) return rc;
+    if (rc) return rc;
     static const td_wait_kind for_backward = {"a backward that has yet to read the tensor", .by = TD_BY_LEASES};
-    return wait_for(s, &for_backward, st);
+    if (st->pinned) return wait_for(s, &for_backward, st);
+    return st->queued ? td_session_keep_items(s, (td_storage *)(uintptr_t)st, e) : TD_OK;
 }
 
 /* Who leases again and again must not be quicker than all who wait for the end of its lease. */
@@ -261,6 +262,7 @@ static void limit_wait(td_session *s, uint64_t left)
 /* Somebody is in the way: wait, then the call is tried again; or it is too late for that. */
 static int wait_for_others(td_session *s, uint64_t left, td_error *e)
 {
+    if (!s->wait.kind) return TD_AGAIN; /* nobody is: it is tried again at once */
     if (left) {
         limit_wait(s, left);
         return TD_AGAIN;

@@ -3,13 +3,8 @@
  */
 #include "daemon/session/state.h"
 
-int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e)
+int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e)
 {
-    *out = NULL;
-    if (t->storage->flags & TD_SF_SERVICE && !copy) {
-        *out = td_tensor_ref(t);
-        return TD_OK;
-    }
     td_input in = td_in(t);
     bool last = td_desc_is_channels_last(&t->desc); /* else as rows */
     td_attrs a;
@@ -17,9 +12,16 @@ int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **ou
     td_attrs_none(&a);
     uint64_t lack = 0;
     td_heap *heap = NULL;
-    int rc =
-        td_ops_try(&s->issuer, last ? TD_OP_COPY_LAST : TD_OP_COPY, 1, &in, &a, TD_CF_SERVICE, 1, out, &lack, &heap, e);
+    int rc = td_ops_try(&s->issuer, last ? TD_OP_COPY_LAST : TD_OP_COPY, 1, &in, &a, flags, 1, out, &lack, &heap, e);
     return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
+}
+
+int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e)
+{
+    *out = NULL;
+    if (!(t->storage->flags & TD_SF_SERVICE) || copy) return td_session_copy(s, t, TD_CF_SERVICE, out, e);
+    *out = td_tensor_ref(t);
+    return TD_OK;
 }
 
 static int bind_tensor(td_session *s, uint32_t id, td_tensor *t, td_error *e)

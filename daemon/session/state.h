@@ -376,6 +376,8 @@ int td_call_drop(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* The value in service memory, which outlives the session: the tensor itself when it is there already, else a copy. A
  * new reference. */
 int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e);
+/* A copy; flags: TD_CF_SERVICE: in service memory. */
+int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e);
 /* named.c: programs under names. Answer who opened one. */
 int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e);
 int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
@@ -525,8 +527,10 @@ static inline int td_session_check_lease(td_session *s, const td_storage *st, td
 {
     return st->flags & TD_SF_LEASED ? td_session_leased(s, st, e) : TD_OK;
 }
-/* The same for writing: somebody's backward in progress may have to read it first. */
+/* The same for writing: somebody's backward in progress may have to read it first, and what lies in queues stays as it is. */
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e);
+/* items.c: the items that hold the storage as it is now are given a copy of it. */
+int td_session_keep_items(td_session *s, td_storage *st, td_error *e);
 /* backward.c: true, with the error of a backward that would add to a .grad which its own session has leased. */
 bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error *e);
 /* A write lease or a backward ended: whoever waited tries again. */

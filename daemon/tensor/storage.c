@@ -109,7 +109,7 @@ void td_storage_shrink(td_storage *s, uint64_t nbytes)
 void td_storage_unref(td_storage *s)
 {
     if (!s || --s->refs) return;
-    assert(!s->hazards && !s->version.refs);
+    assert(!s->hazards && !s->version.refs && !s->queued);
     td_storage_changed(s);
     td_device_get(s->device)->free(s);
     if (s->late) td_storage_drop_late(s);

@@ -181,6 +181,8 @@ typedef struct td_kept {
     void (*drop)(struct td_kept *k);
 } td_kept;
 
+typedef struct td_queued td_queued; /* daemon/service/item.c */
+
 typedef struct td_storage {
     uint32_t refs;
     uint32_t idle; /* of them by tasks that keep its memory, and do not care what is in it */
@@ -196,6 +198,7 @@ typedef struct td_storage {
     td_late *late;    /* who has yet to be told that it was not written; see td_lates */
     void *hazards;    /* pending tasks, kept by sched; NULL when nothing is pending */
     td_kept *kept;
+    td_queued *queued; /* items of queues hold what is in it now; NULL: none do */
     uint32_t looked; /* how often the layer above would have kept something, since the last write */
 } td_storage;
 

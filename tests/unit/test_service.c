@@ -100,7 +100,7 @@ static td_queue_item *item(float v)
     td_tensor *t = tensor(v);
     td_queue_item *i = NULL;
     CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, NULL, 1, 4, NULL), TD_OK);
-    td_queue_item_add(i, t);
+    td_queue_item_add(i, t, false, NULL);
     memcpy(i->note, "note", 4);
     td_tensor_unref(t);
     return i;

@@ -114,6 +114,9 @@ class Queue(_C._Ways):
     put() waits. Tensors of items, and plain data of a MB and more, count as their producer's memory: tensord.OutOfMemory is raised where the
     next one is made.
 
+    An item is what was put: a write to one of its tensors before it is taken copies what the item holds, once for all items that wait with it. (Not so of
+    tensors that require grad or were published, which are shared, nor of what NumPy writes to memory that it looks at.)
+
     put() of a tensor that is still being computed waits for nothing, and the item has the values that its ops leave there. When a write in place
     to it had failed before, nothing is put; this put() says so, or, where it did not wait for its answer, the next one. When one fails that
     was still pending, the item has what was there before the write, and the program is told by its next use of that tensor, or by
