@@ -204,7 +204,7 @@ def test_forked_children_connect_anew():
         try: lost.sum().item()
         except td.ConnectionLost: pass
         ends(forked(lambda: keeps.put(2) is None and td.ones(2).tolist() == [1, 1]))  # it knows
-        assert td.ones(2).tolist() == [1, 1]
+        assert td.ones(2).tolist() == [1, 1] and keeps.get(timeout=60) == 2  # which the daemon would wait with, and live
         print("done")
     """)
 
