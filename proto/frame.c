@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    READ_CHUNK = 64 << 10,
+    READ_FIRST = 8 << 10,  /* as long as little comes */
     READ_MOST = 128 << 10, /* at once, as of what follows: who reads has other things to do */
     FLUSH_MOST = 128 << 10,
     KEEP_BUFFER = 256 << 10,
@@ -88,9 +88,22 @@ static uint64_t front_frame(const td_reader *r)
     return (uint64_t)TD_FRAME_HEADER + header_bytes(r->buffer + r->start);
 }
 
+uint32_t td_reader_front(const td_reader *r)
+{
+    return td_reader_buffered(r) < TD_FRAME_HEADER ? 0 : header_bytes(r->buffer + r->start);
+}
+
 bool td_reader_ready(const td_reader *r)
 {
     return td_reader_buffered(r) >= TD_FRAME_HEADER && td_reader_buffered(r) >= front_frame(r);
+}
+
+void td_reader_rest(td_reader *r)
+{
+    if (td_reader_buffered(r)) return;
+    free(r->buffer);
+    r->buffer = NULL;
+    r->capacity = r->start = r->end = 0;
 }
 
 static int make_room(td_reader *r)
@@ -98,22 +111,26 @@ static int make_room(td_reader *r)
     uint32_t have = td_reader_buffered(r);
     if (have == 0) {
         r->start = r->end = 0;
-        if (r->capacity > KEEP_BUFFER) { /* one large frame does not cost its buffer for ever */
-            free(r->buffer);
-            r->buffer = NULL;
-            r->capacity = 0;
-        }
+        if (r->capacity > KEEP_BUFFER) td_reader_rest(r); /* one large frame does not cost its buffer for ever */
     }
     uint64_t want = front_frame(r);
     if (want > (uint64_t)r->max_frame + TD_FRAME_HEADER) want = TD_FRAME_HEADER; /* td_reader_next refuses it */
-    if (want < (uint64_t)have + 4096) want = (uint64_t)have + 4096;
+    bool rest_of_large = want > have && want > TD_READ_CHUNK;                    /* which needs no room behind it */
+    bool may = !r->most || want > r->most; /* as much as it has may be had; more is asked for */
+    if (want < (uint64_t)have + 4096 && !rest_of_large) want = (uint64_t)have + 4096;
+    if (!may && want > r->most) want = r->most; /* what is here is no whole frame, so there is room */
     if (r->start && (r->capacity - r->end < 4096 || r->capacity - r->start < want)) {
         memmove(r->buffer, r->buffer + r->start, have);
         r->start = 0;
         r->end = have;
     }
-    if (r->capacity < want) {
-        uint64_t capacity = want < READ_CHUNK ? READ_CHUNK : want;
+    if (r->capacity < want || (r->filled && r->capacity < TD_READ_CHUNK)) {
+        uint64_t least = r->filled || want > READ_FIRST ? TD_READ_CHUNK : READ_FIRST;
+        uint64_t capacity = want < least ? least : want;
+        if (r->most && capacity > r->most) {
+            r->wanted = (uint32_t)capacity;
+            return -ENOBUFS;
+        }
         uint8_t *b = realloc(r->buffer, capacity);
         if (!b) return -ENOMEM;
         r->buffer = b;
@@ -200,7 +217,9 @@ long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e)
 {
     int rc = make_room(r);
     if (rc) return rc;
-    long n = r->ring ? take_from_ring(r, e) : receive(r, socket, r->buffer + r->end, room(r), nonblocking, e);
+    uint32_t most = room(r);
+    long n = r->ring ? take_from_ring(r, e) : receive(r, socket, r->buffer + r->end, most, nonblocking, e);
+    r->filled |= n == (long)most;
     if (n > 0) r->end += (uint32_t)n;
     return n;
 }
@@ -258,7 +277,7 @@ int td_reader_next(td_reader *r, td_frame *f, td_error *e)
 
 void td_reader_detach(td_reader *r, td_frame *f)
 {
-    uint32_t have = td_reader_buffered(r), capacity = have < READ_CHUNK ? READ_CHUNK : have;
+    uint32_t have = td_reader_buffered(r), capacity = have < TD_READ_CHUNK ? TD_READ_CHUNK : have;
     uint8_t *rest = malloc(capacity);
     if (!rest) return;
     memcpy(rest, r->buffer + r->start, have);
@@ -284,6 +303,19 @@ void td_writer_deinit(td_writer *w)
 size_t td_writer_pending(const td_writer *w)
 {
     return w->end - w->start;
+}
+
+size_t td_writer_takes(const td_writer *w)
+{
+    return w->capacity > KEEP_BUFFER ? td_writer_pending(w) : w->capacity;
+}
+
+void td_writer_rest(td_writer *w)
+{
+    if (w->start < w->end) return;
+    free(w->buffer);
+    w->buffer = NULL;
+    w->capacity = 0;
 }
 
 bool td_writer_descriptors_full(const td_writer *w)
@@ -472,11 +504,7 @@ static int flush(td_writer *w, int socket, bool nonblocking, size_t most, int ma
     if (n < 0) return n == -EAGAIN ? 1 : (int)n;
     if (w->start < w->end) return held ? 3 : 2;
     rewind_writer(w);
-    if (w->capacity > KEEP_BUFFER) {
-        free(w->buffer);
-        w->buffer = NULL;
-        w->capacity = 0;
-    }
+    if (w->capacity > KEEP_BUFFER) td_writer_rest(w);
     return 0;
 }
 

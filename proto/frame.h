@@ -14,7 +14,8 @@
 
 #define TD_PROTOCOL 1
 #define TD_FRAME_HEADER 8
-#define TD_FRAME_MAX (UINT32_C(16) << 20) /* payload bytes of one frame */
+#define TD_FRAME_MAX (UINT32_C(16) << 20)  /* payload bytes of one frame */
+#define TD_READ_CHUNK (UINT32_C(64) << 10) /* of a buffer that frames of no great size need */
 
 typedef enum td_frame_kind {
     TD_FRAME_HELLO = 1,
@@ -45,6 +46,9 @@ typedef struct td_reader {
     int fd_received; /* not yet matched to a frame */
     int fd_behind;   /* one more, of a frame behind that one */
     uint32_t max_frame;
+    uint32_t most;         /* bytes that its buffer may have without asking; 0: as many as a frame needs */
+    uint32_t wanted;       /* that a frame needs, when these are more */
+    bool filled;           /* the last read found more than there was room for: the next buffer is a larger one */
     bool take_descriptors; /* false: received ones are closed at once and the peer is at fault */
     /* Closes what nobody took: that may block. NULL: close(). */
     void (*discard)(void *arg, int fd);
@@ -56,7 +60,8 @@ typedef struct td_reader {
 void td_reader_init(td_reader *r, bool take_descriptors);
 void td_reader_deinit(td_reader *r);
 /* Receive what there is (one recvmsg, MSG_DONTWAIT when `nonblocking`). >0 bytes; 0 end of file; -EAGAIN; other
- * negative errno. -EPROTO with `e` filled: truncated control data, too many or unwelcome descriptors. */
+ * negative errno. -EPROTO with `e` filled: truncated control data, too many or unwelcome descriptors. -ENOBUFS: the
+ * frame in hand needs a buffer of r->wanted bytes, and may have r->most: nothing was read. */
 long td_reader_fill(td_reader *r, int socket, bool nonblocking, td_error *e);
 /* The next whole frame: 1 and *f; 0: more bytes are needed; -1: the peer broke the protocol (`e` says how). */
 int td_reader_next(td_reader *r, td_frame *f, td_error *e);
@@ -77,6 +82,10 @@ static inline bool td_reader_expects(const td_reader *r)
 uint32_t td_reader_buffered(const td_reader *r);
 /* Is a whole frame waiting? */
 bool td_reader_ready(const td_reader *r);
+/* Bytes of it, or of the one of which a part is here; 0: not even its header is. */
+uint32_t td_reader_front(const td_reader *r);
+/* Nothing is in it: it needs no buffer until something comes. */
+void td_reader_rest(td_reader *r);
 
 /* Outgoing bytes with descriptors at known places. */
 typedef struct td_writer {
@@ -104,6 +113,10 @@ int td_writer_hand_over(td_writer *w, uint8_t *block, size_t capacity, size_t at
 /* What is written from here on goes through the ring. */
 void td_writer_use_ring(td_writer *w, td_ring *ring);
 size_t td_writer_pending(const td_writer *w);
+/* Bytes of memory that it takes: of a large buffer what has gone out, and what is free behind the rest, takes none. */
+size_t td_writer_takes(const td_writer *w);
+/* Nothing is in it: it needs no buffer until something is to go out. */
+void td_writer_rest(td_writer *w);
 /* Does what goes out next go through the socket? Also with a ring, until all is out that was written before. */
 static inline bool td_writer_on_socket(const td_writer *w)
 {

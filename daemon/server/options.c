@@ -72,7 +72,7 @@ void td_options_help(void)
          "                     what --memory leaves of it where that is less)\n"
          "  --session-objects N, --user-objects N\n"
          "                     most pieces of it (of 512 bytes) for tensors, nodes of graphs and the like that one client\n"
-         "                     and all clients of one user may hold (default: 4M, or half of it, and 16M)\n"
+         "                     and all clients of one user may hold (default: 4M, or three eighths of it, and 16M)\n"
          "  --workers N        threads that compute (default: the processors that this process may use)\n"
          "  --shm memfd|posix  where shared memory comes from (default memfd)\n"
          "  --private          end when the last client has gone, and the process that --root=FD names (a pidfd), and what\n"
@@ -154,10 +154,10 @@ static uint64_t own_memory_beside(uint64_t memory)
 }
 
 /* One client leaves some of it to others. */
-static uint64_t half_of(uint64_t own_memory)
+static uint64_t objects_of_one(uint64_t own_memory)
 {
-    uint64_t half = own_memory / TD_OBJECT_BYTES / 2;
-    return half < SESSION_OBJECTS ? half : SESSION_OBJECTS;
+    uint64_t most = own_memory / TD_OBJECT_BYTES * 3 / 8;
+    return most < SESSION_OBJECTS ? most : SESSION_OBJECTS;
 }
 
 /* What getopt_long() stumbled over: `said` is the word before the next one; `letter` is a known option's, or a letter
@@ -256,7 +256,7 @@ int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
     if (o->help || o->version) return TD_OK;
     if (!o->memory) o->memory = td_memory_available() / 2;
     if (!o->own_memory) o->own_memory = own_memory_beside(o->memory);
-    if (!o->session_objects) o->session_objects = half_of(o->own_memory);
+    if (!o->session_objects) o->session_objects = objects_of_one(o->own_memory);
     if (!o->workers) o->workers = td_processors_available();
     o->listen_fd = inherited_socket();
     return o->listen_fd < 0 && !o->socket[0] ? default_socket(o, e) : TD_OK;

@@ -161,6 +161,7 @@ static void unlink_ready(td_peer *p)
             }
     p->dirty = false;
     td_peer_forget_ring(p);
+    td_intake_forget(p);
 }
 
 void td_peer_close(td_peer *p)
@@ -172,6 +173,7 @@ void td_peer_close(td_peer *p)
     if (!p->dismissed) tell_killed(p);
     td_lap_is(s->service.laps, "end");
     td_server_note_bytes(s);
+    td_intake_pay_by(p, NULL);
     if (p->session) td_watch_keep(p->watch, td_session_end(p->session, td_watch_alive(p->watch)));
     p->session = NULL;
     if (p->prev) p->prev->next = p->next;
@@ -234,6 +236,8 @@ static int take_frame(td_peer *p, td_error *e)
                             .share = p->process->share,
                             .arg = p};
         rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);
+        if (!rc) td_intake_pay_by(p, td_session_account(p->session));
+        if (!rc) p->reader.max_frame = TD_FRAME_MAX;
     }
     if (f.fd >= 0) {
         td_aside_close(p->server, f.fd);
@@ -253,6 +257,11 @@ static int fill(td_peer *p, td_error *e)
 {
     if (!td_peer_may_read(p)) return 0;
     long n = td_reader_fill(&p->reader, p->fd, true, e);
+    if (n == -ENOBUFS) {
+        if (!td_intake_grows(p)) return 0;
+        n = td_reader_fill(&p->reader, p->fd, true, e);
+    }
+    if (n > 0 && p->reader.capacity > TD_READ_CHUNK) p->moved_ms = td_clock_ms();
     p->came = p->eof; /* what is left is reported again */
     if (n > 0) return 1;
     if (n == -EAGAIN) return 0;
@@ -300,13 +309,15 @@ void td_peer_turn(td_peer *p)
         return;
     }
     bool alone = p->eof && p->session && (td_session_waits(p->session) || td_session_forlorn(p->session));
-    bool over = p->eof && ((r == TD_RUN_IDLE && !filled) || alone || (p->stalled && !p->broken));
+    bool waits = p->hungry && !td_intake_in_vain(p);
+    bool over = p->eof && ((r == TD_RUN_IDLE && !filled && !waits) || alone || (p->stalled && !p->broken));
     if (over) {
         td_peer_close(p);
         return;
     }
-    if (r == TD_RUN_MORE || (r == TD_RUN_IDLE && p->eof)) td_peer_make_ready(p);
-    p->wants = r == TD_RUN_IDLE;
+    if (r == TD_RUN_MORE || (r == TD_RUN_IDLE && p->eof && !p->hungry)) td_peer_make_ready(p);
+    p->wants = r == TD_RUN_IDLE && !p->hungry;
+    td_intake_count(p);
     if (p->reader.ring) td_peer_watch_ring(p);
     arm(p, false);
 }
@@ -328,13 +339,17 @@ void td_peer_flush(td_peer *p)
     p->dirty = false;
     if (p->closing) return;
     bool might = td_peer_may_read(p), held = descriptor_in_flight(p);
+    size_t pending = td_writer_pending(&p->writer);
     int rc = td_writer_flush_some(&p->writer, p->fd, !held, &p->sent_fds);
     if (rc < 0) {
         p->broken = p->eof = true; /* nobody reads; what was sent before may still matter to others */
         td_writer_deinit(&p->writer);
         td_peer_make_ready(p);
     }
+    if (rc == 1 && (!p->full || td_writer_pending(&p->writer) < pending)) p->moved_ms = td_clock_ms();
     p->full = rc == 1;
+    td_intake_count(p);
+    if (p->narrow) td_intake_fit_socket(p);
     p->blocked = rc == 3 && held;
     if (rc == 2 || (rc == 3 && !held)) td_peer_wrote(p);
     if (!might && td_peer_may_read(p)) {
@@ -401,6 +416,38 @@ static void refuse(int fd, td_code code, const char *message)
     refuse_with(fd, &why);
 }
 
+enum { HELLO_MOST = 64 << 10 }; /* bytes of the first frame */
+
+static void turn_away(td_peer *p, td_code code, const char *message)
+{
+    int fd = p->fd;
+    td_intake_pay_by(p, NULL);
+    td_turns_leave(&p->server->turns, p->process);
+    free(p);
+    refuse(fd, code, message);
+}
+
+/* Its user pays for it until it has a session. */
+static bool admitted(td_peer *p)
+{
+    td_server *s = p->server;
+    td_error why = {0};
+    td_account *user = td_service_uid_account(&s->service, p->id.uid, &why);
+    if (!user) {
+        turn_away(p, why.code, why.message);
+    } else if (!td_intake_admits(s, p->process)) {
+        turn_away(
+            p, TD_E_QUOTA,
+            "the daemon's memory for connections is used up (--own-memory), and this process, or all together, has "
+            "most of it; close some connections");
+        td_account_unref(user);
+        user = NULL;
+    }
+    if (user) td_intake_pay_by(p, user);
+    td_account_unref(user);
+    return user != NULL;
+}
+
 static void welcome(td_server *s, int fd)
 {
     td_peer_id id;
@@ -421,7 +468,10 @@ static void welcome(td_server *s, int fd)
         return;
     }
     *p = (td_peer){.server = s, .fd = fd, .id = id, .next = s->peers, .process = process};
+    if (!admitted(p)) return;
     td_reader_init(&p->reader, false);
+    p->reader.max_frame = HELLO_MOST;
+    p->reader.most = TD_READ_CHUNK;
     p->reader.discard = td_aside_close;
     p->reader.discard_arg = s;
     td_writer_init(&p->writer);
@@ -430,9 +480,7 @@ static void welcome(td_server *s, int fd)
         setsockopt(fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) != 0; /* refused by the kernel, if it can */
     p->poll.data = p;
     if (uv_poll_init(&s->loop, &p->poll, fd) != 0) {
-        td_turns_leave(&s->turns, process);
-        free(p);
-        refuse(fd, TD_E_SYSTEM, "the daemon cannot watch one more socket");
+        turn_away(p, TD_E_SYSTEM, "the daemon cannot watch one more socket");
         return;
     }
     p->watch = td_watch_ref(s, fd, id.pid);
@@ -441,6 +489,8 @@ static void welcome(td_server *s, int fd)
     s->npeers++;
     s->had_client = true;
     p->wants = true;
+    td_intake_count(p);
+    td_intake_fit_socket(p);
     arm(p, true);
     td_log(TD_LOG_DEBUG, "pid %u connected; %u peers", id.pid, s->npeers);
 }

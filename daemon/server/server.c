@@ -326,6 +326,7 @@ static void after_events(uv_check_t *h)
         run_turns(s);
         flush_all(s);
     } while (s->resumed && --rounds);
+    td_intake_look(s);
     bool more = td_sessions_clear(&s->sessions, CLEAR_MOST);
     td_lap_over(laps, "clear");
     uint64_t next = td_deadlines_run(&s->service);
@@ -416,6 +417,7 @@ int td_server_init(td_server *s, const td_options *o, td_error *e)
 {
     *s = (td_server){.options = *o, .spare_fd = -1, .wake_fd = -1, .next_deadline = UINT64_MAX};
     td_turns_init(&s->turns);
+    s->last_hungry = &s->hungry;
     s->listener = (td_listener){.fd = -1, .lock_fd = -1};
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a limit for files (ulimit -f) holds for memory, too: no room, not the end */
@@ -490,6 +492,7 @@ void td_server_deinit(td_server *s)
 {
     td_listener_close(&s->listener);
     while (s->peers) td_peer_close(s->peers);
+    td_deadline_disarm(&s->service, &s->intake);
     uv_check_stop(&s->check);
     uv_run(&s->loop, UV_RUN_NOWAIT); /* closed peers let go of their watches, which close themselves */
     td_dead_set_bound(0);

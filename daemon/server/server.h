@@ -34,6 +34,7 @@ struct td_peer {
     struct td_peer *next, *prev;             /* all peers */
     struct td_peer *next_ready, *next_dirty; /* queued for a turn, for a flush */
     struct td_peer *next_watched;            /* its ring is looked at before the loop sleeps */
+    struct td_peer *next_hungry;             /* waits for a larger buffer (intake.c) */
     bool ready, dirty, eof, broken, closing, blocked, stalled, full;
     bool wants;     /* input, when some comes; else it stays in the socket */
     bool came;      /* input may be there: it is looked for in the next turn */
@@ -50,6 +51,11 @@ struct td_peer {
     td_session *session;
     td_process *process;
     td_watch *watch;
+    td_account *account;        /* pays for its buffers: the user's, then its session's; a reference */
+    uint64_t counted;           /* bytes that it pays for */
+    bool hungry, grown, narrow; /* grown: it has a large buffer; narrow: so is its socket's */
+    uint64_t hungry_since_ms, began_ms,
+        moved_ms; /* its large buffer; when something came into that, or an answer went */
 };
 
 struct td_server {
@@ -79,7 +85,10 @@ struct td_server {
     td_watch *watches;
     uint32_t npeers;
     uint64_t refused;
-    td_seldom refusals, killed; /* clients that got no memory, that went without a word */
+    td_peer *hungry, **last_hungry; /* who waits for larger buffers */
+    uint64_t wire;                  /* bytes that all connections held, when it was looked at last */
+    td_deadline intake;             /* whether somebody is in the way of others */
+    td_seldom refusals, killed;     /* clients that got no memory, that went without a word */
     int wake_fd;
     int spare_fd; /* closed to accept, and refuse, when descriptors run out */
     bool draining, spinning, had_client, retrying, root_lives;
@@ -109,6 +118,23 @@ void td_peer_close(td_peer *p);
 void td_peer_end_with(td_peer *p, const td_error *why);
 void td_peer_wrote(td_peer *p);
 bool td_peer_may_read(const td_peer *p); /* may its ring be read now? */
+
+/* intake.c: what connections may buffer */
+/* May one more connection of this process begin? */
+bool td_intake_admits(td_server *s, const td_process *process);
+/* Its account from here on; NULL: it ends. */
+void td_intake_pay_by(td_peer *p, td_account *account);
+/* Its buffers may have changed. */
+void td_intake_count(td_peer *p);
+/* May it have the buffer that the frame in hand needs? Else it is told (a turn) when it may. */
+bool td_intake_grows(td_peer *p);
+void td_intake_forget(td_peer *p);
+/* It waits for room for a frame of which the rest can never come. */
+bool td_intake_in_vain(const td_peer *p);
+/* A socket takes less while memory is short. */
+void td_intake_fit_socket(td_peer *p);
+/* After turns: who waits may perhaps go on. */
+void td_intake_look(td_server *s);
 
 /* ring.c: peers whose bytes go through shared memory */
 void td_peer_use_ring(td_peer *p, td_ring_memory *m); /* from here on, for what is read and for what is written */

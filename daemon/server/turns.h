@@ -15,6 +15,7 @@ typedef struct td_process {
     struct td_process *next_ready;  /* those that have a connection which is ready */
     td_peer_id id;
     uint32_t connections;
+    uint64_t held; /* bytes that these hold, as intake.c has added up last */
     td_share *share;
     td_peer *first_ready, **last_ready;
 } td_process;

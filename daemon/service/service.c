@@ -9,7 +9,8 @@
 #include <time.h>
 
 enum { KEEP_PART = 16, KEEP_MOST = 64 << 20 }; /* of the memory, warm for kernels to work with */
-enum { WIRE_PART = 4 };                        /* of its own memory, for what comes from connections and goes to them */
+/* Of its own memory, for what comes from connections and goes to them; up to half of it, so that frames have room. */
+enum { WIRE_PART = 4, WIRE_LEAST = 64 << 20 };
 enum { PACKS_PART = 8, PACKS_MOST = 512 << 20 }; /* as much as this part of it, beside it, for packs of weights */
 
 static uint64_t part_of(uint64_t memory, uint64_t part, uint64_t most)
@@ -60,7 +61,8 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
     s->account = td_account_new(NULL);
     if (!s->account) return td_no_memory(e, "for the service's account");
     snprintf(s->account->name, sizeof s->account->name, "tensord");
-    s->account->limit_wire = o->own_bytes / WIRE_PART;
+    uint64_t wire = o->own_bytes / WIRE_PART;
+    s->account->limit_wire = wire > WIRE_LEAST ? wire : part_of(o->own_bytes, 2, WIRE_LEAST);
     s->account->limit_objects = (o->own_bytes - s->account->limit_wire) / TD_OBJECT_BYTES;
     int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) {

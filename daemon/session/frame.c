@@ -83,6 +83,7 @@ int td_frame_take(td_session *s, const td_frame *f, void *message, size_t *site,
 static int unpack_here(td_session *s, const td_frame *f, td_error *e)
 {
     void *message = td_frame_unpack(&s->arena, f);
+    td_unpack_came(s);
     size_t site = 0;
     int rc = td_frame_take(s, f, message, &site, e);
     return rc == TD_AGAIN ? td_unpack_go_on(s, f, message, site, e) : rc;
@@ -112,7 +113,7 @@ static void reset_arena(td_session *s)
 void td_session_frame_over(td_session *s)
 {
     s->batch = NULL;
-    if (s->arena.used > FREE_HERE) reset_arena(s);
+    if (s->unpacked) reset_arena(s);
 }
 
 int td_session_frame(td_session *s, td_frame *f, td_error *e)

@@ -374,6 +374,8 @@ static int take(td_session *s, getting *g, td_error *e)
     size_t note = g->item->note_bytes, bytes = g->room + PACKED_REST + note, front = TD_REPLY_FRONT;
     if (bytes > LONG) front += s->all->max_unread;
     size_t capacity = front + bytes + (bytes > LONG ? BEHIND : 0);
+    int rc = td_reply_room(s, bytes, e);
+    if (rc) return unbind(s, g, rc);
     uint8_t *block = malloc(capacity);
     if (!block) {
         td_no_memory(e, "to deliver %d tensors and a note of %zu bytes", g->item->count, note);

@@ -154,7 +154,9 @@ int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_prog
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
+    r.ir.data = (uint8_t *)(uintptr_t)td_program_bytes(p, &r.ir.len);
     int rc = td_session_program_id(s, id, e);
+    if (!rc) rc = td_reply_room(s, r.ir.len, e);
     if (rc) return rc;
     rc = td_session_program_add(s, id, td_program_ref(p), e);
     if (rc) {
@@ -162,7 +164,6 @@ int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_prog
         return rc;
     }
     r.serial = serial;
-    r.ir.data = (uint8_t *)(uintptr_t)td_program_bytes(p, &r.ir.len);
     td_reply_send(s, &r, -1);
     return TD_OK;
 }
@@ -217,7 +218,7 @@ int td_call_program_plans(td_session *s, const Td__Wire__Call *call, td_error *e
     FILE *out = open_memstream(&text, &n);
     if (!out) return td_no_memory(e, "for a text");
     td_program_tell_plans(p, out);
-    int rc = fclose(out) || !text ? td_no_memory(e, "for a text") : TD_OK;
+    int rc = fclose(out) || !text ? td_no_memory(e, "for a text") : td_reply_room(s, n, e);
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
     r.serial = call->serial;

@@ -117,6 +117,7 @@ static int give_results(td_session *s, const running *x, td_error *e)
     if (!rc && ntensors > r->nout)
         rc = td_fail(e, TD_E_INVALID, "the program returned %u tensors, and there is room for %u", ntensors, r->nout);
     if (!rc) rc = td_account_room(s->account, ntensors, e);
+    if (!rc && serial_of(r)) rc = td_reply_room(s, w.count * sizeof *w.at, e);
     uint32_t bound = 0;
     for (; bound < ntensors && !rc; bound++)
         rc = td_objects_bind(&s->objects, r->out[bound], td_tensor_ref(tensors[bound]), NULL, e);

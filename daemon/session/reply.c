@@ -30,6 +30,17 @@ void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
     s->io.wrote(s->io.arg);
 }
 
+int td_reply_room(const td_session *s, uint64_t bytes, td_error *e)
+{
+    const td_account *all = s->service->account;
+    if (bytes <= TD_READ_CHUNK || !all->limit_wire || all->wire + bytes <= all->limit_wire) return TD_OK;
+    return td_fail(
+        e, TD_E_MEMORY,
+        "there is no memory for an answer of %.1f MB: connections hold %.1f MB of %.1f MB (--own-memory) with "
+        "what came and answers that are not read; ask again when some were",
+        (double)bytes / 1e6, (double)all->wire / 1e6, (double)all->limit_wire / 1e6);
+}
+
 /* ---- long ones, packed in parts */
 
 size_t td_reply_head(uint8_t *to, unsigned field, size_t length)

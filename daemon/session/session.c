@@ -19,6 +19,11 @@ uint32_t td_session_id(const td_session *s)
     return s->id;
 }
 
+td_account *td_session_account(td_session *s)
+{
+    return s->account;
+}
+
 bool td_session_waits(const td_session *s)
 {
     return s->wait.kind && s->wait.kind->external && !s->wait.over;

@@ -82,6 +82,9 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
  * td_heap_unmapped on it when the process is gone, and hand it over (td_heap_hand_over) to the next session of that process which wants memory; NULL otherwise. */
 td_heap *td_session_end(td_session *s, bool alive);
 
+/* Who pays for what it holds. */
+td_account *td_session_account(td_session *s);
+
 /* What the client was at when it went without a word, as a killed one does; false when that was nothing, or it said that it would go. */
 bool td_session_was_at(const td_session *s, char *text, size_t size);
 const char *td_session_program(const td_session *s);

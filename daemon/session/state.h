@@ -207,7 +207,7 @@ struct td_session {
     uint32_t *renamed; /* when an id got another text than before, in ticks of td_objects.now; 0: never */
     uint32_t nsites, last_site;
     td_arena arena;
-    uint64_t unpacked; /* of it, by a helper */
+    uint64_t unpacked; /* of it, where that is much: charged with what its connection holds */
     Td__Wire__Batch *batch;
     size_t cursor; /* words of the batch that are done */
     int worth;     /* of the record that was done last: so many plain ones */
@@ -358,9 +358,10 @@ enum { TD_SITES_AT_ONCE = 128 };
 void *td_frame_unpack(td_arena *arena, const td_frame *f);
 int td_frame_take(td_session *s, const td_frame *f, void *message, size_t *site, td_error *e);
 void td_session_frame_over(td_session *s); /* the last of it is done */
-/* unpack.c: by a helper, takes f->block; or the rest of what is unpacked, in turns; what was has gone */
+/* unpack.c: by a helper, takes f->block; or the rest of what is unpacked, in turns; it has come; what was has gone */
 int td_unpack_aside(td_session *s, td_frame *f, td_error *e);
 int td_unpack_go_on(td_session *s, const td_frame *f, void *message, size_t site, td_error *e);
+void td_unpack_came(td_session *s);
 void td_unpack_gone(td_session *s);
 /* life.c */
 void td_session_welcome(td_session *s, uint32_t table_hash);
@@ -537,6 +538,9 @@ bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error 
 void td_session_leases_changed(td_sessions *all);
 
 /* reply.c */
+/* An answer of so many bytes would lie with others that are not read: TD_E_MEMORY when these take too much. Small ones
+ * always may. */
+int td_reply_room(const td_session *s, uint64_t bytes, td_error *e);
 void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
 /* A reply whose one field, a message, is packed in parts: the first TD_REPLY_FRONT bytes of the block, at the least, are
  * for what comes before it, and for other replies that wait. */

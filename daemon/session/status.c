@@ -533,15 +533,18 @@ static bool drop_table(td_activity *a, int most)
 }
 
 /* Behind the rows: what they mean. */
-static int send_table(td_session *s, table *b)
+static int send_table(td_session *s, table *b, td_error *e)
 {
     Td__Wire__Table t = TD__WIRE__TABLE__INIT;
     t.columns = (char **)(uintptr_t)b->columns;
     t.n_columns = b->n_columns;
     uint8_t *at = make_room(b, td__wire__table__get_packed_size(&t));
-    if (!at) return TD_E_SYSTEM;
+    if (!at || b->failed) return td_fail(e, TD_E_SYSTEM, "the table '%s' is too large to send", b->what);
+    int rc = td_reply_room(s, b->reply.end, e);
+    if (rc) return rc;
     b->reply.end += td__wire__table__pack(&t, at);
-    return td_reply_long(s, b->serial, TABLE_OF_REPLY, &b->reply, -1);
+    rc = td_reply_long(s, b->serial, TABLE_OF_REPLY, &b->reply, -1);
+    return rc ? td_no_memory(e, "for the table '%s'", b->what) : TD_OK;
 }
 
 static int step_table(td_session *s, td_activity *a, td_error *e)
@@ -553,10 +556,9 @@ static int step_table(td_session *s, td_activity *a, td_error *e)
     b->begun = true;
     b->took_ns += td_clock_ns() - began;
     if (!done) return TD_AGAIN;
-    if (b->failed || send_table(s, b)) {
-        td_error why = {0};
+    td_error why = {0};
+    if (send_table(s, b, &why)) {
         snprintf(why.op, sizeof why.op, "status");
-        td_fail(&why, TD_E_SYSTEM, "the table '%s' is too large to send", b->what);
         td_reply_error(s, b->serial, &why);
         td_session_told(s, &why);
     }

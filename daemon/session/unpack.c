@@ -11,13 +11,20 @@
 #include <stdlib.h>
 
 enum { AT_ONCE = 2, LOOK_MS = 20 };
-static const uint64_t most_bytes = UINT64_C(128) << 20;
+
+/* Half of what all connections may hold, where that is little. */
+static uint64_t most_bytes(const td_sessions *all)
+{
+    const uint64_t most = UINT64_C(128) << 20, half = all->service->account->limit_wire / 2;
+    return half && half < most ? half : most;
+}
 
 typedef struct td_unpacking {
     td_activity a;
     struct td_unpacking *next; /* that waits for a helper */
     td_session *s;
     td_frame f;
+    td_account *account; /* pays for the bytes of f.block; a reference */
     void *message;
     size_t site; /* the next that it brings */
     enum { FRESH, QUEUED, BEGUN, OVER } stage;
@@ -27,7 +34,7 @@ typedef struct td_unpacking {
 static uint64_t to_be_worked_off(const td_sessions *all)
 {
     uint64_t sum = 0;
-    if (all->unpacked <= most_bytes) return all->unpacked;
+    if (all->unpacked <= most_bytes(all)) return all->unpacked;
     for (const td_session *s = all->first; s; s = s->next)
         if (!s->activity && !td_session_waits(s)) sum += s->unpacked;
     return sum;
@@ -42,6 +49,14 @@ static void work(void *arg)
     td_frame_done(&u->f);
 }
 
+/* Its bytes have gone. */
+static void block_gone(td_unpacking *u)
+{
+    if (u->account) td_account_wire(u->account, u->f.bytes, 0);
+    td_account_unref(u->account);
+    u->account = NULL;
+}
+
 static void done(void *arg)
 {
     td_unpacking *u = arg;
@@ -49,8 +64,8 @@ static void done(void *arg)
     td_sessions *all = s->all;
     s->jobs--;
     all->unpacking--;
-    s->unpacked = s->arena.used;
-    all->unpacked += s->unpacked;
+    block_gone(u);
+    td_unpack_came(s);
     u->stage = OVER;
     if (u->unwanted) free(u);
     if (s->ended) td_session_try_free(s);
@@ -74,7 +89,7 @@ static void look_again(void *all)
 static void begin_next(td_sessions *all)
 {
     td_unpacking *u;
-    while ((u = all->to_unpack) && all->unpacking < AT_ONCE && to_be_worked_off(all) < most_bytes) {
+    while ((u = all->to_unpack) && all->unpacking < AT_ONCE && to_be_worked_off(all) < most_bytes(all)) {
         all->to_unpack = u->next;
         begin(u);
     }
@@ -121,6 +136,7 @@ static bool drop(td_activity *a, int most)
     if (u->unwanted) return true;           /* it goes when it comes back */
     if (u->stage == QUEUED) leave_queue(u); /* else its session may be no more */
     td_frame_done(&u->f);
+    block_gone(u);
     free(u);
     return true;
 }
@@ -138,7 +154,10 @@ static td_unpacking *unpacking_new(td_session *s, const td_frame *f, td_error *e
 
 int td_unpack_aside(td_session *s, td_frame *f, td_error *e)
 {
-    if (!unpacking_new(s, f, e)) return e->code;
+    td_unpacking *u = unpacking_new(s, f, e);
+    if (!u) return e->code;
+    u->account = td_account_ref(s->account);
+    td_account_wire(s->account, 0, f->bytes);
     f->block = NULL;
     return TD_OK;
 }
@@ -154,10 +173,18 @@ int td_unpack_go_on(td_session *s, const td_frame *f, void *message, size_t site
     return TD_OK;
 }
 
+void td_unpack_came(td_session *s)
+{
+    s->unpacked = s->arena.used > TD_READ_CHUNK ? s->arena.used : 0;
+    s->all->unpacked += s->unpacked;
+    td_account_wire(s->account, 0, s->unpacked);
+}
+
 void td_unpack_gone(td_session *s)
 {
     if (!s->unpacked) return;
     s->all->unpacked -= s->unpacked;
+    td_account_wire(s->account, s->unpacked, 0);
     s->unpacked = 0;
     begin_next(s->all);
 }

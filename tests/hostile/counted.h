@@ -27,6 +27,14 @@ static inline int stop(void)
     return test_daemon_stop(&d);
 }
 
+/* Does what the daemon has in memory say what it holds? Of what is freed a sanitizer keeps some, and of what lives it
+ * has notes. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { REAL = 0 };
+#else
+enum { REAL = 1 };
+#endif
+
 /* What the daemon has in memory ("VmRSS"), or has had at most ("VmHWM"); -1: nobody knows. */
 static inline long resident_kb(const char *which)
 {

@@ -1,0 +1,442 @@
+/* What connections may buffer: frames that come in parts, answers that nobody reads, frames that wait behind something
+ * endless. It is counted, bounded for all together, and comes back; who sends and reads as one does goes on.
+ *
+ * The daemon of this suite may have little for it: a quarter of its own memory. One test starts a daemon in a memory
+ * group and leaves all limits to it, where this process may make such a group. */
+#include "proto/program/text.h"
+#include "proto/program/values.h"
+#include "proto/program/wire.h"
+#include "tests/hostile/counted.h"
+#include "tests/hostile/requests.h"
+#include "tests/unit/cunit_main.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { SENDERS = 37, READERS = 364, BUSY = 60, OWN_MB = 256, WIRE_MB = OWN_MB / 4, LARGE = 16 << 20 };
+
+static int start(void)
+{
+    static const char *const options[] = {"--memory", "64M", "--workers", "1", "--own-memory", "256M", NULL};
+    return test_daemon_start(&d, options) && raw_count(d.socket, base) ? 0 : 1;
+}
+
+/* What connections held is given back, whatever became of them. */
+static void nothing_is_held(void)
+{
+    raw r;
+    int64_t held = -1;
+    uint64_t until = test_now_ms() + TEST_LONG_MS;
+    while (test_now_ms() < until && (held < 0 || held > 100000)) {
+        if (raw_open(&r, d.socket)) held = raw_status(&r, "bytes_of_connections");
+        raw_close(&r);
+        if (held < 0 || held > 100000) test_sleep_ms(20);
+    }
+    if (held < 0 || held > 100000) printf("\n    %lld bytes are held: %s", (long long)held, r.gone);
+    CU_ASSERT_TRUE(held >= 0 && held <= 100000); /* by the one that asks */
+    back_to_normal();
+}
+
+/* ---- a large frame, in parts */
+
+typedef struct sender {
+    raw r;
+    size_t sent;
+} sender;
+
+/* A batch without records, but for one that zeros a tensor: `id`. */
+static uint8_t *large_frame(size_t *n)
+{
+    static uint8_t *frame;
+    enum { DATA = LARGE - 64 };
+    if (!frame) {
+        frame = calloc(1, LARGE + TD_FRAME_HEADER);
+        Td__Wire__Batch b = TD__WIRE__BATCH__INIT;
+        b.data.data = frame, b.data.len = DATA; /* zeros, while it is packed over itself */
+        uint8_t *zeros = calloc(1, DATA);
+        b.data.data = zeros;
+        size_t bytes = td__wire__batch__pack(&b, frame + TD_FRAME_HEADER);
+        td_frame_put_header(frame, (uint32_t)bytes, TD_FRAME_BATCH, 0);
+        free(zeros);
+        *n = bytes + TD_FRAME_HEADER;
+    }
+    *n = TD_FRAME_HEADER + (frame[0] | (size_t)frame[1] << 8 | (size_t)frame[2] << 16);
+    return frame;
+}
+
+static void open_all(sender *s, int n)
+{
+    for (int i = 0; i < n; i++) {
+        s[i] = (sender){0};
+        CU_ASSERT_TRUE_FATAL(raw_open(&s[i].r, d.socket));
+    }
+}
+
+/* What the socket takes now, up to so many bytes of the frame. False: the connection has ended. */
+static bool send_some(sender *s, size_t until)
+{
+    size_t n;
+    const uint8_t *frame = large_frame(&n);
+    if (until > n) until = n;
+    while (s->sent < until) {
+        long sent = send(s->r.fd, frame + s->sent, until - s->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0) return errno == EAGAIN || errno == EINTR;
+        s->sent += (size_t)sent;
+    }
+    return true;
+}
+
+/* Until all have sent so much, or nothing has moved for a while. */
+static void send_all_of_them(sender *s, int n, size_t until, uint64_t still_ms)
+{
+    uint64_t moved = test_now_ms();
+    for (bool more = true; more && test_now_ms() - moved < still_ms;) {
+        more = false;
+        for (int i = 0; i < n; i++) {
+            size_t before = s[i].sent;
+            CU_ASSERT_TRUE(send_some(&s[i], until));
+            if (s[i].sent > before) moved = test_now_ms();
+            more |= s[i].sent < until;
+        }
+        usleep(1000);
+    }
+}
+
+static bool goes_on(raw *r)
+{
+    uint32_t code;
+    raw_sync(r, &code);
+    return code == TD_OK;
+}
+
+static void bounded(long before, const char *what)
+{
+    long kb = resident_kb("RssAnon") - before;
+    printf("\n    %s: %ld MB are taken", what, kb >> 10);
+    CU_ASSERT_TRUE(!REAL || kb < (2 * WIRE_MB) << 10);
+}
+
+/* Before the Hello nothing large may come. */
+static void before_hello(void)
+{
+    static sender s[SENDERS];
+    raw other;
+    long before = resident_kb("RssAnon");
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    for (int i = 0; i < SENDERS; i++) {
+        s[i] = (sender){0};
+        CU_ASSERT_TRUE_FATAL(raw_connect(&s[i].r, d.socket));
+        send_some(&s[i], LARGE - 1);
+    }
+    for (int i = 0; i < SENDERS; i++) {
+        CU_ASSERT_TRUE(raw_ended(&s[i].r, TEST_LONG_MS));
+        raw_close(&s[i].r);
+    }
+    CU_ASSERT_TRUE(goes_on(&other));
+    bounded(before, "frames before Hello");
+    raw_close(&other);
+    nothing_is_held();
+}
+
+/* Many send large frames side by side: each is taken, one after the other where there is no room for more. */
+static void all_at_once(void)
+{
+    static sender s[SENDERS];
+    raw other;
+    size_t whole;
+    large_frame(&whole);
+    long before = resident_kb("RssAnon");
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    open_all(s, SENDERS);
+    send_all_of_them(s, SENDERS, whole, TEST_LONG_MS);
+    bounded(before, "frames side by side");
+    CU_ASSERT_TRUE(goes_on(&other));
+    for (int i = 0; i < SENDERS; i++) {
+        CU_ASSERT_EQUAL(s[i].sent, whole);
+        CU_ASSERT_TRUE(goes_on(&s[i].r));
+        raw_close(&s[i].r);
+    }
+    raw_close(&other);
+    nothing_is_held();
+}
+
+static bool ended_for_memory(raw *r)
+{
+    char code[16];
+    struct pollfd p = {r->fd, POLLIN, 0};
+    snprintf(code, sizeof code, "%d ", TD_E_MEMORY);
+    return poll(&p, 1, 0) > 0 && raw_ended(r, TEST_LONG_MS) && !strncmp(r->gone, code, strlen(code)) &&
+           strstr(r->gone, "--own-memory");
+}
+
+/* A frame as large, whole, and its answer. */
+static bool another_process_sends(void)
+{
+    int status = -1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        static sender s;
+        size_t whole;
+        large_frame(&whole);
+        bool ok = raw_open(&s.r, d.socket);
+        for (uint64_t until = test_now_ms() + TEST_LONG_MS; ok && s.sent < whole && test_now_ms() < until; usleep(1000))
+            ok = send_some(&s, whole);
+        _exit(ok && s.sent == whole && goes_on(&s.r) ? 0 : 1);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* All of a frame but its last byte, from many, and no more: who sends a whole one is taken, also a large one. */
+static void all_but_the_last_byte(void)
+{
+    static sender s[SENDERS];
+    raw small;
+    size_t whole;
+    large_frame(&whole);
+    long before = resident_kb("RssAnon");
+    CU_ASSERT_TRUE_FATAL(raw_open(&small, d.socket));
+    open_all(s, SENDERS);
+    send_all_of_them(s, SENDERS, whole - 1, 500);
+    bounded(before, "frames without their last byte");
+    CU_ASSERT_TRUE(goes_on(&small));
+    CU_ASSERT_TRUE(another_process_sends());
+    CU_ASSERT_TRUE(goes_on(&small));
+    bounded(before, "and another's frame");
+    struct pollfd p[SENDERS];
+    for (int i = 0; i < SENDERS; i++) p[i] = (struct pollfd){s[i].r.fd, POLLIN, 0};
+    CU_ASSERT_TRUE(poll(p, SENDERS, TEST_LONG_MS) > 0); /* others of their own process wait, too */
+    int ended = 0;
+    for (int i = 0; i < SENDERS; i++) {
+        ended += ended_for_memory(&s[i].r);
+        raw_close(&s[i].r);
+    }
+    CU_ASSERT_TRUE(ended > 0);
+    raw_close(&small);
+    nothing_is_held();
+}
+
+/* ---- answers that nobody reads */
+
+/* Asks for values of 60,000 bytes, each in an answer. */
+static void ask_for_values(raw *r, int n)
+{
+    td_words w = {0};
+    for (int i = 0; i < n; i++) {
+        uint32_t serial[2];
+        td_words_put_u64(serial, ++r->serial);
+        control(&w, TD_REC_READ, 0, 1, (uint32_t[]){1}, 0, NULL, 2, serial);
+    }
+    CU_ASSERT_TRUE(send_all(r, &w));
+}
+
+static void unread_answers(void)
+{
+    enum { EACH = 40 };
+    static raw r[READERS];
+    raw other;
+    long before = resident_kb("RssAnon");
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    int n = 0;
+    for (; n < READERS && raw_open(&r[n], d.socket); n++) {
+        CU_ASSERT_TRUE(raw_zeros(&r[n], 1, 15000));
+        ask_for_values(&r[n], EACH);
+    }
+    if (n < READERS) { /* they hold as much as one process may */
+        CU_ASSERT_PTR_NOT_NULL(strstr(r[n].gone, "--own-memory"));
+        raw_close(&r[n]);
+    }
+    CU_ASSERT_TRUE(n > 20);
+    for (int i = 0; i < 50; i++) CU_ASSERT_TRUE(goes_on(&other));
+    bounded(before, "answers that nobody reads");
+    int all = 0, ended = 0;
+    for (int i = 0; i < n; i++) {
+        int came = 0;
+        while (came < EACH && raw_reply(&r[i], TEST_LONG_MS)) came++;
+        all += came == EACH;
+        ended += came < EACH && r[i].gone[0];
+        raw_close(&r[i]);
+    }
+    printf(", %d of %d read all of theirs then, %d were ended", all, n, ended);
+    CU_ASSERT_EQUAL(all + ended, n);
+    CU_ASSERT_TRUE(all > 0);
+    CU_ASSERT_TRUE(goes_on(&other));
+    raw_close(&other);
+    nothing_is_held();
+}
+
+/* ---- frames behind something endless */
+
+static const char endless[] = "graph(%n : int):\n"
+                              "  %b : bool = prim::Constant[value=1]()\n"
+                              "  %m : int = prim::Loop(%n, %b, %n)\n"
+                              "    block0(%i : int, %k : int):\n"
+                              "      %l : int = prim::add.int(%k, %n)\n"
+                              "      -> (%b, %l)\n"
+                              "  return (%m)\n";
+
+static bool begin_endless(raw *r)
+{
+    td_error e = {0};
+    size_t n;
+    td_ir *ir = td_ir_read(endless, strlen(endless), &e);
+    uint8_t *bytes = ir ? td_ir_pack(ir, &n, &e) : NULL;
+    td_ir_unref(ir);
+    if (!bytes) return false;
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__ProgramNew q = TD__WIRE__PROGRAM_NEW__INIT;
+    q.program = 1, q.ir.data = bytes, q.ir.len = n;
+    c.program_new = &q;
+    bool known = ask(r, &c) == TD_OK;
+    free(bytes);
+    td_words w = {0}, rest = {0};
+    uint32_t *head = td_words_room(&rest, TD_CALL_HEAD);
+    memset(head, 0, TD_CALL_HEAD * sizeof *head);
+    head[0] = 1, head[5] = 1;
+    td_words_put_u64(head + 1, ++r->serial);
+    rest.count += TD_CALL_HEAD;
+    td_pv_put(&rest, &(td_pv){.kind = TD_PV_INT, .i = INT64_MAX / 2});
+    control(&w, TD_REC_CALL, 0, 0, NULL, 0, NULL, (int)rest.count, rest.at);
+    td_words_deinit(&rest);
+    return known && send_all(r, &w);
+}
+
+/* The program's call lies at the front of the large frame, so that this stays until the program has ended. */
+static void behind_something_endless(void)
+{
+    static sender s[BUSY];
+    raw other;
+    size_t whole;
+    large_frame(&whole);
+    long before = resident_kb("RssAnon");
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    open_all(s, BUSY);
+    for (int i = 0; i < BUSY; i++) CU_ASSERT_TRUE(begin_endless(&s[i].r));
+    send_all_of_them(s, BUSY, whole, 500);
+    CU_ASSERT_TRUE(goes_on(&other));
+    bounded(before, "frames behind something endless");
+    for (int i = 0; i < BUSY; i++) raw_close(&s[i].r);
+    CU_ASSERT_TRUE(goes_on(&other));
+    raw_close(&other);
+    nothing_is_held();
+}
+
+/* ---- in a memory group, with whatever limits follow from it */
+
+enum { GROUP_MB = 600, PROCESSES = 4 };
+static char group[512], former[480]; /* directories of groups: the daemon's, and this process's own */
+
+static bool write_file(const char *directory, const char *name, long long number)
+{
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", directory, name);
+    FILE *f = fopen(path, "w");
+    if (!f) return false;
+    bool ok = fprintf(f, "%lld", number) > 0;
+    return fclose(f) == 0 && ok;
+}
+
+/* Of the first version's hierarchy of memory, or the second version. */
+static bool find_group(void)
+{
+    char line[400] = ""; /* which fits with what stands before it */
+    FILE *f = fopen("/proc/self/cgroup", "r");
+    bool found = false;
+    while (f && !found && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *of = strchr(line, ':'), *path = of ? strchr(of + 1, ':') : NULL;
+        if (!path) continue;
+        *path++ = 0;
+        const char *top = strcmp(of + 1, "memory") == 0 ? "/sys/fs/cgroup/memory" : of[1] ? NULL : "/sys/fs/cgroup";
+        if (!top) continue;
+        snprintf(former, sizeof former, "%s%s", top, strcmp(path, "/") ? path : "");
+        snprintf(group, sizeof group, "%s/td-test-%d", former, (int)getpid());
+        found = mkdir(group, 0755) == 0 && (write_file(group, "memory.limit_in_bytes", (long long)GROUP_MB << 20) ||
+                                            write_file(group, "memory.max", (long long)GROUP_MB << 20));
+        if (!found) rmdir(group);
+    }
+    if (f) fclose(f);
+    return found;
+}
+
+/* A daemon that was born in the group; this process is not in it. */
+static bool start_in_group(void)
+{
+    bool in = write_file(group, "cgroup.procs", getpid());
+    bool ok = in && test_daemon_start(&d, NULL) && raw_count(d.socket, base);
+    return write_file(former, "cgroup.procs", getpid()) && ok;
+}
+
+/* Frames but for their last byte, and answers that are not read, on as many connections as it gets, until it is killed.
+ */
+static void take_what_there_is(int ready)
+{
+    static sender s[SENDERS];
+    static raw r[READERS];
+    size_t whole;
+    large_frame(&whole);
+    for (int i = 0; i < SENDERS && raw_open(&s[i].r, d.socket); i++) send_some(&s[i], whole - 1);
+    for (int i = 0; i < READERS && raw_open(&r[i], d.socket); i++) {
+        raw_zeros(&r[i], 1, 15000);
+        ask_for_values(&r[i], 40);
+    }
+    for (char c = 'r';; usleep(1000)) {
+        for (int i = 0; i < SENDERS; i++) send_some(&s[i], whole - 1);
+        if (c && write(ready, &c, 1) == 1) c = 0;
+    }
+}
+
+static void in_a_group(void)
+{
+    if (!find_group()) {
+        td_test_skip("this process may not make a memory group");
+        return;
+    }
+    pid_t pids[PROCESSES];
+    int ready[2];
+    char c;
+    CU_ASSERT_EQUAL(stop(), 0);
+    CU_ASSERT_TRUE_FATAL(pipe(ready) == 0 && start_in_group());
+    raw other;
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    for (int i = 0; i < PROCESSES; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) take_what_there_is(ready[1]);
+        CU_ASSERT_TRUE_FATAL(pids[i] > 0);
+    }
+    for (int i = 0; i < PROCESSES; i++) {
+        CU_ASSERT_EQUAL(read(ready[0], &c, 1), 1);
+        CU_ASSERT_TRUE(goes_on(&other));
+    }
+    CU_ASSERT_TRUE(another_process_sends());
+    CU_ASSERT_TRUE(goes_on(&other));
+    printf("\n    in a group of %d MB: %ld MB are taken at most", GROUP_MB, resident_kb("VmHWM") >> 10);
+    for (int i = 0; i < PROCESSES; i++) {
+        kill(pids[i], SIGKILL);
+        CU_ASSERT_EQUAL(waitpid(pids[i], NULL, 0), pids[i]);
+    }
+    raw_close(&other);
+    nothing_is_held();
+    CU_ASSERT_EQUAL(stop(), 0);
+    close(ready[0]);
+    close(ready[1]);
+    CU_ASSERT_EQUAL(rmdir(group), 0);
+    CU_ASSERT_EQUAL(start(), 0);
+}
+
+static const td_test tests[] = {
+    {"nothing large before Hello", before_hello},           {"large frames side by side", all_at_once},
+    {"all but the last byte", all_but_the_last_byte},       {"answers that nobody reads", unread_answers},
+    {"behind something endless", behind_something_endless}, {"in a memory group", in_a_group}};
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN);
+    return td_tests_run("intake", start, stop, sizeof tests / sizeof tests[0], tests, argc > 1 ? argv[1] : NULL);
+}
