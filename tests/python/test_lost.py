@@ -193,11 +193,11 @@ def test_forked_children_connect_anew():
         kill()
         try: old.sum().item()
         except td.ConnectionLost: pass
-        met = td.Queue("meet", role="consumer")
+        met, stays = td.Queue("meet", role="consumer"), td.Queue("meet", role="producer")  # one child may leave before the other comes
         os.write(there, b"..")
         assert {met.get(timeout=60) for _ in before} == set(before)
         for pid in before: ends(pid)
-        met.close()
+        met.close(), stays.close()
         lost = td.ones(2); lost.tolist()
         kill()
         ends(forked(lambda: td.full((2,), 5).tolist() == [5, 5]))  # this process does not know yet
