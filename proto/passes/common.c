@@ -2,7 +2,8 @@
  * again.
  *
  * The state is that of classes (facts.h), by the time of their last write. A loop's body may run behind itself: what it
- * writes is written when it begins.
+ * writes is written when it begins. The time is part of where an entry is looked for, so what was worked out before a
+ * write stands in nobody's way behind it.
  *
  * Of tensors only what no gradient passes through is joined: one use in place of two would sum gradients in another
  * order. And only where nobody can tell that two are one: neither is written, and not both leave. */
@@ -11,6 +12,8 @@
 #include "proto/passes/passes.h"
 
 #include <stdlib.h>
+
+enum { LOOKS = 8 /* at entries of one bucket, the last ones first */ };
 
 typedef struct entry {
     uint32_t node, time;   /* when it was worked out */
@@ -66,23 +69,24 @@ static bool may_join(joiner *j, uint32_t a, uint32_t b)
     return true;
 }
 
-/* Nothing that it reads was written since. */
-static bool holds(joiner *j, const entry *x, uint32_t node)
+/* When anything of what it reads was written last. */
+static uint32_t state_of(joiner *j, uint32_t node)
 {
+    uint32_t last = 0;
     for (uint32_t k = 0; k < j->ir->nodes[node].nin; k++) {
         uint32_t class = td_class_of(j->f, j->ir, td_ir_in(j->ir, node, k));
-        if (class != TD_CLASS_NONE && j->written[class] > x->time) return false;
+        if (class != TD_CLASS_NONE && j->written[class] > last) last = j->written[class];
     }
-    return true;
+    return last;
 }
 
 /* ---- entries */
 
-static uint32_t bucket_of(const joiner *j, uint32_t node)
+static uint32_t bucket_of(const joiner *j, uint32_t node, uint32_t state)
 {
     const td_ir_node *n = &j->ir->nodes[node];
-    uint32_t key[3] = {n->op, td_hash_keyed(j->ir->args + n->in, n->nin * sizeof *j->ir->args),
-                       td_hash_keyed(j->ir->words + n->word, n->nwords * sizeof *j->ir->words)};
+    uint32_t key[4] = {n->op, td_hash_keyed(j->ir->args + n->in, n->nin * sizeof *j->ir->args),
+                       td_hash_keyed(j->ir->words + n->word, n->nwords * sizeof *j->ir->words), state};
     return td_hash_keyed(key, sizeof key) & j->mask;
 }
 
@@ -104,10 +108,10 @@ static void forget(joiner *j, uint32_t from)
 
 static void join(joiner *j, uint32_t node)
 {
-    uint32_t bucket = bucket_of(j, node);
-    for (uint32_t k = j->buckets[bucket]; k != TD_IR_NONE; k = j->entries[k].next) {
+    uint32_t state = state_of(j, node), bucket = bucket_of(j, node, state), k = j->buckets[bucket];
+    for (int looks = 0; k != TD_IR_NONE && looks < LOOKS && td_look(j->f); k = j->entries[k].next, looks++) {
         uint32_t earlier = j->entries[k].node;
-        if (!td_alike(j->ir, earlier, node) || !holds(j, &j->entries[k], node) || !may_join(j, earlier, node)) continue;
+        if (!td_alike(j->ir, earlier, node) || state > j->entries[k].time || !may_join(j, earlier, node)) continue;
         for (uint32_t i = 0; i < j->ir->nodes[node].nout; i++) {
             uint32_t old = td_ir_out(j->ir, node, i), value = td_ir_out(j->ir, earlier, i);
             j->changed |= td_put_instead(j->e, old, value);

@@ -211,9 +211,9 @@ static void find_grads(td_facts *f, const td_ir *ir)
 
 static bool make_room(td_facts *f, const td_ir *ir)
 {
-    bool frozen = f->frozen;
+    td_facts before = *f;
     td_facts_deinit(f);
-    f->frozen = frozen;
+    f->frozen = before.frozen, f->looks = before.looks;
     f->nvalues = ir->nvalues;
     f->nclasses = ir->nvalues + 1;
     f->classes = malloc(f->nclasses * sizeof *f->classes);

@@ -32,7 +32,16 @@ typedef struct td_facts {
     uint32_t *classes;
     uint8_t *flags;
     uint8_t *has_class; /* by type */
+    uint64_t looks;     /* that the pass may still take beside going through the module a few times */
 } td_facts;
+
+/* One look more at something that the node at hand does not say itself: a use of its argument, what that was made of,
+ * what was worked out before. Each pass has so many for each node (passes.c), so that none takes longer than its module
+ * is long, whatever that says. False: they are spent, and the pass leaves the rest as it is. */
+static inline bool td_look(td_facts *f)
+{
+    return f->looks && f->looks--;
+}
 
 /* What holds now. False without memory, which the edit keeps. */
 bool td_facts_find(td_facts *f, td_ir_edit *e);

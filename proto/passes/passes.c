@@ -14,15 +14,30 @@ const uint32_t td_pass_count = sizeof td_pass_list / sizeof *td_pass_list;
 
 typedef struct driving {
     td_ir_edit *e;
-    td_facts f; /* they hold until a pass changes something, and are found when one asks */
-    bool last;  /* with the one that comes once */
+    td_facts f;         /* they hold until a pass changes something, and are found when one asks */
+    bool last;          /* with the one that comes once */
+    td_pass_work *work; /* or NULL */
     td_pass_seen *seen;
     void *context;
 } driving;
 
+/* What stands then is a module as good as any: what was made of it so far. */
+static bool spent(const td_pass_work *w)
+{
+    return w && (w->steps >= w->most || (w->stop && atomic_load_explicit(w->stop, memory_order_relaxed)));
+}
+
+/* What a pass looks at beside going through a module a few times. */
+enum { LOOKS = 1 << 14, LOOKS_EACH = 16 /* node */ };
+
+/* A pass is begun only where there is time, and ends in time that its module bounds. */
 static bool run(driving *d, const td_pass *pass)
 {
-    bool changed = !td_ir_failed(d->e) && pass->run(d->e, &d->f);
+    if (td_ir_failed(d->e) || spent(d->work)) return false;
+    uint64_t nodes = td_ir_now(d->e)->nnodes, looks = LOOKS + LOOKS_EACH * nodes;
+    d->f.looks = looks;
+    bool changed = pass->run(d->e, &d->f);
+    if (d->work) d->work->steps += nodes + looks - d->f.looks;
     if (changed && d->seen) d->seen(d->context, pass);
     return changed;
 }
@@ -84,6 +99,11 @@ td_ir *td_ir_improve_seen(td_ir *ir, td_pass_seen *seen, void *context)
 td_ir *td_ir_improve(td_ir *ir)
 {
     return td_ir_improve_seen(ir, NULL, NULL);
+}
+
+td_ir *td_ir_improve_within(td_ir *ir, td_pass_work *work)
+{
+    return improve(ir, (driving){.last = true, .work = work});
 }
 
 td_ir *td_ir_simplify(td_ir *ir)

@@ -5,6 +5,8 @@
 
 #include "proto/program/edit.h"
 
+#include <stdatomic.h>
+
 struct td_facts;
 
 /* Changes what the edit holds, true when it did. Linear or nearly so in its nodes. It makes no more nodes than the edit
@@ -26,6 +28,12 @@ extern const uint32_t td_pass_count;
 /* Takes over a sealed module that the verifier has passed, and gives back what became of it: a better one, or itself,
  * where there is nothing to do, no memory, or no room (or where TENSORD_PASSES=0 in the environment forbids it). */
 td_ir *td_ir_improve(td_ir *ir);
+/* The same as far as this allows: once so much was done, or it is stopped, no further pass is begun. */
+typedef struct td_pass_work {
+    uint64_t steps, most;    /* nodes that were gone through, and looks besides */
+    const atomic_bool *stop; /* from any thread; or NULL */
+} td_pass_work;
+td_ir *td_ir_improve_within(td_ir *ir, td_pass_work *work);
 /* The same without the last one, for a module that goes on to who improves it. */
 td_ir *td_ir_simplify(td_ir *ir);
 /* As td_ir_improve(), which tells of every pass that changed something. */

@@ -63,75 +63,78 @@ static td_category least_taken(const td_op *op)
     return least;
 }
 
-static td_category least(const td_ir *ir, uint32_t value, int depth);
+static td_category least(writes *w, uint32_t value, int depth);
 
-static td_category least_of_inputs(const td_ir *ir, uint32_t node, const td_op *op,
-                                   int depth) /* NOLINT(misc-no-recursion) */
+static td_category least_of_inputs(writes *w, uint32_t node, const td_op *op, int depth) /* NOLINT(misc-no-recursion) */
 {
+    const td_ir *ir = w->ir;
     td_category most = TD_CAT_BOOL;
     for (uint32_t k = 0; k < ir->nodes[node].nin; k++) {
         uint32_t in = td_ir_in(ir, node, k);
         if (op->attrs_at >> k & 1) continue;
-        most = larger(most, is_tensor(ir, in) ? least(ir, in, depth + 1) : of_type(ir, in, TD_CAT_BOOL));
+        most = larger(most, is_tensor(ir, in) ? least(w, in, depth + 1) : of_type(ir, in, TD_CAT_BOOL));
     }
     return most;
 }
 
-static td_category least(const td_ir *ir, uint32_t value, int depth) /* NOLINT(misc-no-recursion): DEPTH */
+static td_category least(writes *w, uint32_t value, int depth) /* NOLINT(misc-no-recursion): DEPTH */
 {
+    const td_ir *ir = w->ir;
     uint32_t node = td_maker(ir, value);
     const td_op *op = node == TD_IR_NONE || depth > DEPTH ? NULL : td_ir_row(ir->nodes[node].op);
     td_literal l;
-    if (!op || ir->nodes[node].op & TD_IR_INPLACE) return TD_CAT_BOOL;
+    if (!op || ir->nodes[node].op & TD_IR_INPLACE || !td_look(w->f)) return TD_CAT_BOOL;
     if (op->id == TD_OP_FULL && td_constant(ir, td_ir_in(ir, node, 2), &l) && l.kind == TD_L_DTYPE)
         return td_dtype_category((td_dtype)l.small);
     if (!is_plain(op)) return TD_CAT_BOOL;
     switch (op->promote) {
-    case TD_PROMOTE_FLOAT: return larger(TD_CAT_FLOAT, least_of_inputs(ir, node, op, depth));
-    case TD_PROMOTE_SAME: return larger(least_taken(op), least_of_inputs(ir, node, op, depth));
-    case TD_PROMOTE_FIRST: return least(ir, td_ir_in(ir, node, 0), depth + 1);
+    case TD_PROMOTE_FLOAT: return larger(TD_CAT_FLOAT, least_of_inputs(w, node, op, depth));
+    case TD_PROMOTE_SAME: return larger(least_taken(op), least_of_inputs(w, node, op, depth));
+    case TD_PROMOTE_FIRST: return least(w, td_ir_in(ir, node, 0), depth + 1);
     default: return TD_CAT_BOOL;
     }
 }
 
 /* Layers and products give what they take, and take floats alone. */
-static td_category least_made(const td_ir *ir, uint32_t value)
+static td_category least_made(writes *w, uint32_t value)
 {
-    uint32_t node = td_maker(ir, value);
-    switch (ir->nodes[node].op) {
+    uint32_t node = td_maker(w->ir, value);
+    switch (w->ir->nodes[node].op) {
     case TD_IR_TD | TD_OP_CONV2D:
     case TD_IR_TD | TD_OP_LINEAR:
     case TD_IR_TD | TD_OP_BATCH_NORM:
-    case TD_IR_TD | TD_OP_LAYER_NORM: return least_taken(td_ir_row(ir->nodes[node].op));
-    default: return least(ir, value, 0);
+    case TD_IR_TD | TD_OP_LAYER_NORM: return least_taken(td_ir_row(w->ir->nodes[node].op));
+    default: return least(w, value, 0);
     }
 }
 
 /* ---- does the result have the shape and the dtype of what was written? */
 
 /* Is `value` part of what `of` was made of, element by element? Then it is no larger, and of no larger dtype. */
-static bool is_part(const td_ir *ir, uint32_t value, uint32_t of, int depth) /* NOLINT(misc-no-recursion): DEPTH */
+static bool is_part(writes *w, uint32_t value, uint32_t of, int depth) /* NOLINT(misc-no-recursion): DEPTH */
 {
+    const td_ir *ir = w->ir;
     uint32_t node = td_maker(ir, of);
     const td_op *op = node == TD_IR_NONE || depth > DEPTH ? NULL : td_ir_row(ir->nodes[node].op);
-    if (!op || !is_plain(op) || ir->nodes[node].op & TD_IR_INPLACE) return false;
+    if (!op || !is_plain(op) || ir->nodes[node].op & TD_IR_INPLACE || !td_look(w->f)) return false;
     if (op->promote != TD_PROMOTE_SAME && op->promote != TD_PROMOTE_FLOAT) return false;
     for (uint32_t k = 0; k < ir->nodes[node].nin; k++) {
         uint32_t in = td_ir_in(ir, node, k);
-        if (is_tensor(ir, in) && (in == value || is_part(ir, value, in, depth + 1))) return true;
+        if (is_tensor(ir, in) && (in == value || is_part(w, value, in, depth + 1))) return true;
     }
     return false;
 }
 
-static bool stays_as_it_is(const td_ir *ir, uint32_t node, const td_op *op)
+static bool stays_as_it_is(writes *w, uint32_t node, const td_op *op)
 {
+    const td_ir *ir = w->ir;
     uint32_t t = td_ir_in(ir, node, 0);
-    td_category is = least_made(ir, t), most = op->promote == TD_PROMOTE_FLOAT ? TD_CAT_FLOAT : TD_CAT_BOOL;
+    td_category is = least_made(w, t), most = op->promote == TD_PROMOTE_FLOAT ? TD_CAT_FLOAT : TD_CAT_BOOL;
     if (op->promote != TD_PROMOTE_SAME && op->promote != TD_PROMOTE_FLOAT) return false;
     for (uint32_t k = 1; k < ir->nodes[node].nin; k++) {
         uint32_t in = td_ir_in(ir, node, k);
         if (!is_tensor(ir, in)) most = larger(most, of_type(ir, in, TD_CAT_COMPLEX));
-        else if (!is_part(ir, in, t, 0)) return false;
+        else if (!is_part(w, in, t, 0)) return false;
     }
     return most <= is || (most == TD_CAT_BOOL && ir->nodes[node].nin == 1);
 }
@@ -215,6 +218,7 @@ static bool nobody_else_has_it(writes *w, uint32_t node, uint32_t value)
 {
     for (uint32_t use = td_ir_use_first(w->e, value); use != TD_IR_NONE; use = td_ir_use_next(w->e, use)) {
         uint32_t user = td_ir_user(w->e, use);
+        if (!td_look(w->f)) return false;
         if (user == node || !is_before(w, user, node)) continue;
         if (user & TD_IR_PARAM || !only_reads(w, user, value)) return false;
     }
@@ -231,7 +235,7 @@ static bool may_go(writes *w, uint32_t node)
     unsigned other = TD_OF_CREATION | TD_OF_RANDOM | TD_OF_VIEW | TD_OF_NONDIFF;
     if (!is_plain(op) || op->id == TD_OP_WHERE || op->flags & other || op->mutates || n->nout != 1) return false;
     uint32_t value = td_ir_in(w->ir, node, 0);
-    return is_new(w, node, value) && stays_as_it_is(w->ir, node, op) && nobody_else_has_it(w, node, value) &&
+    return is_new(w, node, value) && stays_as_it_is(w, node, op) && nobody_else_has_it(w, node, value) &&
            td_ir_room(w->e);
 }
 

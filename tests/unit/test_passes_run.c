@@ -368,6 +368,132 @@ static void many_loops(void)
     td_ir_unref(ir), td_ir_unref(after);
 }
 
+/* ---- how long they take: counted in nodes that are gone through, and looks besides */
+
+static td_ir *read_and_free(FILE *f, char *const *text, const size_t *length)
+{
+    td_error e = {0};
+    fclose(f);
+    td_ir *ir = td_ir_read(*text, *length, &e);
+    if (!ir) printf("%s\n", e.message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ir);
+    free(*text);
+    return ir;
+}
+
+/* Of one list, that is written between them; then twice of another. */
+static td_ir *equal_reads(int n)
+{
+    char *text;
+    size_t length;
+    FILE *f = open_memstream(&text, &length);
+    fprintf(f, "graph(%%l : int[], %%n : int):\n");
+    for (int k = 0; k < n; k++) fprintf(f, "  %%r%d : int = prim::len.list(%%l)\n  prim::append(%%l, %%r%d)\n", k, k);
+    fprintf(f, "  %%a : int = prim::add.int(%%n, %%n)\n  %%b : int = prim::add.int(%%n, %%n)\n  return (%%a, %%b)\n");
+    return read_and_free(f, &text, &length);
+}
+
+/* The same tensor made again and again, and all of them returned; then twice the same number. */
+static td_ir *equal_results(int n)
+{
+    char *text;
+    size_t length;
+    FILE *f = open_memstream(&text, &length);
+    fprintf(f, "graph(%%n : int):\n  %%d : dtype = prim::Constant[value=\"float32\"]()\n"
+               "  %%e : int[] = prim::ListConstruct(%%n)\n");
+    for (int k = 0; k < n; k++) fprintf(f, "  %%t%d : Tensor = td::full(%%e, %%n, %%d)\n", k);
+    fprintf(f, "  %%a : int = prim::add.int(%%n, %%n)\n  %%b : int = prim::add.int(%%n, %%n)\n"
+               "  %%o : Tensor[] = prim::ListConstruct(%%t0");
+    for (int k = 1; k < n; k++) fprintf(f, ", %%t%d", k);
+    fprintf(f, ")\n  return (%%a, %%b, %%o)\n");
+    return read_and_free(f, &text, &length);
+}
+
+/* Of one tensor, that is new. */
+static td_ir *many_writes(int n)
+{
+    char *text;
+    size_t length;
+    FILE *f = open_memstream(&text, &length);
+    fprintf(f, "graph(%%n : int):\n  %%d : dtype = prim::Constant[value=\"float32\"]()\n"
+               "  %%e : int[] = prim::ListConstruct(%%n)\n  %%t : Tensor = td::full(%%e, %%n, %%d)\n");
+    for (int k = 0; k < n; k++) fprintf(f, "  %%w%d : Tensor = td::neg_(%%t)\n", k);
+    fprintf(f, "  return (%%t)\n");
+    return read_and_free(f, &text, &length);
+}
+
+/* Functions that call each other twice: `n` of them stand for 2^n calls. */
+static td_ir *doubling(int n)
+{
+    char *text;
+    size_t length;
+    FILE *f = open_memstream(&text, &length);
+    fprintf(f, "graph(%%x : Tensor):\n  %%y : Tensor = fn::f0(%%x)\n  return (%%y)\n");
+    for (int k = 0; k < n; k++)
+        fprintf(f,
+                "fn f%d(%%x : Tensor):\n  %%a : Tensor = fn::f%d(%%x)\n  %%b : Tensor = fn::f%d(%%a)\n"
+                "  return (%%b)\n",
+                k, k + 1, k + 1);
+    fprintf(f, "fn f%d(%%x : Tensor):\n  %%a : Tensor = td::neg(%%x)\n  return (%%a)\n", n);
+    return read_and_free(f, &text, &length);
+}
+
+static uint32_t writes_in(const td_ir *ir)
+{
+    uint32_t n = 0;
+    for (uint32_t k = 0; k < ir->nnodes; k++) n += (ir->nodes[k].op & TD_IR_INPLACE) != 0;
+    return n;
+}
+
+static td_ir *improved(td_ir *ir)
+{
+    enum { EACH_NODE = 24, PASSES = 40, ALWAYS = 1 << 15 };
+    uint64_t before = ir->nnodes;
+    td_pass_work work = {.most = UINT64_MAX};
+    td_ir *after = td_ir_improve_within(ir, &work);
+    uint64_t nodes = before > after->nnodes ? before : after->nnodes;
+    CU_ASSERT_TRUE(work.steps > before && work.steps < PASSES * (EACH_NODE * nodes + ALWAYS));
+    return after;
+}
+
+/* No pass looks further than so far for each node. What it leaves then is as it was, and what is not of that sort is
+ * improved as ever. */
+static void as_long_as_their_programs(void)
+{
+    enum { LARGE = 20000, SMALL = 100 };
+    td_ir *ir = improved(equal_reads(LARGE));
+    CU_ASSERT_EQUAL(td_ir_return(ir, ir->functions[0].block, 0), td_ir_return(ir, ir->functions[0].block, 1));
+    td_ir_unref(ir);
+    ir = improved(equal_results(LARGE));
+    CU_ASSERT_EQUAL(td_ir_return(ir, ir->functions[0].block, 0), td_ir_return(ir, ir->functions[0].block, 1));
+    td_ir_unref(ir);
+    ir = improved(many_writes(SMALL));
+    CU_ASSERT_EQUAL(writes_in(ir), 0);
+    td_ir_unref(ir);
+    ir = improved(many_writes(LARGE));
+    CU_ASSERT_TRUE(writes_in(ir) > 0);
+    td_ir_unref(ir);
+    td_ir_unref(improved(doubling(60)));
+}
+
+/* Where as much as is allowed was done, or somebody stops it, what was made so far is what there is. */
+static void as_far_as_allowed(void)
+{
+    atomic_bool stop = true;
+    td_ir *ir = doubling(60);
+    uint32_t nodes = ir->nnodes;
+    td_pass_work stopped = {.most = UINT64_MAX, .stop = &stop}, little = {.most = 1}, all = {.most = UINT64_MAX};
+    ir = td_ir_improve_within(ir, &stopped);
+    CU_ASSERT_EQUAL(ir->nnodes, nodes);
+    CU_ASSERT_EQUAL(stopped.steps, 0);
+    td_ir *after = td_ir_improve_within(td_ir_ref(ir), &little);
+    CU_ASSERT_TRUE(after->nnodes > nodes && little.steps >= 1);
+    td_ir_unref(after);
+    td_ir_unref(td_ir_improve_within(ir, &all));
+    CU_ASSERT_TRUE(little.steps < all.steps / 10);
+}
+
 TD_CUNIT_MAIN_WITH("passes_run", t_setup, t_teardown, {"drawn programs", drawn_programs},
                    {"frozen programs", frozen_programs}, {"writes of all dtypes", writes_of_all_dtypes},
-                   {"numbers at their edges", numbers_at_their_edges}, {"many loops", many_loops})
+                   {"numbers at their edges", numbers_at_their_edges}, {"many loops", many_loops},
+                   {"as long as their programs", as_long_as_their_programs}, {"as far as allowed", as_far_as_allowed})
