@@ -41,6 +41,7 @@ void td_sessions_init(td_sessions *all, td_service *service)
                          .ahead_ns = (uint64_t)AHEAD_EACH_NS * (workers + 1), /* the loop helps */
                          .max_pending_bytes = UINT64_C(64) << 20,
                          .max_unread = 1 << 20};
+    td_lines_init(&all->to_read);
     service->budget.leaving = td_segment_leaving;
     service->budget.leaving_arg = all;
 }
@@ -352,6 +353,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_promises_forget(s);
     td_lates_drop(&s->late);
     td_session_made(s);
+    td_session_reading_unwanted(s);
     td_session_regions_drop(s);
     td_noted_free(s->noted);
     s->noted = NULL;

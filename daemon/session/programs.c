@@ -1,11 +1,15 @@
 /* The programs that a session was sent, by its ids.
  *
- * To read and verify a large one takes half a second: that is done by a helper thread, while the session waits. What it
- * takes meanwhile is charged. The loop and the helper share a td_reading, which is the helper's from the time it is
- * given until it comes back; the bytes stay in the session's arena, as no other frame comes in meanwhile. */
+ * To read, verify and improve a large one takes half a second, and so may a small one that calls or repeats much: that
+ * is done by a helper thread, while the session waits. What it takes meanwhile is charged. Processes take turns at the
+ * helpers, one program each, so another's waits for one of these at most, whoever sends how many; what is done to
+ * improve one is bounded, and ends when its session does. The loop and the helper share a td_reading, which is the
+ * helper's from the time it is given until it comes back, but for `unwanted`; the bytes stay in the session's arena, as
+ * no other frame comes in meanwhile. */
 #include "daemon/session/state.h"
 
 #include "proto/passes/passes.h"
+#include "proto/program/prim.h"
 #include "proto/program/wire.h"
 
 #include <stdio.h>
@@ -14,7 +18,8 @@
 enum {
     MOST_PROGRAMS = 4096,
     READ_HERE = 4 << 10, /* bytes that are read in 0.1 ms */
-    READ_AT_ONCE = 2     /* by helpers, who make memory, too */
+    READ_AT_ONCE = 2,    /* by helpers, who make memory, too */
+    MOST_STEPS = 8 << 20 /* of passes over one program: some 0.1 s */
 };
 
 /* ---- the table of them */
@@ -86,23 +91,41 @@ int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_
 
 /* ---- one that comes */
 
-typedef struct td_reading {
-    struct td_reading *next; /* that waits for a helper */
+struct td_reading {
+    td_in_line in_line;
     td_session *s;
+    atomic_bool unwanted; /* its session has ended */
     const uint8_t *bytes;
     size_t length;
     uint64_t serial, charged;
     uint32_t id, ncaptured;
+    td_ir *ir; /* once it was unpacked */
     td_program *program;
     td_error error;
     td_tensor *captured[]; /* references */
-} td_reading;
+};
+
+static void unpack(td_reading *j)
+{
+    j->ir = td_ir_unpack(j->bytes, j->length, 0, &j->error);
+}
+
+/* What is no longer than it looks: no pass makes more of it than there is. */
+static bool is_plain(const td_ir *ir)
+{
+    if (ir->nfunctions > 1) return false;
+    for (uint32_t n = 0; n < ir->nnodes; n++)
+        if (ir->nodes[n].op == (TD_IR_PRIM | TD_PRIM_LOOP)) return false;
+    return true;
+}
 
 static void work(void *arg)
 {
     td_reading *j = arg;
-    td_ir *ir = td_ir_unpack(j->bytes, j->length, 0, &j->error);
-    if (ir) ir = td_ir_improve(ir);
+    td_pass_work passes = {.most = MOST_STEPS, .stop = &j->unwanted};
+    if (!j->ir && !j->error.code) unpack(j);
+    td_ir *ir = j->ir ? td_ir_improve_within(j->ir, &passes) : NULL;
+    j->ir = NULL;
     if (!ir) return;
     if (td_program_new(&j->program, ir, &j->error)) td_ir_unref(ir);
     else td_program_keep_bytes(j->program, j->bytes, j->length, &j->error);
@@ -116,6 +139,7 @@ static void program_made(td_reading *j)
 
 static void let_go(td_reading *j)
 {
+    td_ir_unref(j->ir);
     td_program_unref(j->program);
     for (uint32_t k = 0; k < j->ncaptured; k++) td_tensor_unref(j->captured[k]);
     free(j);
@@ -139,6 +163,7 @@ static void over(td_reading *j)
 {
     td_session *s = j->s;
     td_error why = {0};
+    s->reading = NULL;
     program_made(j);
     td_account_work_done(s->account, TD_CPU, j->charged);
     if (!s->ended) {
@@ -160,7 +185,7 @@ static void done(void *arg)
 {
     td_reading *j = arg;
     td_sessions *all = j->s->all;
-    all->reading--;
+    td_lines_over(&all->to_read, &j->in_line);
     over(j);
     begin_next(all);
 }
@@ -168,28 +193,34 @@ static void done(void *arg)
 static void begin_next(td_sessions *all)
 {
     const td_service_options *o = &all->service->options;
-    while (all->to_read && all->reading < READ_AT_ONCE) {
-        td_reading *j = all->to_read;
-        all->to_read = j->next;
+    td_in_line *x;
+    while (all->to_read.begun < READ_AT_ONCE && (x = td_lines_begin(&all->to_read))) {
+        td_reading *j = (td_reading *)(void *)x;
         if (j->s->ended) {
+            td_lines_over(&all->to_read, x);
             over(j);
             continue;
         }
-        all->reading++;
         o->background(o->arg, work, done, j);
     }
 }
 
-static void give_to_helper(td_reading *j)
+static int give_to_helper(td_reading *j, td_error *e)
 {
     static const td_wait_kind for_reading = {"a program to be read", .external = true};
-    td_sessions *all = j->s->all;
-    j->s->jobs++;
-    td_session_wait(j->s, &for_reading);
-    td_reading **last = &all->to_read;
-    while (*last) last = &(*last)->next; /* one of a session at most */
-    *last = j;
-    begin_next(all);
+    td_session *s = j->s;
+    int rc = td_lines_add(&s->all->to_read, &j->in_line, s->uid, s->pid, e);
+    if (rc) return rc;
+    s->jobs++;
+    s->reading = j;
+    td_session_wait(s, &for_reading);
+    begin_next(s->all);
+    return TD_SUSPENDED;
+}
+
+void td_session_reading_unwanted(td_session *s)
+{
+    if (s->reading) atomic_store_explicit(&s->reading->unwanted, true, memory_order_relaxed);
 }
 
 /* With what the module captures, by the client's ids. */
@@ -233,14 +264,17 @@ int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e)
         return td_session_lacks(s, rc, 0, s->heap, e);
     }
     j->charged = takes;
-    if (j->length > READ_HERE && s->service->options.background) {
-        give_to_helper(j);
-        return TD_SUSPENDED;
+    bool here = j->length <= READ_HERE || !s->service->options.background;
+    if (here) unpack(j);
+    if (s->service->options.background && !j->error.code && !(here && is_plain(j->ir))) {
+        rc = give_to_helper(j, e);
+        if (rc == TD_SUSPENDED) return rc;
+    } else {
+        work(j);
+        program_made(j);
+        rc = settle(j, e);
     }
-    work(j);
-    program_made(j);
     td_account_work_done(s->account, TD_CPU, takes);
-    rc = settle(j, e);
     let_go(j);
     return rc;
 }

@@ -8,6 +8,7 @@
 #define TENSORD_SESSION_SESSION_H
 
 #include "daemon/service/service.h"
+#include "daemon/session/lines.h"
 #include "proto/frame.h"
 
 enum { TD_HELD_MOST = 1024 }; /* requests of a session that wait for what others do; one more waits in the stream */
@@ -41,8 +42,7 @@ typedef struct td_sessions {
     td_session *ask_next;       /* of a round that asks all for memory, see memory.c; NULL: none is under way */
     uint64_t ask_round;         /* the number of the last */
     uint64_t asked_ms;          /* when somebody was last asked */
-    struct td_reading *to_read; /* programs that were sent, in this order, and wait for a helper, ... */
-    uint32_t reading;           /* ... and those that helpers read */
+    td_lines to_read;           /* programs that were sent: those that wait for a helper, and that helpers read */
     struct td_unpacking *to_unpack; /* large frames, as they came, that wait for a helper, ... */
     uint32_t unpacking;         /* ... those that helpers unpack, ... */
     uint64_t unpacked;          /* ... and the bytes that became of such and are not worked off */

@@ -63,6 +63,7 @@ struct td_activity {
 };
 
 typedef struct td_known_program td_known_program; /* programs.c */
+typedef struct td_reading td_reading;
 
 /* What an ended session leaves when it is too much to be let go of in one turn. */
 typedef struct td_remains {
@@ -197,6 +198,7 @@ struct td_session {
     uint32_t next_lease;
     td_queue_handle *queues;
     td_known_program *programs;
+    td_reading *reading; /* a program that it has sent and that a helper reads, or is to read; NULL: none */
     td_open_region *regions;
     uint32_t nregions;
     td_held *held, *over, **last_over; /* requests beside the stream; those whose wait has ended, in that order */
@@ -336,6 +338,8 @@ int td_session_program_id(const td_session *s, uint32_t id, td_error *e);       
 int td_session_program_add(td_session *s, uint32_t id, td_program *program,
                            td_error *e); /* takes it over when it works */
 int td_session_program_end(td_session *s, const td_record *r, td_error *e);
+/* The session ends: a helper that reads one for it need not improve it any more. */
+void td_session_reading_unwanted(td_session *s);
 int td_session_region(td_session *s, const td_record *r, td_error *e);
 int td_session_region_end(td_session *s, const td_record *r, td_error *e);
 void td_session_regions_drop(td_session *s);

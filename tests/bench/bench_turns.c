@@ -5,6 +5,7 @@
  * machine lengthens some turns, as it does any piece of work: how many, a piece that is always the same tells. */
 #include "tests/bench/bench.h"
 #include "tests/support/daemon.h"
+#include "tests/support/raw.h"
 
 #include <signal.h>
 #include <time.h>
@@ -213,6 +214,153 @@ static void forked(void)
     waitpid(child, NULL, 0);
 }
 
+/* ---- what little asks for much */
+
+enum { WIDE = 4000 };
+
+/* `n` times, with the number, from `from` on and round. */
+static void each_from(FILE *f, int n, int from, const char *name, const char *behind)
+{
+    for (int i = 0; i < n; i++) fprintf(f, "%s%%%s%d%s", i ? ", " : "", name, (from + i) % n, behind);
+}
+
+static void each(FILE *f, int n, const char *name, const char *behind)
+{
+    each_from(f, n, 0, name, behind);
+}
+
+/* What was written to a text; frees it. */
+static td_program *read_text(td_client *c, FILE *f, char *const *text)
+{
+    fclose(f);
+    td_program *p = td_program_read(c, *text, td_arrays_of(0, NULL));
+    bench_check(p != NULL, td_last_error()->message);
+    free(*text);
+    return p;
+}
+
+/* Functions that call each other twice: 4 KB stand for as many nodes as one likes. */
+static void doubling(void)
+{
+    enum { FUNCTIONS = 26, TIMES = 50 };
+    td_client *c = join();
+    for (int k = 0; k < TIMES; k++) {
+        char *text;
+        size_t n;
+        FILE *f = open_memstream(&text, &n);
+        fprintf(f, "graph(%%x : Tensor):\n  %%y : Tensor = fn::f0(%%x)\n  return (%%y)\n");
+        for (int i = 0; i < FUNCTIONS; i++)
+            fprintf(f,
+                    "fn f%d(%%x : Tensor):\n  %%a : Tensor = fn::f%d(%%x)\n  %%b : Tensor = fn::f%d(%%a)\n"
+                    "  return (%%b)\n",
+                    i, i + 1, i + 1);
+        fprintf(f, "fn f%d(%%x : Tensor):\n  %%a : Tensor = td::neg(%%x)\n  return (%%a)\n", FUNCTIONS);
+        td_program_free(read_text(c, f, &text));
+    }
+    in_sync(c);
+}
+
+/* A loop that carries thousands of tensors, through a function that takes and gives as many, too large to be put in
+ * its place. */
+static void carried(void)
+{
+    enum { CALLS = 4, TRIPS = 20000 };
+    td_client *c = join();
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    fprintf(f, "graph(%%n : int, %%x : Tensor):\n  %%yes : bool = prim::Constant[value=1]()\n  ");
+    each(f, WIDE, "o", " : Tensor");
+    fprintf(f, " = prim::Loop(%%n, %%yes");
+    for (int i = 0; i < WIDE; i++) fprintf(f, ", %%x");
+    fprintf(f, ")\n    block0(%%i : int, ");
+    each(f, WIDE, "p", " : Tensor");
+    fprintf(f, "):\n");
+    for (int k = 0; k < CALLS; k++) {
+        char to[8], from[8];
+        snprintf(to, sizeof to, "q%d_", k), snprintf(from, sizeof from, k ? "q%d_" : "p", k - 1);
+        fprintf(f, "      "), each(f, WIDE, to, " : Tensor");
+        fprintf(f, " = fn::turn("), each(f, WIDE, from, ""), fprintf(f, ")\n");
+    }
+    char last[8];
+    snprintf(last, sizeof last, "q%d_", CALLS - 1);
+    fprintf(f, "      -> (%%yes, "), each_from(f, WIDE, 1, last, ""), fprintf(f, ")\n  return (%%o0)\nfn turn(");
+    each(f, WIDE, "p", " : Tensor"), fprintf(f, "):\n");
+    fprintf(f, "  return ("), each_from(f, WIDE, 1, "p", ""), fprintf(f, ")\n");
+    td_program *p = read_text(c, f, &text);
+    td_array *x = ones(c);
+    td_value in[] = {td_value_int(TRIPS), td_value_array(x)}, out;
+    bench_check(td_program_call(p, 2, in, &out) == 0, td_last_error()->message);
+    td_value_free(&out);
+    in_sync(c);
+}
+
+/* Programs, and functions of the program's own, that take thousands of tensors and give as many. */
+static void wide(void)
+{
+    td_client *c = join();
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    fprintf(f, "graph("), each(f, WIDE, "x", " : Tensor"), fprintf(f, "):\n  return (");
+    each(f, WIDE, "x", ""), fprintf(f, ")\n");
+    td_program *p = read_text(c, f, &text);
+    td_array *x[WIDE], *y[WIDE];
+    td_value in[WIDE], out;
+    for (int i = 0; i < WIDE; i++) {
+        x[i] = ones(c), y[i] = ones(c);
+        td_set_requires_grad(x[i], true);
+        in[i] = td_value_array(x[i]);
+    }
+    in_sync(c);
+    for (int k = 0; k < 5; k++) {
+        bench_check(td_program_call(p, WIDE, in, &out) == 0, td_last_error()->message);
+        td_value_free(&out);
+    }
+    uint32_t flags[WIDE] = {0};
+    bench_check(td_at_function(TD_HERE, "wide", td_arrays_of(900, x), td_arrays_of(90, y), td_arrays_of(30, y + 90),
+                               flags) != 0,
+                td_last_error()->message);
+    in_sync(c);
+}
+
+/* A published program of megabytes that others open. */
+static void opened(void)
+{
+    enum { NODES = 65000, TIMES = 8 };
+    td_client *c = join();
+    char *text;
+    size_t n;
+    FILE *f = open_memstream(&text, &n);
+    fprintf(f, "graph(%%x0 : Tensor):\n");
+    for (int i = 0; i < NODES; i++)
+        fprintf(f, "  %%x%d : Tensor = td::neg(%%x%d) # a_file_of_some_name.py:%d:3-8\n", i + 1, i, i + 1);
+    fprintf(f, "  return (%%x%d)\n", NODES);
+    td_program *p = read_text(c, f, &text);
+    bench_check(td_program_publish(p, "large", 0) == 0, td_last_error()->message);
+    for (int i = 0; i < TIMES; i++) {
+        td_client *other = join();
+        td_program *q = td_program_open(other, "large", -1);
+        bench_check(q != NULL, td_last_error()->message);
+        td_disconnect(other);
+    }
+}
+
+/* Connections that come and go beside thousands of others. */
+static void beside(void)
+{
+    enum { OTHERS = 8000, TIMES = 50 };
+    static raw others[OTHERS];
+    for (int i = 0; i < OTHERS; i++) bench_check(raw_open(&others[i], daemon_here.socket), "one of many connections");
+    for (int i = 0; i < TIMES; i++) {
+        td_client *c = join();
+        td_lease_new(c, 1 << 20);
+        in_sync(c);
+        td_disconnect(c);
+    }
+    for (int i = 0; i < OTHERS; i++) raw_close(&others[i]);
+}
+
 /* ---- */
 
 static void play(const char *only)
@@ -220,10 +368,11 @@ static void play(const char *only)
     static const struct {
         const char *name;
         void (*run)(void);
-    } parts[] = {{"ops", ops},       {"tensors", tensors}, {"backwards", backwards}, {"saved", saved},
-                 {"queued", queued}, {"held", held},       {"items", items},         {"large_items", large_items},
-                 {"names", names},   {"leases", leases},   {"tables", tables},       {"programs", programs},
-                 {"forked", forked}};
+    } parts[] = {{"ops", ops},       {"tensors", tensors},   {"backwards", backwards}, {"saved", saved},
+                 {"queued", queued}, {"held", held},         {"items", items},         {"large_items", large_items},
+                 {"names", names},   {"leases", leases},     {"tables", tables},       {"programs", programs},
+                 {"forked", forked}, {"doubling", doubling}, {"carried", carried},     {"wide", wide},
+                 {"opened", opened}, {"beside", beside}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         if (only && strcmp(only, parts[i].name) != 0) continue;
         pid_t pid = fork();

@@ -55,7 +55,7 @@ static int stop(void)
     return left.tensors || left.storages || td_autograd_nodes();
 }
 
-static void join_to(client *c, td_sessions *all)
+static void join_to(client *c, td_sessions *all, uint32_t pid)
 {
     static const uint8_t hello[] = {1 << 3, TD_PROTOCOL};
     td_frame f = {.kind = TD_FRAME_HELLO, .payload = hello, .bytes = sizeof hello, .fd = -1};
@@ -63,12 +63,18 @@ static void join_to(client *c, td_sessions *all)
     td_error e = {0};
     *c = (client){0};
     td_writer_init(&c->writer);
-    CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, all, &io, &(td_peer_id){0, 1}, &f, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, all, &io, &(td_peer_id){0, pid}, &f, &e), 0);
 }
 
 static void join(client *c)
 {
-    join_to(c, &sessions);
+    join_to(c, &sessions, 1);
+}
+
+/* As a process of its own. */
+static void join_as(client *c, uint32_t pid)
+{
+    join_to(c, &sessions, pid);
 }
 
 /* With all that another has, once it has had its turns. */
@@ -1006,7 +1012,7 @@ static void ahead_of_the_workers(void)
     client c;
     CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
     td_sessions_init(&all, &v);
-    join_to(&c, &all);
+    join_to(&c, &all, 1);
     zeros(&c, 1);
     endless(&c, 1, 2, 3);
     for (uint32_t i = 0; i < 2000; i++) mul(&c, i ? 9 + i : 3, 3, 10 + i);
@@ -1095,7 +1101,7 @@ static void sites_of_an_ended_client(void)
 
 /* ---- programs that come */
 
-enum { NODES = 10000, READERS = 4 };
+enum { NODES = 10000, READERS = 8 };
 
 static struct {
     void (*work)(void *), (*done)(void *);
@@ -1114,6 +1120,12 @@ static void read_and_return(int reader)
 {
     readers[reader].work(readers[reader].arg);
     if (readers[reader].done) readers[reader].done(readers[reader].arg);
+}
+
+/* All that was given since; the first `kept` are still out. */
+static void return_others(int kept)
+{
+    while (nreaders > kept) nreaders--, readers[nreaders].work(readers[nreaders].arg);
 }
 
 /* negations of what it captures; freed by the caller */
@@ -1150,7 +1162,7 @@ static void programs_that_come(void)
     size_t length;
     uint8_t *bytes = large_program(&length);
     service.options.background = hand_to_reader;
-    join(&a), join(&b), join(&ends), join(&waits);
+    join_as(&a, 1), join_as(&b, 2), join_as(&ends, 3), join_as(&waits, 4);
     zeros(&a, 1), zeros(&b, 1), zeros(&ends, 1), zeros(&waits, 1);
     finish(&a), finish(&b), finish(&ends), finish(&waits);
     uint64_t before = a.session->account->bytes;
@@ -1174,8 +1186,8 @@ static void programs_that_come(void)
     read_and_return(1);
     CU_ASSERT_EQUAL_FATAL(nreaders, 3); /* the frame is done: what it took is freed there, too */
     read_and_return(2);
-    CU_ASSERT_EQUAL(sessions.reading, 0);
-    CU_ASSERT_PTR_NULL(sessions.to_read);
+    CU_ASSERT_EQUAL(sessions.to_read.begun, 0);
+    CU_ASSERT_PTR_NULL(sessions.to_read.all);
     CU_ASSERT_PTR_NULL(sessions.ending);
     /* what is wrong with it is told when it was read; too much, before */
     nreaders = 0;
@@ -1194,6 +1206,90 @@ static void programs_that_come(void)
     service.options.background = NULL;
     nreaders = 0;
     free(bytes);
+}
+
+/* Whoever sends many waits behind itself: each process has one with a helper at a time, and they take turns. */
+static void programs_of_many(void)
+{
+    enum { MANY = 3 };
+    client many[MANY], one;
+    size_t length;
+    uint8_t *bytes = large_program(&length);
+    service.options.background = hand_to_reader;
+    for (int i = 0; i < MANY; i++) join_as(&many[i], 1);
+    join_as(&one, 2);
+    zeros(&one, 1), finish(&one);
+    for (int i = 0; i < MANY; i++) zeros(&many[i], 1), finish(&many[i]);
+    for (int i = 0; i < MANY; i++) CU_ASSERT_TRUE(send_program(&many[i], bytes, length));
+    CU_ASSERT_EQUAL_FATAL(nreaders, 1); /* though there is another helper */
+    CU_ASSERT_TRUE(send_program(&one, bytes, length));
+    CU_ASSERT_EQUAL_FATAL(nreaders, 2); /* it waits for nobody */
+    read_and_return(1);
+    CU_ASSERT_TRUE(turn(&one));
+    CU_ASSERT_EQUAL(last_code(&one), TD_OK);
+    leave(&many[1]);
+    return_others(2); /* what the frame took, freed */
+    read_and_return(0);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 3); /* the third, as nobody wants the second any more */
+    read_and_return(2);
+    CU_ASSERT_TRUE(turn(&many[2]) && turn(&many[0]));
+    CU_ASSERT_PTR_NULL(sessions.to_read.all);
+    return_others(3);
+    leave(&one), leave(&many[0]), leave(&many[2]);
+    return_others(3);
+    nreaders = 0;
+    service.options.background = NULL;
+    free(bytes);
+}
+
+static uint8_t *small_program(const char *text, size_t *length)
+{
+    td_error e = {0};
+    td_ir *ir = td_ir_read(text, strlen(text), &e);
+    uint8_t *bytes = ir ? td_ir_pack(ir, length, &e) : NULL;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    td_ir_unref(ir);
+    return bytes;
+}
+
+/* What a program takes is not told by how many bytes it has: with calls or loops it goes to a helper. */
+static void small_programs(void)
+{
+    static const struct {
+        const char *text;
+        bool to_helper;
+    } all[] = {
+        {"captured %w : Tensor = \"w\"\ngraph(%n : int):\n  %m : int = prim::add.int(%n, %n)\n  return (%m)\n", false},
+        {"captured %w : Tensor = \"w\"\ngraph(%n : int):\n  %m : int = fn::f(%n)\n  return (%m)\n"
+         "fn f(%n : int):\n  %m : int = fn::g(%n)\n  %k : int = fn::g(%m)\n  return (%k)\n"
+         "fn g(%n : int):\n  %m : int = prim::add.int(%n, %n)\n  return (%m)\n",
+         true},
+        {"captured %w : Tensor = \"w\"\ngraph(%n : int):\n  %yes : bool = prim::Constant[value=1]()\n"
+         "  %m : int = prim::Loop(%n, %yes, %n)\n    block0(%i : int, %a : int):\n"
+         "      %b : int = prim::add.int(%a, %n)\n      -> (%yes, %b)\n  return (%m)\n",
+         true}};
+    client c;
+    td_error e;
+    uint32_t seven = 7;
+    service.options.background = hand_to_reader;
+    join(&c);
+    zeros(&c, 1), finish(&c);
+    for (unsigned k = 0; k < sizeof all / sizeof *all; k++) {
+        size_t length;
+        uint8_t *bytes = small_program(all[k].text, &length);
+        CU_ASSERT_EQUAL(send_program(&c, bytes, length), all[k].to_helper);
+        CU_ASSERT_EQUAL_FATAL(nreaders, all[k].to_helper);
+        if (all[k].to_helper) read_and_return(0);
+        CU_ASSERT_TRUE(turn(&c));
+        CU_ASSERT_EQUAL(last_code(&c), TD_OK);
+        CU_ASSERT_PTR_NOT_NULL(td_session_program_of(c.session, 7, &e));
+        control(&c, TD_REC_PROGRAM_END, 0, NULL, 0, NULL, 1, &seven);
+        finish(&c);
+        nreaders = 0;
+        free(bytes);
+    }
+    leave(&c);
+    service.options.background = NULL;
 }
 
 /* A batch in a block of its own, with more bytes behind it. */
@@ -1292,4 +1388,5 @@ TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"a turn by
                    {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
                    {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
                    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
+                   {"programs of many", programs_of_many}, {"small programs", small_programs},
                    {"large frames", large_frames}, {"many large frames", many_large_frames})
