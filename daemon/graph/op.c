@@ -207,11 +207,13 @@ static int issue(td_exec *r, uint32_t node, td_call *c, int *nout, lacking lack,
     c->owner = r;
     r->shaping = shaped;
     r->issued++;
+    r->listed += c->nin;
     bool makes = !(c->flags & TD_CF_OUT || c->op->flags & TD_OF_VIEW);
     int rc = td_autograd_prepare(c, td_exec_mode(r, node), r->max_outs, lack.bytes, lack.heap, e);
     if (!rc) {
         if (r->planning) td_plan_saw(r, node, c);
         td_autograd_issue(c, r->outs, nout);
+        r->listed += *nout;
         if (makes) declare_racy(r, node, *nout);
         return TD_OK;
     }

@@ -11,6 +11,7 @@
 
 enum {
     ITEMS = 16, /* of lists, for one such unit */
+    MOVES = 4,  /* of values from one place to another, or to their end */
     NOT_KNOWN = UINT32_MAX - 1
 };
 
@@ -179,9 +180,11 @@ int td_exec_begin(td_exec *r, uint32_t nargs, const td_val *args, td_error *e)
 
 /* ---- blocks */
 
+/* What a block takes, hands on and lets go of counts where it is done: it may be thousands of values. */
 static void let_die(td_exec *r, uint32_t place)
 {
     const td_facts *p = r->program->facts;
+    r->moved += p->from[place + 1] - p->from[place];
     for (uint32_t k = p->from[place]; k < p->from[place + 1]; k++) td_val_drop(&r->purse, &r->at[p->dead[k]]);
 }
 
@@ -195,12 +198,14 @@ static void go_behind(td_exec *r, uint32_t node)
 static void leave_block(td_exec *r, uint32_t block)
 {
     r->npassed = r->ir->blocks[block].nrets;
+    r->moved += r->npassed;
     for (uint32_t k = 0; k < r->npassed; k++) r->passed[k] = td_val_ref(r->at[td_ir_return(r->ir, block, k)]);
     let_die(r, r->ir->nnodes + block);
 }
 
 static void pass_to_outs(td_exec *r, uint32_t node, uint32_t from)
 {
+    r->moved += r->npassed;
     for (uint32_t k = from; k < r->npassed; k++) {
         set(r, td_ir_out(r->ir, node, k - from), r->passed[k]);
         r->passed[k] = td_val_none();
@@ -217,6 +222,7 @@ static void next_trip(td_exec *r, td_frame *f)
         pass_to_outs(r, f->owner, 1);
         return;
     }
+    r->moved += r->npassed;
     set(r, td_ir_param(r->ir, f->block, 0), td_val_int(f->trip));
     for (uint32_t k = 1; k < r->npassed; k++) {
         set(r, td_ir_param(r->ir, f->block, k), r->passed[k]);
@@ -252,6 +258,7 @@ static int run_loop(td_exec *r, uint32_t node, td_error *e)
     int rc = enter(r, x->child, node, e);
     if (rc) return rc;
     r->npassed = x->nin - 1;
+    r->moved += r->npassed;
     for (uint32_t k = 1; k < x->nin; k++) r->passed[k - 1] = td_val_ref(*td_exec_in(r, node, k));
     r->frames[r->depth - 1].trips = trips;
     next_trip(r, &r->frames[r->depth - 1]);
@@ -263,6 +270,7 @@ static int run_function(td_exec *r, uint32_t node, td_error *e)
 {
     const td_ir_node *x = &r->ir->nodes[node];
     uint32_t block = r->ir->functions[x->op & TD_IR_NUMBER].block;
+    r->moved += x->nin;
     for (uint32_t k = 0; k < x->nin; k++) set(r, td_ir_param(r->ir, block, k), td_val_ref(*td_exec_in(r, node, k)));
     int rc = enter(r, block, node, e);
     if (!rc) r->frames[r->depth - 1].mode = td_exec_mode(r, node);
@@ -319,6 +327,7 @@ static int run_prim(td_exec *r, uint32_t node, int *cost, td_error *e)
     if (!rc) rc = r->program->facts->prims[node](&c);
     r->lacks = rc == TD_E_QUOTA && r->purse.refused;
     if (rc != TD_EXEC_MORE) forget_kept(r);
+    c.work += x->nin + x->nout;
     for (uint32_t k = 0; k < x->nin; k++) c.work += td_val_size(in[k]);
     for (uint32_t k = 0; k < x->nout; k++) c.work += td_val_size(&out[k]);
     *cost -= (int)(c.work / ITEMS < INT32_MAX / 2 ? c.work / ITEMS : INT32_MAX / 2);
@@ -347,9 +356,9 @@ static int run_node(td_exec *r, int *cost, uint64_t *lack, td_heap **heap, td_er
     if ((op & TD_IR_CLASS) == TD_IR_FN) return run_function(r, node, e);
     if (is_control(op)) return run_control(r, node, e);
     if ((op & TD_IR_CLASS) == TD_IR_TD) {
-        r->issued = 0;
+        r->issued = r->listed = 0;
         rc = td_exec_op(r, node, lack, heap, e);
-        *cost -= TD_EXEC_COST_OP * (r->issued > 1 ? r->issued : 1);
+        *cost -= TD_EXEC_COST_OP * (r->issued > 1 ? r->issued : 1) + r->listed;
     } else if (td_exec_differentiates(op)) {
         rc = check_kinds(r, node, e);
         if (!rc) rc = td_exec_differentiate(r, node, cost, lack, heap, e);
@@ -424,6 +433,8 @@ int td_exec_step(td_exec *r, int most, bool *done, uint64_t *lack, td_heap **hea
         if (r->purse.dying) cost -= (td_purse_bury(&r->purse, cost * ITEMS) + ITEMS - 1) / ITEMS;
         else if (r->node != TD_IR_NONE) rc = run_node(r, &cost, lack, heap, e);
         else end_of_block(r), cost--;
+        cost -= (int)(r->moved / MOVES);
+        r->moved %= MOVES;
     }
     memcpy(r->who->where, r->called_at, sizeof r->called_at);
     if (rc > 0 && !e->where[0]) td_exec_place(r, r->node, e->where, sizeof e->where);

@@ -51,6 +51,7 @@ struct td_exec {
     uint32_t node;    /* next; TD_IR_NONE: its block returns */
     td_val *passed;   /* what a block returns, on its way */
     uint32_t npassed; /* after the end: the results */
+    uint32_t moved;   /* values, by what was run since that was counted */
     td_parts parts;
     td_prim_kept kept;
     td_backward *backward; /* of the node that is run; its list of results is kept */
@@ -58,7 +59,7 @@ struct td_exec {
     char *said;            /* what it printed, charged to the purse */
     size_t nsaid, said_room;
     td_tensor **outs;     /* room for one call's results */
-    int max_outs, issued; /* issued: calls by the node that is run */
+    int max_outs, issued, listed; /* issued: calls by the node that is run; listed: what these take and give */
     const td_storage *behind;
     char called_at[96]; /* the caller's place, ... */
     char caller[56];    /* ... and as it stands behind the program's */

@@ -597,6 +597,73 @@ static void takes_steps(void)
     CU_ASSERT_EQUAL(t_who.account->bytes, before);
 }
 
+/* `n` values named by their numbers, from `from` on and round. */
+static void many(FILE *f, int n, int from, const char *name, const char *type)
+{
+    for (int k = 0; k < n; k++) fprintf(f, "%s%%%s%d%s", k ? ", " : "", name, (from + k) % n, type);
+}
+
+static int steps_of(td_program *p, int64_t arg)
+{
+    static const td_exec_env env = {.woken = wake};
+    td_exec *r = NULL;
+    td_error error = {0};
+    bool done = false;
+    int steps = 0;
+    CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &error), 0);
+    CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_int(arg)}, &error), 0);
+    for (; !done && !error.code; steps++) td_exec_step(r, 8, &done, NULL, NULL, &error);
+    CU_ASSERT_STRING_EQUAL(error.message, "");
+    end(r, p);
+    return steps;
+}
+
+/* What a block takes, hands on and lets go of counts, of loops as of functions: some values are worth a node. */
+static void many_values(void)
+{
+    enum { N = 1000, TRIPS = 100 };
+    for (int in_function = 0; in_function < 2; in_function++) {
+        char *text;
+        size_t length;
+        FILE *f = open_memstream(&text, &length);
+        fprintf(f, "graph(%%n : int):\n  %%yes : bool = prim::Constant[value=1]()\n  "), many(f, N, 0, "o", " : int");
+        fprintf(f, " = prim::Loop(%%n, %%yes");
+        for (int k = 0; k < N; k++) fprintf(f, ", %%n");
+        fprintf(f, ")\n    block0(%%i : int, "), many(f, N, 0, "p", " : int"), fprintf(f, "):\n");
+        if (in_function) {
+            fprintf(f, "      "), many(f, N, 0, "q", " : int");
+            fprintf(f, " = fn::f("), many(f, N, 0, "p", ""), fprintf(f, ")\n");
+        }
+        fprintf(f, "      -> (%%yes, "), many(f, N, 1, in_function ? "q" : "p", "");
+        fprintf(f, ")\n  return (%%o0)\nfn f("), many(f, N, 0, "p", " : int");
+        fprintf(f, "):\n  return ("), many(f, N, 1, "p", ""), fprintf(f, ")\n");
+        fclose(f);
+        CU_ASSERT_TRUE(steps_of(program_of(text), TRIPS) >= (1 + in_function) * TRIPS);
+        free(text);
+    }
+}
+
+/* Tensors that an op takes in a list count, too. */
+static void many_tensors(void)
+{
+    enum { TRIPS = 64 };
+    static const char text[] = "graph(%n : int):\n"
+                               "  %yes : bool = prim::Constant[value=1]()\n"
+                               "  %zero : int = prim::Constant[value=0]()\n"
+                               "  %many : int = prim::Constant[value=1000]()\n"
+                               "  %d : dtype = prim::Constant[value=\"float32\"]()\n"
+                               "  %e : int[] = prim::ListConstruct(%n)\n"
+                               "  %t : Tensor = td::full(%e, %n, %d)\n"
+                               "  %one : Tensor[] = prim::ListConstruct(%t)\n"
+                               "  %all : Tensor[] = prim::mul.list(%one, %many)\n"
+                               "  prim::Loop(%n, %yes)\n"
+                               "    block0(%i : int):\n"
+                               "      %c : Tensor = td::cat(%all, %zero)\n"
+                               "      -> (%yes)\n"
+                               "  return (%n)\n";
+    CU_ASSERT_TRUE(steps_of(program_of(text), TRIPS) >= TRIPS);
+}
+
 static void fails_with(td_program *p, uint32_t n, const td_val *args, td_code code, const char *text,
                        const char *where);
 
@@ -719,6 +786,6 @@ TD_CUNIT_MAIN_WITH("graph_run", t_setup, t_teardown, {"loops", loops}, {"a loop 
                    {"gradients of gradients", gradients}, {"ops made of ops", taken_apart}, {"writes", writes},
                    {"lets go of what nobody uses", lets_go}, {"errors say where", errors},
                    {"a list that grows for ever", a_list_that_grows}, {"what is large takes steps", takes_steps},
-                   {"too many items", too_many_items}, {"racy", racy}, {"training", trains},
-                   {"a backward that is given up", given_up}, {"gradients of a scope", of_a_scope},
-                   {"what a backward refuses", what_a_backward_refuses})
+                   {"many values", many_values}, {"many tensors", many_tensors}, {"too many items", too_many_items},
+                   {"racy", racy}, {"training", trains}, {"a backward that is given up", given_up},
+                   {"gradients of a scope", of_a_scope}, {"what a backward refuses", what_a_backward_refuses})
