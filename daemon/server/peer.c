@@ -179,6 +179,7 @@ void td_peer_close(td_peer *p)
     if (p->prev) p->prev->next = p->next;
     else s->peers = p->next;
     if (p->next) p->next->prev = p->prev;
+    if (s->ended_at == p) s->ended_at = p->next;
     s->npeers--;
     s->came_and_went++;
     td_log(TD_LOG_DEBUG, "pid %u is gone; %u peers left", p->id.pid, s->npeers);

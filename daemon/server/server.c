@@ -329,6 +329,8 @@ static void after_events(uv_check_t *h)
     td_intake_look(s);
     bool more = td_sessions_clear(&s->sessions, CLEAR_MOST);
     td_lap_over(laps, "clear");
+    more |= td_watches_clear(s);
+    td_lap_over(laps, "process ended");
     uint64_t next = td_deadlines_run(&s->service);
     td_lap_over(laps, "deadlines");
     if (next != s->next_deadline) {

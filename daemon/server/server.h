@@ -83,6 +83,8 @@ struct td_server {
     uint64_t came_and_went;
     uint64_t most_bytes; /* of records of tensors, graphs and large frames, since malloc last gave some back */
     td_watch *watches;
+    td_watch *ended;   /* of processes whose end is worked off, ... */
+    td_peer *ended_at; /* ... and the next connection that may be of the first */
     uint32_t npeers;
     uint64_t refused;
     td_peer *hungry, **last_hungry; /* who waits for larger buffers */
@@ -164,6 +166,8 @@ void td_watch_unref(td_watch *w);
 void td_watch_keep(td_watch *w, td_heap *heap);
 /* What is kept goes into this heap of the process's next session; false: there was nothing. */
 bool td_watch_inherit(td_watch *w, td_heap *into);
+/* Some of what follows when processes have ended; is there more? */
+bool td_watches_clear(td_server *s);
 /* The daemon ends, and with it whatever any process may still have mapped: the loop has closed all handles. */
 void td_watches_deinit(td_server *s);
 /* False when it is known to have ended. (A process of another pid namespace cannot be watched before Linux 6.5.) */

@@ -3,6 +3,7 @@
  * quarantine. */
 #include "daemon/server/server.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -20,6 +21,7 @@ typedef struct kept {
 struct td_watch {
     td_server *server;
     td_watch *next, *prev;
+    td_watch *next_ended; /* of those whose end is worked off */
     uint32_t pid;
     int fd, refs;
     bool gone;
@@ -45,33 +47,49 @@ static void free_if_unused(td_watch *w)
     else free(w);
 }
 
-static void release_heaps(td_watch *w)
+/* At most so many: how many are still allowed. */
+static int release_heaps(td_watch *w, int most)
 {
-    while (w->heaps) {
+    for (; w->heaps && most > 0; most--) {
         kept *k = w->heaps;
         w->heaps = k->next;
         td_heap_unmapped(k->heap);
         free(k);
     }
+    return most;
 }
 
+/* Its connections, and what it left, may be thousands: they are worked off in turns. */
 static void process_ended(uv_poll_t *h, int status, int events)
 {
     (void)status, (void)events;
-    td_watch *w = h->data;
-    td_laps *laps = w->server->service.laps;
-    td_lap_began(laps);
+    td_watch *w = h->data, **last = &w->server->ended;
     uv_poll_stop(h);
     w->gone = true;
     w->refs++; /* closing peers may drop the last reference */
-    for (td_peer *p = w->server->peers; p; p = p->next) {
+    w->next_ended = NULL;
+    if (!*last) w->server->ended_at = w->server->peers;
+    while (*last) last = &(*last)->next_ended;
+    *last = w;
+}
+
+bool td_watches_clear(td_server *s)
+{
+    enum { PEERS = 256, HEAPS = 16 };
+    td_watch *w = s->ended;
+    if (!w) return false;
+    for (int n = 0; s->ended_at && n < PEERS; n++) {
+        td_peer *p = s->ended_at;
+        s->ended_at = p->next;
         if (p->watch != w) continue;
         p->eof = true; /* what it sent before is still read */
         td_peer_make_ready(p);
     }
-    release_heaps(w);
+    if (s->ended_at || !release_heaps(w, HEAPS)) return true;
+    s->ended = w->next_ended;
+    s->ended_at = s->ended ? s->peers : NULL;
     td_watch_unref(w);
-    td_lap_over(laps, "process ended");
+    return s->ended != NULL;
 }
 
 static int process_descriptor(int socket, uint32_t pid)
@@ -152,7 +170,7 @@ void td_watches_deinit(td_server *s)
 {
     for (td_watch *w = s->watches, *next; w; w = next) {
         next = w->next;
-        release_heaps(w);
+        release_heaps(w, INT_MAX);
         if (w->fd >= 0) close(w->fd);
         free(w);
     }

@@ -146,7 +146,15 @@ bool td_write_leases_drop(td_write_lease **leases, td_account *account, int most
 
 void td_session_wants(td_session *s, const td_storage *st)
 {
-    s->all->wanting += (st != NULL) - (s->wants != NULL);
+    if (st && !s->wants) {
+        s->next_wanting = s->all->wanting;
+        s->at_wanting = &s->all->wanting;
+        if (s->next_wanting) s->next_wanting->at_wanting = &s->next_wanting;
+        s->all->wanting = s;
+    } else if (!st && s->wants) {
+        *s->at_wanting = s->next_wanting;
+        if (s->next_wanting) s->next_wanting->at_wanting = s->at_wanting;
+    }
     s->wants = st;
 }
 
@@ -178,8 +186,7 @@ int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
 /* Who leases again and again must not be quicker than all who wait for the end of its lease. */
 static int wait_for_its_turn(td_session *s, const td_storage *st)
 {
-    if (!s->all->wanting) return TD_OK;
-    for (td_session *x = s->all->first; x; x = x->next)
+    for (td_session *x = s->all->wanting; x; x = x->next_wanting)
         if (x != s && x->wants == st) {
             static const td_wait_kind for_others = {"those who waited for the last write lease", .by = TD_BY_LEASES,
                                                     .external = true};
@@ -189,9 +196,30 @@ static int wait_for_its_turn(td_session *s, const td_storage *st)
     return TD_OK;
 }
 
+void td_session_awaits_leases(td_session *s)
+{
+    if (s->at_for_leases) return;
+    s->next_for_leases = NULL;
+    s->at_for_leases = s->all->last_for_leases;
+    *s->at_for_leases = s;
+    s->all->last_for_leases = &s->next_for_leases;
+}
+
+void td_session_awaits_no_leases(td_session *s)
+{
+    if (!s->at_for_leases) return;
+    *s->at_for_leases = s->next_for_leases;
+    *(s->next_for_leases ? &s->next_for_leases->at_for_leases : &s->all->last_for_leases) = s->at_for_leases;
+    s->at_for_leases = NULL;
+}
+
 void td_session_leases_changed(td_sessions *all)
 {
-    for (td_session *x = all->first; x; x = x->next) td_session_woken(x, TD_BY_LEASES);
+    while (all->for_leases) {
+        td_session *s = all->for_leases;
+        td_session_awaits_no_leases(s);
+        td_session_woken(s, TD_BY_LEASES);
+    }
 }
 
 /* ---- calls */

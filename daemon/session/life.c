@@ -42,6 +42,7 @@ void td_sessions_init(td_sessions *all, td_service *service)
                          .max_pending_bytes = UINT64_C(64) << 20,
                          .max_unread = 1 << 20};
     td_lines_init(&all->to_read);
+    all->last_for_leases = &all->for_leases;
     service->budget.leaving = td_segment_leaving;
     service->budget.leaving_arg = all;
 }
@@ -147,7 +148,6 @@ static void free_parts(td_session *s)
     td_noted_free(s->noted);
     td_hook_owner_end(s->hooks); /* when it never began; else it has ended before */
     free(s->renamed);
-    free(s->sent);
     free(s->outs);
     td_arena_deinit(&s->arena);
     td_unpack_gone(s);
@@ -353,6 +353,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_promises_forget(s);
     td_lates_drop(&s->late);
     td_session_made(s);
+    td_session_forget_sent(s);
     td_session_reading_unwanted(s);
     td_session_regions_drop(s);
     td_noted_free(s->noted);

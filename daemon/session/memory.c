@@ -148,8 +148,7 @@ static void ask_to_unmap(td_segment *g, void *arg)
     asking *a = arg;
     td_session *s = a->s;
     bool ask = false;
-    for (int i = 0; i < s->nsent; i++) {
-        td_sent *x = &s->sent[i];
+    for (td_sent *x = s->sent; x; x = x->next) {
         if (x->segment != g->id || x->generation != g->generation || x->asked) continue;
         x->asked = ask = true;
         x->asked_ms = td_clock_ms();
@@ -194,25 +193,91 @@ static td_segment *segment_of(const td_session *s, const td_sent *x)
     return g;
 }
 
-/* It has nothing of that mapped, and no descriptor. */
-static void forget_sent(td_session *s, int i)
+/* ---- who has descriptors of a segment */
+
+typedef struct td_sent_of {
+    UT_hash_handle hh;
+    struct {
+        uint32_t segment, generation;
+    } key;
+    td_sent *first;
+} td_sent_of;
+
+static td_sent_of *sent_of(td_sessions *all, uint32_t segment, uint32_t generation, bool make)
 {
-    const td_sent *x = &s->sent[i];
+    td_sent_of *of, key = {.key = {segment, generation}};
+    HASH_FIND(hh, all->sent, &key.key, sizeof key.key, of);
+    if (of || !make) return of;
+    of = calloc(1, sizeof *of);
+    if (!of) return NULL;
+    of->key = key.key;
+    HASH_ADD(hh, all->sent, key, sizeof of->key, of);
+    if (TD_HASHED(of)) return of;
+    free(of);
+    return NULL;
+}
+
+/* NULL: out of memory. */
+static td_sent *sent_new(td_session *s, const td_segment *g, bool writable)
+{
+    td_sent_of *of = sent_of(s->all, g->id, g->generation, true);
+    td_sent *x = of ? malloc(sizeof *x) : NULL;
+    if (x) {
+        *x = (td_sent){.next = s->sent,
+                       .next_of = of->first,
+                       .at_of = &of->first,
+                       .of = of,
+                       .session = s,
+                       .segment = g->id,
+                       .generation = g->generation,
+                       .writable = writable};
+        if (x->next) x->next->prev = x;
+        if (x->next_of) x->next_of->at_of = &x->next_of;
+        s->sent = of->first = x;
+    } else if (of && !of->first) {
+        HASH_DEL(s->all->sent, of);
+        free(of);
+    }
+    return x;
+}
+
+static void sent_end(td_sent *x)
+{
+    td_sessions *all = x->session->all;
+    *(x->prev ? &x->prev->next : &x->session->sent) = x->next;
+    if (x->next) x->next->prev = x->prev;
+    *x->at_of = x->next_of;
+    if (x->next_of) x->next_of->at_of = x->at_of;
+    if (!x->of->first) {
+        HASH_DEL(all->sent, x->of);
+        free(x->of);
+    }
+    free(x);
+}
+
+void td_session_forget_sent(td_session *s)
+{
+    while (s->sent) sent_end(s->sent);
+}
+
+/* It has nothing of that mapped, and no descriptor. */
+static void forget_sent(td_session *s, td_sent *x)
+{
     td_segment *g = x->writable ? segment_of(s, x) : NULL;
     if (g && g->shared) g->shared--;
-    s->sent[i] = s->sent[--s->nsent];
+    sent_end(x);
 }
 
 /* What it was asked for so long ago that it would have said something. */
 static uint64_t take_back(td_session *s, uint64_t now)
 {
     bool some = false;
-    for (int i = s->nsent - 1; i >= 0; i--) {
-        const td_sent *x = &s->sent[i];
+    for (td_sent *x = s->sent, *next; x; x = next) {
+        next = x->next;
         td_segment *g = x->asked && x->writable && now - x->asked_ms >= ASKED_MS ? segment_of(s, x) : NULL;
         if (!g) continue;
         g->left = some = true;
-        forget_sent(s, i);
+        forget_sent(s, x);
     }
     return some ? td_heap_trim(s->heap) : 0;
 }
@@ -414,26 +479,19 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
 
 static bool was_sent(const td_session *s, const td_segment *g, bool writable)
 {
-    for (int i = 0; i < s->nsent; i++)
-        if (s->sent[i].segment == g->id && s->sent[i].generation == g->generation && s->sent[i].writable >= writable &&
-            !s->sent[i].asked)
-            return true;
+    for (const td_sent *x = s->sent; x; x = x->next)
+        if (x->segment == g->id && x->generation == g->generation && x->writable >= writable && !x->asked) return true;
     return false;
 }
 
 /* Where it is remembered: one place for each kind of descriptor, however often it is sent. NULL: out of memory. */
 static td_sent *remember(td_session *s, td_segment *g, bool writable)
 {
-    for (int i = 0; i < s->nsent; i++) {
-        td_sent *x = &s->sent[i];
+    for (td_sent *x = s->sent; x; x = x->next)
         if (x->segment == g->id && x->generation == g->generation && x->writable == writable) return x;
-    }
-    td_sent *more = realloc(s->sent, (size_t)(s->nsent + 1) * sizeof *more);
-    if (!more) return NULL;
-    s->sent = more;
-    more[s->nsent] = (td_sent){.segment = g->id, .generation = g->generation, .writable = writable};
-    if (writable) g->shared++;
-    return &more[s->nsent++];
+    td_sent *x = sent_new(s, g, writable);
+    if (x && writable) g->shared++;
+    return x;
 }
 
 /* A descriptor to attach, which from now on counts as sent; -1 when there is none to be had. */
@@ -462,10 +520,10 @@ int td_session_reader(td_session *s, const td_segment *g)
 void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation)
 {
     bool all = segment == 0;
-    for (int i = s->nsent - 1; i >= 0; i--) {
-        const td_sent *x = &s->sent[i];
+    for (td_sent *x = s->sent, *next; x; x = next) {
+        next = x->next;
         if (!all && (x->segment != segment || x->generation != generation || !x->asked)) continue;
-        forget_sent(s, i);
+        forget_sent(s, x);
     }
     if (all) s->mapped = s->inherited;
     td_heap_trim(s->heap);
@@ -505,13 +563,12 @@ td_settled td_sessions_settle(td_sessions *all, int most)
 /* Whoever was given the descriptor of a segment that goes would keep its memory alive by its mapping. */
 void td_segment_leaving(const td_segment *g, void *sessions)
 {
-    for (td_session *s = ((td_sessions *)sessions)->first; s; s = s->next) {
-        int kept = 0;
-        for (int i = 0; i < s->nsent; i++)
-            if (s->sent[i].segment != g->id || s->sent[i].generation != g->generation) s->sent[kept++] = s->sent[i];
-        if (kept == s->nsent) continue;
-        s->nsent = kept;
-        td_event_unmap(s, g->id);
+    td_sent_of *of = sent_of(sessions, g->id, g->generation, false);
+    for (td_sent *x = of ? of->first : NULL, *next; x; x = next) {
+        td_session *s = x->session;
+        next = x->next_of;
+        if (!next || next->session != s) td_event_unmap(s, g->id); /* it may have two, that came one after the other */
+        sent_end(x);
     }
 }
 

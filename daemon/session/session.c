@@ -34,6 +34,7 @@ bool td_session_waits(const td_session *s)
 void td_session_wait(td_session *s, const td_wait_kind *kind)
 {
     s->wait = (td_wait){.kind = kind};
+    if (kind->by == TD_BY_LEASES) td_session_awaits_leases(s);
 }
 
 static void tasks_ended(void *session)
@@ -152,6 +153,7 @@ void td_session_cancel_wait(td_session *s)
 {
     td_wait *w = &s->wait;
     unthrottle(s);
+    td_session_awaits_no_leases(s);
     if (!w->kind) return;
     td_deadline_disarm(s->service, &w->deadline);
     if (w->tasks) td_waiter_cancel(w->tasks);

@@ -34,7 +34,9 @@ typedef struct td_sessions {
     td_session *first;
     uint32_t count, next_id;
     td_session *throttled; /* suspended until tasks end */
-    uint32_t wanting;      /* sessions that wait for the end of a lease, or have not had their turn since */
+    td_session *wanting;   /* those that wait for the end of a lease, or have not had their turn since, ... */
+    td_session *for_leases, **last_for_leases; /* ... and that wait for one to change, as they came */
+    struct td_sent_of *sent; /* segments that somebody has a descriptor of */
     uint32_t rings;        /* sessions whose frames go through shared memory */
     struct td_remains *remains; /* of ended sessions */
     td_session *settle_next;    /* of a round of td_sessions_settle that is under way; NULL: none is */

@@ -94,7 +94,13 @@ typedef struct td_write_lease {
     td_tensor *tensor;
 } td_write_lease;
 
+/* A descriptor of a segment that a client has. They are found by their session, and by their segment when that goes. */
 typedef struct td_sent {
+    struct td_sent *next, *prev; /* of its session */
+    struct td_sent *next_of;     /* of the same segment, ... */
+    struct td_sent **at_of;      /* ... and what points here */
+    struct td_sent_of *of;
+    td_session *session;
     uint32_t segment, generation;
     bool writable;
     bool asked; /* to unmap it: what lies there from now on brings a descriptor again */
@@ -186,6 +192,8 @@ struct td_session {
     bool inherited;          /* its heap has memory that the process may have mapped through a former session */
     int grow_failed;         /* the system refused the segment that the current record needs: its code */
     const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
+    td_session *next_wanting, **at_wanting;       /* of those that want something; and what points here */
+    td_session *next_for_leases, **at_for_leases; /* of those that wait until leases change */
     int jobs;                /* background work that still points here */
     td_issuer issuer;
     td_flow *flow;
@@ -204,7 +212,6 @@ struct td_session {
     td_held *held, *over, **last_over; /* requests beside the stream; those whose wait has ended, in that order */
     uint32_t nheld;
     td_sent *sent;
-    int nsent;
     char **sites;      /* texts by id, grown as ids come */
     uint32_t *renamed; /* when an id got another text than before, in ticks of td_objects.now; 0: never */
     uint32_t nsites, last_site;
@@ -509,6 +516,8 @@ int td_session_descriptor(td_session *s, const td_storage *st, bool writable);
 int td_session_reader(td_session *s, const td_segment *g);
 /* The client has unmapped a segment that it was asked for; 0: all of them, for good. */
 void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation);
+/* The session ends: it has no descriptors any more. */
+void td_session_forget_sent(td_session *s);
 /* A td_budget hook: a segment goes. */
 void td_segment_leaving(const td_segment *g, void *sessions);
 /* leases.c */
@@ -540,6 +549,9 @@ int td_session_keep_items(td_session *s, td_storage *st, td_error *e);
 bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error *e);
 /* A write lease or a backward ended: whoever waited tries again. */
 void td_session_leases_changed(td_sessions *all);
+/* It is among those who wait for that; it is not. */
+void td_session_awaits_leases(td_session *s);
+void td_session_awaits_no_leases(td_session *s);
 
 /* reply.c */
 /* An answer of so many bytes would lie with others that are not read: TD_E_MEMORY when these take too much. Small ones

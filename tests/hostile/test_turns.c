@@ -962,8 +962,43 @@ static void lease_after_lease(void)
     CU_ASSERT_EQUAL(ask_to_write(&writer, 1), TD_RUN_SUSPENDED);
     leave(&reader); /* who waited has gone */
     CU_ASSERT_EQUAL(serve(writer.session, &e), TD_RUN_IDLE);
-    CU_ASSERT_EQUAL(sessions.wanting, 0);
+    CU_ASSERT_PTR_NULL(sessions.wanting);
     leave(&writer);
+}
+
+/* When a lease or a session ends, those who wait for leases are looked at, however many others there are; and when a
+ * segment goes, those who have a descriptor of it. */
+static void beside_many_sessions(void)
+{
+    enum { OTHERS = 500 };
+    static client others[OTHERS];
+    client writer, reader, gives_up;
+    td_error e = {0};
+    for (int i = 0; i < OTHERS; i++) join(&others[i]);
+    join(&writer);
+    zeros(&writer, 1);
+    finish(&writer);
+    join_as_clone(&reader, writer.session), join_as_clone(&gives_up, writer.session);
+    CU_ASSERT_PTR_NULL(sessions.for_leases);
+    CU_ASSERT_PTR_NULL(sessions.sent);
+    CU_ASSERT_EQUAL(ask_to_write(&writer, 1), TD_RUN_IDLE); /* with a descriptor */
+    CU_ASSERT_TRUE(sessions.sent && writer.session->sent && !reader.session->sent);
+    mul(&gives_up, 1, 1, 2), mul(&reader, 1, 1, 2);
+    hand_in(&gives_up), hand_in(&reader);
+    CU_ASSERT_EQUAL(serve(gives_up.session, &e), TD_RUN_SUSPENDED);
+    CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_SUSPENDED);
+    CU_ASSERT_PTR_EQUAL_FATAL(sessions.for_leases, gives_up.session);
+    CU_ASSERT_PTR_EQUAL_FATAL(sessions.for_leases->next_for_leases, reader.session);
+    leave(&gives_up);
+    CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_SUSPENDED); /* it has looked, and waits again */
+    CU_ASSERT_PTR_EQUAL_FATAL(sessions.for_leases, reader.session);
+    CU_ASSERT_PTR_NULL(sessions.for_leases->next_for_leases);
+    leave(&writer);
+    CU_ASSERT_PTR_NULL(sessions.for_leases);
+    CU_ASSERT_PTR_NULL(sessions.sent);
+    CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_IDLE);
+    leave(&reader);
+    for (int i = 0; i < OTHERS; i++) leave(&others[i]);
 }
 
 /* A sum of more elements than anybody could add. */
@@ -1386,6 +1421,7 @@ TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"a turn by
                    {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
                    {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
                    {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
+                   {"beside many sessions", beside_many_sessions},
                    {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
                    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
                    {"programs of many", programs_of_many}, {"small programs", small_programs},
