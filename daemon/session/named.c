@@ -150,22 +150,86 @@ int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error 
 
 /* ---- whoever opens one */
 
-int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e)
+/* The module goes along, as it was sent: megabytes, perhaps, which are copied in parts. */
+enum { IR_OF_REPLY = 16, AT_ONCE = 128 << 10, PART = 64 << 10 };
+
+typedef struct opening {
+    td_held h;
+    td_program *program; /* a reference */
+    td_long_reply reply;
+} opening;
+
+static void give_up_opening(td_session *s, td_wait *w)
+{
+    (void)s;
+    opening *o = (opening *)(void *)w;
+    td_program_unref(o->program);
+    free(o->reply.block);
+}
+
+static void go_on_opening(td_session *s, td_wait *w)
+{
+    opening *o = (opening *)(void *)w;
+    size_t n, done = o->reply.end - o->reply.front;
+    td_error e = {0};
+    const uint8_t *bytes = td_program_bytes(o->program, &n);
+    size_t part = n - done < PART ? n - done : PART;
+    memcpy(o->reply.block + o->reply.end, bytes + done, part);
+    o->reply.end += part;
+    if (done + part < n) {
+        o->h.goes_on = TD_HELD_MORE;
+        return;
+    }
+    if (td_reply_long(s, w->serial, IR_OF_REPLY, &o->reply, -1)) {
+        td_no_memory(&e, "to tell what a program is");
+        td_reply_error(s, w->serial, &e);
+    }
+    give_up_opening(s, w);
+}
+
+static int open_in_parts(td_session *s, uint64_t serial, td_program *p, size_t n, td_error *e)
+{
+    static const td_wait_kind kind = {"a program's bytes", .finish = go_on_opening, .cancel = give_up_opening};
+    size_t front = TD_REPLY_FRONT + s->all->max_unread;
+    uint8_t *block = malloc(front + n);
+    opening *o = block ? td_held_new(s, &kind, sizeof *o, serial, e) : NULL;
+    if (!o) {
+        if (!block) td_no_memory(e, "to tell what a program is");
+        free(block);
+        return e->code;
+    }
+    o->program = td_program_ref(p);
+    o->reply = (td_long_reply){.block = block, .capacity = front + n, .front = front, .end = front};
+    td_held_next(&o->h);
+    return TD_OK;
+}
+
+static int tell_module(td_session *s, uint64_t serial, td_program *p, td_error *e)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
+    r.serial = serial;
     r.ir.data = (uint8_t *)(uintptr_t)td_program_bytes(p, &r.ir.len);
+    if (r.ir.len > AT_ONCE) return open_in_parts(s, serial, p, r.ir.len, e);
+    td_reply_send(s, &r, -1);
+    return TD_OK;
+}
+
+int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e)
+{
+    size_t bytes;
+    td_program_bytes(p, &bytes);
     int rc = td_session_program_id(s, id, e);
-    if (!rc) rc = td_reply_room(s, r.ir.len, e);
+    if (!rc) rc = td_reply_room(s, bytes, e);
     if (rc) return rc;
     rc = td_session_program_add(s, id, td_program_ref(p), e);
     if (rc) {
         td_program_unref(p);
         return rc;
     }
-    r.serial = serial;
-    td_reply_send(s, &r, -1);
-    return TD_OK;
+    rc = tell_module(s, serial, p, e);
+    if (rc) td_session_program_gone(s, id);
+    return rc;
 }
 
 static void tell_captured(td_session *s, uint64_t serial, uint32_t n, td_tensor *const *t, Td__Wire__Desc *descs,

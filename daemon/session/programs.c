@@ -71,6 +71,11 @@ static void end(td_known_program **all, td_known_program *p)
     free(p);
 }
 
+void td_session_program_gone(td_session *s, uint32_t id)
+{
+    end(&s->programs, find(s, id));
+}
+
 bool td_known_programs_drop(td_known_program **all, int most)
 {
     while (*all && most-- > 0) end(all, *all);

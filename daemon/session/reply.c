@@ -43,13 +43,18 @@ int td_reply_room(const td_session *s, uint64_t bytes, td_error *e)
 
 /* ---- long ones, packed in parts */
 
-size_t td_reply_head(uint8_t *to, unsigned field, size_t length)
+static size_t put_varint(uint8_t *to, size_t v)
 {
     size_t n = 0;
-    to[n++] = (uint8_t)(field << 3 | 2);
-    for (; length >= 0x80; length >>= 7) to[n++] = (uint8_t)(length | 0x80);
-    to[n++] = (uint8_t)length;
+    for (; v >= 0x80; v >>= 7) to[n++] = (uint8_t)(v | 0x80);
+    to[n++] = (uint8_t)v;
     return n;
+}
+
+size_t td_reply_head(uint8_t *to, unsigned field, size_t length)
+{
+    size_t n = put_varint(to, (size_t)field << 3 | 2);
+    return n + put_varint(to + n, length);
 }
 
 int td_reply_long(td_session *s, uint64_t serial, unsigned field, td_long_reply *l, int fd)

@@ -345,6 +345,7 @@ int td_session_program_id(const td_session *s, uint32_t id, td_error *e);       
 int td_session_program_add(td_session *s, uint32_t id, td_program *program,
                            td_error *e); /* takes it over when it works */
 int td_session_program_end(td_session *s, const td_record *r, td_error *e);
+void td_session_program_gone(td_session *s, uint32_t id); /* it is there */
 /* The session ends: a helper that reads one for it need not improve it any more. */
 void td_session_reading_unwanted(td_session *s);
 int td_session_region(td_session *s, const td_record *r, td_error *e);

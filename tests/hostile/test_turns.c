@@ -1327,6 +1327,54 @@ static void small_programs(void)
     service.options.background = NULL;
 }
 
+/* Who opens a program of megabytes is told its module in parts. */
+static void a_large_program_opened(void)
+{
+    enum { PART = 64 << 10 };
+    client a, b;
+    size_t length;
+    td_error e = {0};
+    uint8_t *bytes = large_program(&length);
+    join(&a), join(&b);
+    zeros(&a, 1), finish(&a);
+    CU_ASSERT_FALSE(send_program(&a, bytes, length));
+    CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    Td__Wire__ProgramPublish q = TD__WIRE__PROGRAM_PUBLISH__INIT;
+    Td__Wire__Open o = TD__WIRE__OPEN__INIT;
+    Td__Wire__Call publish = TD__WIRE__CALL__INIT, open = TD__WIRE__CALL__INIT;
+    q.program = 7, q.name = (char *)"large", publish.program_publish = &q;
+    hand_in_call(&a, &publish);
+    while (!turn(&a)) {
+    }
+    o.id = 3, o.name = (char *)"large", open.program_open = &o;
+    b.writer.start = b.writer.end = 0; /* the welcome */
+    hand_in_call(&b, &open);
+    int turns = 1;
+    for (; td_session_run_until(b.session, 1, &(uint64_t){UINT64_MAX}, &e) == TD_RUN_MORE; turns++) {
+        size_t got = td_writer_pending(&b.writer);
+        CU_ASSERT_TRUE(got == 0 || got > length);
+    }
+    CU_ASSERT_TRUE(turns >= (int)(length / PART));
+    const uint8_t *h = b.writer.buffer + b.writer.start;
+    uint32_t n;
+    memcpy(&n, h, sizeof n);
+    Td__Wire__Reply *r = td__wire__reply__unpack(NULL, n, h + TD_FRAME_HEADER);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(r);
+    CU_ASSERT_TRUE(r->ir.len == length && memcmp(r->ir.data, bytes, length) == 0);
+    td__wire__reply__free_unpacked(r, NULL);
+    CU_ASSERT_PTR_NOT_NULL(td_session_program_of(b.session, 3, &e));
+    o.id = 4; /* one that leaves in the midst of it */
+    b.writer.start = b.writer.end = 0;
+    hand_in_call(&b, &open);
+    CU_ASSERT_EQUAL(td_session_run_until(b.session, 1, &(uint64_t){UINT64_MAX}, &e), TD_RUN_MORE);
+    leave(&b);
+    CU_ASSERT_EQUAL(td_name_drop(&service, "large", a.session->account, &e), 0);
+    leave(&a);
+    while (td_sessions_clear(&sessions, CLEAR)) {
+    }
+    free(bytes);
+}
+
 /* A batch in a block of its own, with more bytes behind it. */
 static td_frame block_of(const td_words *w, uint32_t more)
 {
@@ -1421,7 +1469,7 @@ TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"a turn by
                    {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
                    {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
                    {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
-                   {"beside many sessions", beside_many_sessions},
+                   {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
                    {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
                    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
                    {"programs of many", programs_of_many}, {"small programs", small_programs},
