@@ -299,7 +299,8 @@ TD_API int64_t td_item_i64(td_array *a);
 TD_API const void *td_data(td_array *a);
 /* The same for writing. Waits for everything pending on it; until td_write_end() ops on it fail. The end moves the
  * version, so that a backward that needs the old values fails instead of using the new ones. Only for tensors of this
- * session. timeout_ms < 0: no limit. */
+ * session. timeout_ms < 0: no limit. Other clients' ops on the tensor wait for the end, a minute at most: then they fail
+ * with TD_E_TIMEOUT, which names this program, as do all that follow before the end. */
 TD_API void *td_write_begin(td_array *a, int timeout_ms);
 TD_API int td_write_end(td_array *a);
 

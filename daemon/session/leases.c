@@ -1,7 +1,9 @@
 /* Leases: memory that a client fills and announces later, and the right to write what is there already.
  *
  * A write lease keeps its tensor, so that it can end whatever became of the id. While one is open nobody else touches
- * the storage; who wants to waits for its end, up to a deadline where the request has one. */
+ * the storage; who wants to waits for its end, up to a deadline where the request has one. What needs it in a stream
+ * waits for a minute, since all that comes behind waits along, and fails then, naming the holder: that may be stopped,
+ * or hang. Whatever else needs it before that lease ends fails at once. */
 #include "daemon/session/state.h"
 
 #include <stdio.h>
@@ -97,10 +99,17 @@ int td_write_lease_new(td_session *s, td_tensor *t, td_error *e)
     if (rc) return rc;
     td_write_lease *w = malloc(sizeof *w);
     if (w) {
-        *w = (td_write_lease){.storage = t->storage, .tensor = t};
+        *w = (td_write_lease){.all = s->all,
+                              .storage = t->storage,
+                              .tensor = t,
+                              .account = s->account,
+                              .number = ++s->all->leases_begun,
+                              .since_ms = td_clock_ms()};
         HASH_ADD(hh, s->write_leases, storage, sizeof w->storage, w);
+        if (TD_HASHED(w)) HASH_ADD(hh_all, s->all->write_leases, storage, sizeof w->storage, w);
     }
-    if (!w || !TD_HASHED(w)) {
+    if (!w || !TD_HASHED(w) || !w->hh_all.tbl) {
+        if (w && TD_HASHED(w)) HASH_DEL(s->write_leases, w);
         td_account_discharge(s->account, 0, 1);
         free(w);
         return td_no_memory(e, "for a write lease");
@@ -122,6 +131,7 @@ static td_write_lease *find_write_lease(td_session *s, const td_storage *st)
 static void end_write_lease(td_write_lease **all, td_write_lease *w, td_account *account, bool written)
 {
     HASH_DEL(*all, w);
+    HASH_DELETE(hh_all, w->all->write_leases, w);
     w->tensor->storage->flags &= (uint8_t)~TD_SF_LEASED;
     if (written) td_tensor_bump(w->tensor, 0, account->session, account->pid);
     td_tensor_unref(w->tensor);
@@ -165,22 +175,70 @@ static int wait_for(td_session *s, const td_wait_kind *kind, const td_storage *s
     return TD_AGAIN;
 }
 
-int td_session_leased(td_session *s, const td_storage *st, td_error *e)
+static td_write_lease *lease_on(const td_sessions *all, const td_storage *st)
 {
+    td_write_lease *w;
+    HASH_FIND(hh_all, all->write_leases, &st, sizeof st, w);
+    return w;
+}
+
+const char *td_session_awaits(const td_session *s, char *buffer, size_t size)
+{
+    const td_write_lease *w = s->wants ? lease_on(s->all, s->wants) : NULL;
+    if (!w || w->account == s->account) return s->wait.kind->what;
+    snprintf(buffer, size, "%s that %s (pid %u) holds", s->wait.kind->what, w->account->name, w->account->pid);
+    return buffer;
+}
+
+static void look_again(void *session)
+{
+    td_session_ready(session);
+}
+
+static int overdue(td_write_lease *w, uint64_t now, td_error *e)
+{
+    w->overdue = true;
+    return td_fail(
+        e, TD_E_TIMEOUT,
+        "%s (pid %u) has been writing to the tensor for %.1f s, and does not end that: it may be stopped, or "
+        "hang; nothing else can use the tensor until it ends its write (td_write_end(), writing()), or ends",
+        w->account->name, w->account->pid, (double)(now - w->since_ms) / 1e3);
+}
+
+/* `patiently`: as long as it takes. */
+static int leased(td_session *s, const td_storage *st, bool patiently, td_error *e)
+{
+    static const td_wait_kind for_lease = {"a write lease", .by = TD_BY_LEASES, .external = true};
     if (st->lease_session == s->id)
         return td_fail(e, TD_E_BUSY,
                        "this session holds a write lease on the tensor; end it before using the tensor in an op");
-    static const td_wait_kind for_lease = {"a write lease", .by = TD_BY_LEASES, .external = true};
-    return wait_for(s, &for_lease, st);
+    td_write_lease *w = lease_on(s->all, st);
+    uint64_t now = td_clock_ms();
+    if (s->awaited_lease != w->number) s->awaited_lease = w->number, s->awaited_since_ms = now;
+    uint64_t waited = now - s->awaited_since_ms;
+    if (!patiently && (w->overdue || waited >= s->all->lease_ms)) return overdue(w, now, e);
+    int rc = wait_for(s, &for_lease, st);
+    if (!patiently) td_deadline_arm(s->service, &s->wait.deadline, s->all->lease_ms - waited, look_again, s);
+    return rc;
+}
+
+int td_session_leased(td_session *s, const td_storage *st, td_error *e)
+{
+    return leased(s, st, false, e);
+}
+
+static int check_write(td_session *s, const td_storage *st, bool patiently, td_error *e)
+{
+    static const td_wait_kind for_backward = {"a backward that has yet to read the tensor", .by = TD_BY_LEASES};
+    int rc = st->flags & TD_SF_LEASED ? leased(s, st, patiently, e) : TD_OK;
+    if (rc) return rc;
+    if (st->pinned) return wait_for(s, &for_backward, st);
+    return st->queued ? td_session_keep_items(s, (td_storage *)(uintptr_t)st, e) : TD_OK;
 }
 
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
 {
-    int rc = td_session_check_lease(s, st, e);
-    if (rc) return rc;
-    static const td_wait_kind for_backward = {"a backward that has yet to read the tensor", .by = TD_BY_LEASES};
-    if (st->pinned) return wait_for(s, &for_backward, st);
-    return st->queued ? td_session_keep_items(s, (td_storage *)(uintptr_t)st, e) : TD_OK;
+    return check_write(s, st, false, e);
 }
 
 /* Who leases again and again must not be quicker than all who wait for the end of its lease. */
@@ -295,10 +353,12 @@ static int wait_for_others(td_session *s, uint64_t left, td_error *e)
         limit_wait(s, left);
         return TD_AGAIN;
     }
-    const char *what = s->wait.kind->what;
+    char text[sizeof e->message];
+    const char *what = td_session_awaits(s, text, sizeof text);
+    int rc = too_late(e, what);
     s->wait = (td_wait){0};
     td_session_wants(s, NULL);
-    return too_late(e, what);
+    return rc;
 }
 
 int td_call_ring(td_session *s, const Td__Wire__Call *call, td_error *e)
@@ -351,7 +411,7 @@ int td_call_write_begin(td_session *s, const Td__Wire__Call *call, td_error *e)
     td_tensor *t = td_call_tensor(s, q->id, e);
     if (!t) return e->code;
     uint64_t left = time_left(s, q->timeout_ms);
-    int rc = td_session_check_write(s, t->storage, e);
+    int rc = check_write(s, t->storage, true, e);
     if (!rc) rc = wait_for_its_turn(s, t->storage);
     if (rc == TD_AGAIN) return wait_for_others(s, left, e);
     if (!rc) rc = check_writable(s, t, e);

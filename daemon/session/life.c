@@ -16,6 +16,7 @@
 enum {
     WITHER_MOST = 256, /* tasks of ended sessions, or such sessions, that are looked at in one turn */
     LOOK_AGAIN_MS = 100,
+    LEASE_MS = 60000, /* who writes for longer while others wait is stopped, or hangs */
     LEAVE_MOST = 512, /* objects, or nodes of a backward, that an ended session lets go of at once */
     ARENA_LIMIT = 3 * TD_FRAME_MAX,
     SESSION_IMPORTS = 64 /* mapped descriptors: two of the daemon's each */
@@ -39,6 +40,7 @@ void td_sessions_init(td_sessions *all, td_service *service)
                          .max_pending = 8192,
                          .pace = PACE + PACE_EACH * workers,
                          .ahead_ns = (uint64_t)AHEAD_EACH_NS * (workers + 1), /* the loop helps */
+                         .lease_ms = LEASE_MS,
                          .max_pending_bytes = UINT64_C(64) << 20,
                          .max_unread = 1 << 20};
     td_lines_init(&all->to_read);

@@ -89,9 +89,13 @@ typedef struct td_lease {
 
 /* A storage that the client is writing to. It keeps the tensor, so that the lease can end whatever became of the id. */
 typedef struct td_write_lease {
-    UT_hash_handle hh;
+    UT_hash_handle hh, hh_all; /* of its session, of all */
+    td_sessions *all;
     const td_storage *storage; /* the tensor's: by which it is found */
     td_tensor *tensor;
+    const td_account *account; /* whose it is, and pays for it */
+    uint64_t number, since_ms; /* number: no other lease has it */
+    bool overdue;              /* somebody has waited for its end as long as one does */
 } td_write_lease;
 
 /* A descriptor of a segment that a client has. They are found by their session, and by their segment when that goes. */
@@ -194,6 +198,7 @@ struct td_session {
     const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
     td_session *next_wanting, **at_wanting;       /* of those that want something; and what points here */
     td_session *next_for_leases, **at_for_leases; /* of those that wait until leases change */
+    uint64_t awaited_lease, awaited_since_ms;     /* the number of the write lease whose end it waited for last */
     int jobs;                /* background work that still points here */
     td_issuer issuer;
     td_flow *flow;
@@ -274,6 +279,8 @@ static inline td_session *td_session_of(td_issuer *who)
 
 /* leases.c: what a session waits to use; NULL: nothing */
 void td_session_wants(td_session *s, const td_storage *st);
+/* What its stream waits for, and whose write lease that is: "a write lease that train.py (pid 7) holds". */
+const char *td_session_awaits(const td_session *s, char *buffer, size_t size);
 
 /* objects.c */
 static inline td_object *td_objects_slot(const td_objects *o, uint32_t id) /* NULL: there is no page */

@@ -266,7 +266,7 @@ static bool fill_status(table *b, td_session *s)
 /* What it waits for, in the stream or beside it: there the oldest, and how many more there are. */
 static const char *waits_for(const td_session *s, char *buffer, size_t size)
 {
-    if (s->wait.kind) return s->wait.kind->what;
+    if (s->wait.kind) return td_session_awaits(s, buffer, size);
     const td_held *h = s->held;
     while (h && h->next) h = h->next;
     if (!h) return s->parked ? "its program's answer to a hook" : "";

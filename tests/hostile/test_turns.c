@@ -966,6 +966,77 @@ static void lease_after_lease(void)
     leave(&writer);
 }
 
+/* The message of the last reply's error. */
+static void last_message(client *c, char *text, size_t size)
+{
+    uint32_t bytes;
+    text[0] = 0;
+    for (size_t at = c->writer.start; at < c->writer.end; at += TD_FRAME_HEADER + bytes) {
+        const uint8_t *h = c->writer.buffer + at;
+        memcpy(&bytes, h, sizeof bytes);
+        Td__Wire__Reply *r = h[4] == TD_FRAME_REPLY ? td__wire__reply__unpack(NULL, bytes, h + TD_FRAME_HEADER) : NULL;
+        if (r && r->error) snprintf(text, size, "%s", r->error->message);
+        if (r) td__wire__reply__free_unpacked(r, NULL);
+    }
+}
+
+/* Whoever writes to a tensor and never ends that (it was stopped, say) holds others' streams up for so long: then what
+ * needs the tensor fails, and says who it is; what comes behind goes on, and does not wait once more. */
+static void a_lease_without_an_end(void)
+{
+    client writer, reader;
+    td_error e = {0};
+    char text[512];
+    uint32_t lease_ms = sessions.lease_ms;
+    sessions.lease_ms = 20;
+    join_as(&writer, 77);
+    zeros(&writer, 1);
+    finish(&writer);
+    join_as_clone(&reader, writer.session);
+    zeros(&reader, 2);
+    finish(&reader);
+    CU_ASSERT_EQUAL(ask_to_write(&writer, 1), TD_RUN_IDLE);
+    mul(&reader, 1, 1, 3);
+    mul(&reader, 2, 2, 4);
+    control(&reader, TD_REC_SYNC, 0, NULL, 0, NULL, 2, (uint32_t[]){7, 0});
+    hand_in(&reader);
+    CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_SUSPENDED);
+    CU_ASSERT_STRING_EQUAL(td_session_awaits(reader.session, text, sizeof text),
+                           "a write lease that client (pid 77) holds");
+    td_run run = TD_RUN_SUSPENDED;
+    for (int looks = 0; run == TD_RUN_SUSPENDED && looks < 10000; looks++) {
+        usleep(1000);
+        td_deadlines_run(&service);
+        run = serve(reader.session, &e);
+    }
+    CU_ASSERT_EQUAL_FATAL(run, TD_RUN_IDLE);
+    last_message(&reader, text, sizeof text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "client (pid 77) has been writing to the tensor for "));
+    CU_ASSERT_EQUAL(last_code(&reader), TD_E_TIMEOUT);
+    td_cause *cause = NULL;
+    CU_ASSERT_PTR_NOT_NULL(td_session_value(reader.session, 4, &cause, &e));
+    CU_ASSERT_PTR_NULL(td_session_value(reader.session, 3, &cause, &e));
+    sessions.lease_ms = UINT32_MAX; /* the next one does not wait at all */
+    mul(&reader, 1, 1, 5);
+    control(&reader, TD_REC_SYNC, 0, NULL, 0, NULL, 2, (uint32_t[]){7, 0});
+    hand_in(&reader);
+    CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(last_code(&reader), TD_E_TIMEOUT);
+    control(&writer, TD_REC_WRITE_END, 1, (uint32_t[]){1}, 0, NULL, 0, NULL);
+    finish(&writer);
+    CU_ASSERT_EQUAL(ask_to_write(&writer, 1), TD_RUN_IDLE); /* another lease: one waits for it again */
+    mul(&reader, 1, 1, 6);
+    hand_in(&reader);
+    CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_SUSPENDED);
+    control(&writer, TD_REC_WRITE_END, 1, (uint32_t[]){1}, 0, NULL, 0, NULL);
+    finish(&writer);
+    CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_IDLE);
+    CU_ASSERT_PTR_NOT_NULL(td_session_value(reader.session, 6, &cause, &e));
+    CU_ASSERT_PTR_NULL(sessions.write_leases);
+    sessions.lease_ms = lease_ms;
+    leave(&writer), leave(&reader);
+}
+
 /* When a lease or a session ends, those who wait for leases are looked at, however many others there are; and when a
  * segment goes, those who have a descriptor of it. */
 static void beside_many_sessions(void)
@@ -1469,8 +1540,9 @@ TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"a turn by
                    {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
                    {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
                    {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
-                   {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
-                   {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
+                   {"a lease without an end", a_lease_without_an_end}, {"beside many sessions", beside_many_sessions},
+                   {"a large program opened", a_large_program_opened}, {"ahead of the workers", ahead_of_the_workers},
+                   {"answers before records", answers_before_records},
                    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
                    {"programs of many", programs_of_many}, {"small programs", small_programs},
                    {"large frames", large_frames}, {"many large frames", many_large_frames})
