@@ -179,6 +179,7 @@ struct td_client {
     bool reading;             /* a thread is in recvmsg or poll for us */
     pthread_t teller;         /* tells what its ops saved, ... */
     unsigned telling;         /* ... so deep; others that want to tell wait for its end */
+    uint64_t frames;          /* that were made for this session, behind the Hello */
     bool forking;             /* a thread is about to fork, and waits for the daemon: no other goes on meanwhile */
     unsigned waiting;         /* threads on `wake` */
     unsigned asleep;          /* threads in a wait: they keep the client, as handles do */
@@ -357,6 +358,7 @@ int td_recorded(td_client *c);
 /* Seal the batch as a frame, and send what the socket takes. Waits only while much is unsent. */
 int td_push(td_client *c);
 int td_push_all(td_client *c); /* also the last byte */
+int td_push_sealed(td_client *c); /* what frames were made of already, and no more */
 /* The checkpoints that this thread is in, the innermost last. */
 #define TD_CHECKPOINT_DEPTH 64
 typedef struct td_within {

@@ -151,6 +151,7 @@ static int send_hello(td_client *c, int socket, uint32_t clone_session, uint64_t
     h.program = td_python_script(getpid(), script, sizeof script) ? script : program_invocation_short_name;
     h.clone_session = clone_session;
     h.clone_token = clone_token;
+    h.clone_frames = clone_session ? c->frames : 0;
     uint8_t *p = td_writer_begin(&c->writer, td__wire__hello__get_packed_size(&h));
     if (!p) return td_no_memory(e, "for the way to a daemon");
     td_writer_end(&c->writer, td__wire__hello__pack(&h, p), TD_FRAME_HELLO, -1);
@@ -186,6 +187,8 @@ static int take_welcome(td_client *c, const Td__Wire__Welcome *w, td_error *e)
     c->pid = w->pid;
     c->session = w->session;
     c->token = w->token;
+    c->frames = 0;
+    if (w->partial) c->nfree = 0; /* some of these may still stand for what was to be released */
     c->inline_limit = w->inline_limit;
     c->devices = 1u << TD_CPU;
     for (size_t i = 0; i < w->n_devices; i++)

@@ -1,9 +1,11 @@
 /* fork(): the child gets a connection of its own that holds what the parent's holds.
  *
- * The prepare handler brings the parent's stream to a point that the daemon has read and keeps all clients locked. The
- * child connects and clones the session, as itself, because the daemon ends a session with the process that opened it.
- * Only then does the parent go on, so that what the child's handles mean is what they meant at the fork; if the child
- * takes too long, its clients are lost and say so. A raw clone() runs no handlers; a page that is wiped in every new
+ * The prepare handler sends what was not sent yet and keeps all clients locked. The child connects and clones the
+ * session, as itself, because the daemon ends a session with the process that opened it; it says how many frames had
+ * been sent, and the daemon lets it begin when the parent's session has come to the end of these, or is held up there
+ * by another thread's program. What was only to be released is not sent: each of the two does that by itself. Only then
+ * does the parent go on, so that what the child's handles mean is what they meant at the fork; if the child takes too
+ * long, its clients are lost and say so. A raw clone() runs no handlers; a page that is wiped in every new
  * process tells. */
 #include "client/client.h"
 
@@ -44,18 +46,13 @@ static bool too_late(void *context)
     return time(NULL) > deadline;
 }
 
-/* Whatever the answer is: the daemon has read everything before it. (A SYNC would take an error that the program is to
- * be told.) *last: nothing was said after it, as answers to others may make a client do. */
-static int reach_daemon(td_client *c, bool *last)
+/* The daemon's answers to others may make a client say something more. */
+static int send_rest(td_client *c)
 {
-    Td__Wire__Info info = TD__WIRE__INFO__INIT;
-    info.id = 1;
-    Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.info = &info;
-    td_wait w = {0};
-    int rc = td_ask_and_wait(c, &call, -1, &w, "fork");
-    *last = !c->words.count && c->next_serial == w.serial + 1;
-    return w.done && !c->lost ? TD_OK : rc ? rc : TD_E_LOST;
+    int rc = TD_OK;
+    for (int i = 0; i < ROUNDS && !rc && (c->words.count || td_writer_pending(&c->writer)); i++)
+        rc = c->words.count ? td_push_all(c) : td_push_sealed(c);
+    return rc;
 }
 
 static void prepare_client(td_client *c)
@@ -68,12 +65,9 @@ static void prepare_client(td_client *c)
     void *context = c->stop_context;
     deadline = time(NULL) + PREPARE_SECONDS;
     c->stop = too_late;
-    c->forking = true; /* or others would use ids again whose RELEASE the daemon has not read */
-    bool last = false;
-    int rc = TD_OK;
-    for (int i = 0; i < ROUNDS && !rc && !last; i++) rc = reach_daemon(c, &last);
-    if (rc) c->fork_error = *td_last_error();
-    else if (!last)
+    c->forking = true;
+    if (send_rest(c)) c->fork_error = *td_last_error();
+    else if (c->words.count)
         td_fail(&c->fork_error, TD_E_LOST, "the daemon had not read all that was sent when the process forked");
     c->forking = false;
     if (c->waiting) pthread_cond_broadcast(&c->wake); /* they go on when the lock is free */
@@ -146,7 +140,7 @@ static void forget_parent(td_client *c)
     td_reader_init(&c->reader, true);
     td_writer_deinit(&c->writer);
     c->words.count = c->data_bytes = 0;
-    c->records = c->nunsent = c->nreleased = 0;
+    c->records = c->nunsent = 0; /* what is to be released is the child's to release, too */
     if (c->sites) memset(c->sites, 0, TD_SITES * sizeof *c->sites); /* the new session knows no texts */
 }
 

@@ -379,6 +379,7 @@ static int seal_batch(td_client *c)
     if (c->data_bytes) n += put_field(p + n, 2, c->data, c->data_bytes);
     n += put_sites(c, p + n);
     td_writer_end(&c->writer, n, TD_FRAME_BATCH, -1);
+    c->frames++;
     c->words.count = c->data_bytes = 0;
     c->records = 0;
     return TD_OK;
@@ -434,6 +435,11 @@ int td_push_all(td_client *c)
 {
     int rc = seal_batch(c);
     return rc ? rc : drain(c, 0);
+}
+
+int td_push_sealed(td_client *c)
+{
+    return drain(c, 0);
 }
 
 int td_recorded(td_client *c)
@@ -497,6 +503,7 @@ int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
         td_take_wait(c, w->serial);
         return td_raise(rc, NULL, "too many descriptors wait to be sent");
     }
+    c->frames++;
     return TD_OK;
 }
 

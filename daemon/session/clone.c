@@ -1,17 +1,29 @@
 /* A session that begins with all of another's references, as a forked child does: an activity, a page of the other's
- * table at a time. It is welcome when it has them all; the other goes no further meanwhile. */
+ * table at a time. It is welcome when it has them all; the other goes no further meanwhile.
+ *
+ * It begins when the other has come to the end of what it was sent before the fork. A run of a program that another
+ * thread waits for is no part of that when it comes last, since nobody else knows its results. What stands behind one
+ * may be long in coming, and so may what waits for others: after a moment the clone begins all the same, without what
+ * was not there. */
 #include "daemon/session/state.h"
 
 #include <stdlib.h>
 
-enum { PAGE_RECORDS = 128 /* that a page counts as */ };
+enum {
+    PAGE_RECORDS = 128, /* that a page counts as */
+    PATIENCE_MS = 200,
+    LOOK_MS = 20
+};
 
 struct td_clone {
     td_activity a;
     td_session *session, *parent; /* parent: NULL when that has ended */
     td_clone *next, *prev;        /* of the parent's */
     uint32_t of;                  /* the parent's id */
-    uint32_t page;                /* the next to copy */
+    uint64_t frames;              /* that the parent is to have come to the end of */
+    uint64_t asked_ms;
+    bool holds;    /* the parent stands still */
+    uint32_t page; /* the next to copy */
     bool objects_done;
     td_known_program *programs;  /* then the next of these, */
     struct td_known_node *nodes; /* and of these */
@@ -71,10 +83,75 @@ static int copy_some(td_session *s, td_clone *c, td_error *e)
     return rc ? rc : td_known_nodes_copy(s, &c->nodes, PAGE_RECORDS, e);
 }
 
+/* ---- where the parent is */
+
+static bool is_idle(const td_session *p)
+{
+    return !p->batch && !p->call && !p->activity && !(p->wait.kind && !p->wait.over);
+}
+
+/* Only its tasks have to end before it goes on with what is not there. */
+static bool has_done_all(const td_session *p)
+{
+    return p->throttled && p->batch && p->cursor == p->batch->n_words && !p->activity;
+}
+
+static bool at_last_program(const td_session *p)
+{
+    return td_session_runs_for_answer(p) && p->batch && p->cursor == p->batch->n_words;
+}
+
+static bool has_come(const td_clone *c)
+{
+    const td_session *p = c->parent;
+    return p->frames > c->frames || !c->frames ||
+           (p->frames == c->frames && (is_idle(p) || has_done_all(p) || at_last_program(p)));
+}
+
+static bool is_held_up(const td_session *p)
+{
+    return (p->activity && p->activity->kind->endless) || td_session_waits(p);
+}
+
+bool td_clones_hold(const td_session *parent)
+{
+    for (const td_clone *c = parent->clones; c; c = c->next)
+        if (c->holds) return true;
+    return false;
+}
+
+static const td_wait_kind for_parent = {"what was sent before a fork", .external = true};
+
+void td_clones_look(const td_session *parent)
+{
+    for (td_clone *c = parent->clones; c; c = c->next) {
+        const td_wait *w = &c->session->wait;
+        if (w->kind == &for_parent && !w->over && !c->holds && has_come(c)) td_session_ready(c->session);
+    }
+}
+
+static void look(void *session)
+{
+    td_session_ready(session);
+}
+
+/* False: not yet, it waits. */
+static bool begins(td_session *s, td_clone *c)
+{
+    if (c->holds) return true;
+    c->holds = has_come(c);
+    if (!c->holds && is_held_up(c->parent) && td_clock_ms() - c->asked_ms >= PATIENCE_MS) c->holds = s->partial = true;
+    if (c->holds) return true;
+    td_session_wait(s, &for_parent);
+    td_deadline_arm(s->service, &s->wait.deadline, LOOK_MS, look, s);
+    return false;
+}
+
 static int step(td_session *s, td_activity *a, td_error *e)
 {
     td_clone *c = clone_of(a);
     if (!c->parent) return td_fail(e, TD_E_NOT_FOUND, "session %u has ended while it was cloned", c->of);
+    if (!begins(s, c)) return TD_AGAIN;
     int rc = copy_some(s, c, e);
     if (rc) return rc;
     inherit_failures(s, c->parent);
@@ -98,6 +175,8 @@ int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *
                     .parent = parent,
                     .next = parent->clones,
                     .of = parent->id,
+                    .frames = h->clone_frames,
+                    .asked_ms = td_clock_ms(),
                     .table_hash = h->table_hash};
     if (c->next) c->next->prev = c;
     parent->clones = c;

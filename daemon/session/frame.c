@@ -121,6 +121,7 @@ int td_session_frame(td_session *s, td_frame *f, td_error *e)
     reset_arena(s);
     s->objects.now = td_ticks(s->service);
     s->service->frames_in++;
+    s->frames++;
     s->service->bytes_in += f->bytes + TD_FRAME_HEADER;
     if (f->kind != TD_FRAME_BATCH && f->kind != TD_FRAME_CALL)
         return td_fail(e, TD_E_PROTOCOL, "a frame of kind %u is not for the daemon", f->kind);

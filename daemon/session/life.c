@@ -116,6 +116,7 @@ void td_session_welcome(td_session *s, uint32_t table_hash)
     w.protocol = TD_PROTOCOL;
     w.table_hash = td_ops_hash;
     w.session = s->id;
+    w.partial = s->partial;
     w.token = s->token;
     w.version = (char *)TD_VERSION;
     w.pid = (uint32_t)getpid();

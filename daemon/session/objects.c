@@ -153,7 +153,11 @@ td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_er
     *cause = NULL;
     td_object *x = td_objects_find(&s->objects, id);
     if (!x) {
-        td_fail(e, TD_E_NOT_FOUND, "there is no object with id %u", id);
+        if (s->partial)
+            td_fail(e, TD_E_NOT_FOUND,
+                    "the tensor was not there when the process forked: another thread's program held up what made it; "
+                    "make it in this process, or fork once it is there");
+        else td_fail(e, TD_E_NOT_FOUND, "there is no object with id %u", id);
         return NULL;
     }
     *cause = x->cause;

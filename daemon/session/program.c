@@ -206,6 +206,11 @@ void td_session_program_stop(td_session *s, uint64_t serial)
     wake(s);
 }
 
+bool td_session_runs_for_answer(const td_session *s)
+{
+    return s->activity && s->activity->kind == &kind && serial_of(&of(s->activity)->record);
+}
+
 static bool is_unwanted(const td_session *s, uint64_t serial)
 {
     bool is = false;

@@ -402,14 +402,9 @@ static int step_activity(td_session *s, td_error *e)
     return rc;
 }
 
-td_run td_session_run(td_session *s, int most, td_error *e)
+static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
 {
-    return td_session_run_until(s, most, &(uint64_t){0}, e);
-}
-
-td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *e)
-{
-    if (s->clones) return TD_RUN_SUSPENDED;
+    if (td_clones_hold(s)) return TD_RUN_SUSPENDED;
     for (int unseen = LOOK_EACH;; unseen += s->worth) {
         if (s->over && unread_for_held(s)) return TD_RUN_STALLED; /* a record may end what these answers are about */
         if ((s->activity || s->over || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
@@ -450,4 +445,16 @@ td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *
         if (unread(s)) return TD_RUN_STALLED;
         if (!held_back(s) && (most -= s->worth) <= 0) return TD_RUN_MORE;
     }
+}
+
+td_run td_session_run_until(td_session *s, int most, uint64_t *until, td_error *e)
+{
+    td_run how = run_until(s, most, until, e);
+    td_clones_look(s);
+    return how;
+}
+
+td_run td_session_run(td_session *s, int most, td_error *e)
+{
+    return td_session_run_until(s, most, &(uint64_t){0}, e);
 }

@@ -191,6 +191,8 @@ struct td_session {
     uint32_t id, uid, pid;
     uint64_t token;
     bool ended, drained, mapped;
+    bool partial;    /* a clone of one that was held up: what it should have then is not all there */
+    uint64_t frames; /* that came */
     td_session *next_ending, *prev_ending; /* of those that have ended, until they are gone */
     td_promise *promises;                  /* that are to be kept */
     bool inherited;          /* its heap has memory that the process may have mapped through a former session */
@@ -366,12 +368,17 @@ int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_
 int td_session_program_call(td_session *s, const td_record *r, td_error *e);
 /* The call with this serial, or one without that runs now, ends. */
 void td_session_program_stop(td_session *s, uint64_t serial);
+/* Does it run one, whose results are known to nobody before the answer? */
+bool td_session_runs_for_answer(const td_session *s);
 /* clone.c: another session of the same user, by who knows its token; NULL with `e` ("... to clone"). */
 td_session *td_session_by_token(const td_sessions *all, uint32_t id, uint64_t token, const td_peer_id *who,
                                 const char *what, td_error *e);
 /* Begin as a clone. And the end of a session: those that copy its objects find none any more. */
 int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e);
 void td_clones_end(td_session *parent);
+/* Must it stand still, so that its clones find what they want? And after a turn: perhaps it has come to where that is. */
+bool td_clones_hold(const td_session *parent);
+void td_clones_look(const td_session *parent);
 /* frame.c: what a frame has brought, NULL: nothing that makes sense. TD_AGAIN: not all of it has been looked at. */
 enum { TD_SITES_AT_ONCE = 128 };
 void *td_frame_unpack(td_arena *arena, const td_frame *f);

@@ -485,6 +485,87 @@ static void forks_beside_threads(void)
     td_disconnect(c);
 }
 
+/* ---- beside a program that runs */
+
+typedef struct caller {
+    pthread_t thread;
+    td_program *program;
+    td_value result;
+    int rc;
+} caller;
+
+static void *call_for_long(void *context)
+{
+    caller *k = context;
+    k->rc = td_program_call(k->program, 1, (td_value[]){td_value_int(1)}, &k->result);
+    return NULL;
+}
+
+/* It begins by a write. */
+static const char for_ever[] = "captured %w : Tensor = \"w\"\n"
+                               "graph(%n : int):\n"
+                               "  %z : Tensor = td::neg_(%w)\n"
+                               "  %yes : bool = prim::Constant[value=1]()\n"
+                               "  %ever : int = prim::Constant[value=9223372036854775807]()\n"
+                               "  %m : int = prim::Loop(%ever, %yes, %n)\n"
+                               "    block0(%i : int, %a : int):\n"
+                               "      %b : int = prim::xor.int(%a, %i)\n"
+                               "      -> (%yes, %b)\n"
+                               "  return (%m)\n";
+
+static bool lacks_what_stood_behind(void *context)
+{
+    float v[3];
+    return td_read(context, v, sizeof v) == TD_E_NOT_FOUND &&
+           strstr(td_last_error()->message, "when the process forked");
+}
+
+static bool stop_now(void *context)
+{
+    return *(_Atomic bool *)context;
+}
+
+/* What another thread's program has not given yet is nothing that the child could have: it has all else, and at once.
+ * What was asked for behind that program it lacks, and is told so. */
+static void forks_beside_a_program(void)
+{
+    static _Atomic bool stop;
+    td_client *c = join();
+    inherited h = {.c = c, .x = counting(c, 1, 3), .large = counting(c, 0, 100000), .lease = td_lease_new(c, 64)};
+    h.mapped = td_data(h.large);
+    td_client *looker = join();
+    td_array *w = td_full(c, td_dims(1), 1.0, TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_publish(w, "written when it runs", 0), 0);
+    td_array *shared = td_open(c, "written when it runs", 0), *seen = td_open(looker, "written when it runs", 0);
+    caller k = {.program = td_program_read(c, for_ever, td_arrays(shared))};
+    CU_ASSERT_PTR_NOT_NULL_FATAL(k.program);
+    CU_ASSERT_EQUAL(td_sync(c), 0);
+    stop = false;
+    td_set_interrupt(c, stop_now, (void *)&stop);
+    pthread_create(&k.thread, NULL, call_for_long, &k);
+    while (td_item_f64(seen) != -1) test_sleep_ms(1);
+    for (int i = 0; i < 5; i++) CU_ASSERT_EQUAL(in_child(uses_what_it_inherited, &h), 0);
+    td_array *behind = td_add(h.x, 1);
+    CU_ASSERT_EQUAL(td_flush(c), 0);
+    for (int i = 0; i < 2; i++) {
+        CU_ASSERT_EQUAL(in_child(uses_what_it_inherited, &h), 0);
+        CU_ASSERT_EQUAL(in_child(lacks_what_stood_behind, behind), 0);
+    }
+    stop = true;
+    pthread_join(k.thread, NULL);
+    CU_ASSERT_EQUAL(k.rc, TD_E_CANCELLED);
+    td_set_interrupt(c, NULL, NULL);
+    CHECK_VALUES(behind, 2, 3, 4);
+    CU_ASSERT_EQUAL(td_drop(looker, "written when it runs"), 0);
+    td_release(behind), td_release(w), td_release(shared), td_release(seen);
+    td_disconnect(looker);
+    td_program_free(k.program);
+    td_lease_free(h.lease);
+    td_release(h.x), td_release(h.large);
+    CU_ASSERT_TRUE(settled_to(c, "sessions", 1));
+    td_disconnect(c);
+}
+
 /* ---- a daemon that dies ------------------------------------------------------------------------------------------ */
 
 typedef struct killer {
@@ -640,5 +721,6 @@ TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
                    {"a child finds a relative socket", a_child_finds_a_relative_socket},
                    {"orphans keep their session", orphans_keep_their_session},
                    {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
+                   {"forks beside a program", forks_beside_a_program},
                    {"a killed daemon is told", a_killed_daemon_is_told},
                    {"deaths are told apart", deaths_are_told_apart})
