@@ -360,7 +360,7 @@ static void make(const td_backward *b, td_row *r, known *k)
     uint16_t n = take_outs(b, r, outs, tensors);
     if (n > OUTS || !td_recording_is_worth(r->recording)) return;
     row_out *kept = malloc((n + 1u) * sizeof *kept);
-    if (kept && !td_recording_end(r->recording, n, tensors, &k->group, NULL) && k->group) {
+    if (kept && !td_recording_end(r->recording, n, tensors, UINT32_MAX, &k->group, NULL) && k->group) {
         memcpy(kept, outs, n * sizeof *outs);
         k->outs = kept;
         k->nouts = n;

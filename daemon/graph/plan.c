@@ -10,6 +10,7 @@
  *
  * What records a gradient is not planned: then each op has its node. */
 #include "daemon/graph/plan_parts.h"
+#include "daemon/kernels/jit.h"
 #include "proto/opid.h"
 #include "proto/record.h"
 
@@ -147,6 +148,24 @@ void td_plan_pay_back(td_program *g, uint64_t bytes)
     td_account_discharge(g->account, bytes, objects);
     g->plan_bytes -= bytes;
     g->plan_objects -= objects;
+}
+
+void td_plan_count_loops(td_program *g, int more)
+{
+    g->loops += (uint32_t)more;
+    for (td_account *a = g->account; a; a = a->parent) a->loops += (uint32_t)more;
+}
+
+/* Whoever has as many as are left for all gets no more: so a session leaves half of them to others, and so does a
+ * user. */
+uint32_t td_plan_loops_left(const td_program *g)
+{
+    uint32_t left = td_jit_left(), most = left;
+    for (const td_account *a = g->account; a && a->parent; a = a->parent) {
+        uint32_t may = left > a->loops ? (left - a->loops + 1) / 2 : 0;
+        if (may < most) most = may;
+    }
+    return most;
 }
 
 void td_plan_free(td_plan *p)

@@ -205,12 +205,14 @@ static void keep(td_program *g, td_spot *s, td_plan *p)
     if (s->nplans == TD_SPOT_PLANS) {
         at = s->recorded % TD_SPOT_PLANS;
         td_plan_pay_back(g, s->plans[at]->bytes);
+        td_plan_count_loops(g, -(int)td_group_loops(s->plans[at]->group));
         td_plan_free(s->plans[at]);
     } else {
         s->nplans++;
         g->nplans++;
     }
     s->plans[at] = p;
+    td_plan_count_loops(g, (int)td_group_loops(p->group));
 }
 
 /* There will be no plan from here; behind a long call, perhaps. */
@@ -232,7 +234,9 @@ static void make(td_exec *r, uint32_t end)
     if (!p) return;
     p->end = end;
     bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end);
-    if (good && !td_recording_end(now->recording, nouts, outs, &p->group, NULL) && !p->group) give_up(r);
+    if (good && !td_recording_end(now->recording, nouts, outs, td_plan_loops_left(r->program), &p->group, NULL) &&
+        !p->group)
+        give_up(r);
     if (p->group && take_look(p, now) && pay(p, r->program)) keep(r->program, now->spot, p);
     else td_plan_free(p);
 }

@@ -1,5 +1,6 @@
 /* Programs: a module that is shared by its runs, and what is worked out of it once: the last use of every value. */
 #include "daemon/graph/program.h"
+#include "daemon/graph/plan_parts.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -283,6 +284,7 @@ void td_program_unref(td_program *p)
     for (uint32_t k = 0; p->captured && k < p->ir->ncaptures; k++) td_tensor_unref(p->captured[k]);
     free(p->captured);
     uint64_t bytes = bytes_of(p->ir) + p->plan_bytes, objects = 1 + td_objects_of(p->bytes) + p->plan_objects;
+    td_plan_count_loops(p, -(int)p->loops);
     if (p->account) td_account_discharge(p->account, p->bytes + p->plan_bytes, objects);
     td_account_unref(p->account);
     if (--p->facts->refs) p->facts = NULL;

@@ -35,6 +35,7 @@ struct td_program {
     td_spot *first_spot;
     uint32_t nplans;
     uint64_t plan_bytes, plan_objects; /* charged, too */
+    uint32_t loops;                    /* of machine code, of all plans; they count for the account */
 };
 
 #endif

@@ -58,6 +58,8 @@ double td_jit_cost(const td_jit_text *t);
 
 /* False: no loop can be had here, or not now. */
 bool td_jit_allowed(void);
+/* How many more can be had: all share what a process may map. */
+uint32_t td_jit_left(void);
 /* False: it cannot be had. */
 bool td_jit_make(const td_jit_text *t, td_jit *out);
 void td_jit_free(td_jit *j);

@@ -196,6 +196,11 @@ void td_group_tell(const td_group *g, FILE *out)
     }
 }
 
+uint32_t td_group_loops(const td_group *g)
+{
+    return g->nruns;
+}
+
 uint64_t td_group_bytes(const td_group *g)
 {
     return g->bytes;

@@ -53,8 +53,10 @@ bool td_recording_is_full(const td_recording *r);
 bool td_recording_heads(const td_recording *r);
 /* Are there enough for a group to be faster? */
 bool td_recording_is_worth(const td_recording *r);
-/* The group of what came, which gives `outs`. 0 and NULL: there is none that could. */
-int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e);
+/* The group of what came, which gives `outs`, with so many loops of machine code at most (kernels/jit.h). 0 and NULL:
+ * there is none that could. */
+int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, uint32_t loops, td_group **out,
+                     td_error *e);
 
 /* ---- running */
 
@@ -75,6 +77,7 @@ uint32_t td_group_calls(const td_group *g);
 /* "row of 12 ops, 3.4 us of a core, 0.8 KB to work with, makes 2 tensors", and each op with its place. */
 void td_group_tell(const td_group *g, FILE *out);
 uint64_t td_group_bytes(const td_group *g);
+uint32_t td_group_loops(const td_group *g); /* of machine code, that it has */
 /* Any thread. */
 td_group *td_group_ref(td_group *g);
 void td_group_unref(td_group *g);

@@ -231,14 +231,14 @@ static uint32_t take_from(trying *t, uint32_t first, bool *good)
     return n < least ? 0 : n;
 }
 
-bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen)
+bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen, uint32_t most)
 {
     const char *said = getenv("TENSORD_JIT");
     if (said && !strcmp(said, "0")) return true;                                             /* for who compares */
     if (s->broad && (g->ncalls > TD_JIT_LINES || known_from(g, 0) < g->ncalls)) return true; /* all or nothing */
     trying *t = malloc(sizeof *t);
     bool good = t;
-    for (uint32_t first = 0, n; good && first < g->ncalls && td_jit_allowed(); first += n ? n : 1) {
+    for (uint32_t first = 0, n; good && first < g->ncalls && g->nruns < most && td_jit_allowed(); first += n ? n : 1) {
         *t = (trying){.g = g, .s = s, .seen = seen};
         n = take_from(t, first, &good);
         if (!n && s->broad) break;

@@ -160,7 +160,7 @@ typedef struct td_group_seen {
     uint32_t first, last; /* the call that makes it, TD_GROUP_NONE of an input; that uses it last, or TD_GROUP_NONE */
 } td_group_seen;
 /* Before memory is laid out: which calls become runs. False: no memory. */
-bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen);
+bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen, uint32_t most);
 /* The run that a call is of, or NULL. */
 const td_group_run *td_run_of(const td_group *g, uint32_t call);
 /* All of it is one. */

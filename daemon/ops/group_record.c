@@ -33,9 +33,10 @@ typedef struct block {
 
 struct td_recording {
     bool bad, sweeps;
-    bool unsure;   /* some call may fail */
-    bool weighty;  /* some call could be a head */
-    td_desc whole; /* of a sweep: what each call gives */
+    bool unsure;    /* some call may fail */
+    bool weighty;   /* some call could be a head */
+    uint32_t loops; /* of machine code, that it may have */
+    td_desc whole;  /* of a sweep: what each call gives */
     uint32_t nslots, room_slots, nblocks, room_blocks, room_used;
     slot *slots;
     block *blocks;
@@ -597,7 +598,7 @@ static bool find_runs(td_recording *r, const td_sweep *s)
     td_group_seen *seen = malloc((r->nslots + 1) * sizeof *seen);
     if (!seen) return false;
     for (uint32_t k = 0; k < r->nslots; k++) seen[k] = seen_of(r, &r->slots[k]);
-    bool good = td_runs_find(r->g, s, seen);
+    bool good = td_runs_find(r->g, s, seen, r->loops);
     free(seen);
     return good;
 }
@@ -668,9 +669,11 @@ static void finish(td_group *g)
     for (uint32_t k = 0; k < g->nruns; k++) g->bytes += g->runs[k].jit.bytes;
 }
 
-int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, td_group **out, td_error *e)
+int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, uint32_t loops, td_group **out,
+                     td_error *e)
 {
     *out = NULL;
+    r->loops = loops;
     if (r->bad) return TD_OK;
     for (uint32_t k = 0; k < nouts && !r->bad; k++) r->bad = !add_given(r, outs[k]);
     td_sweep s;

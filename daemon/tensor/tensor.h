@@ -30,6 +30,7 @@ typedef struct td_account {
     uint64_t limit_away;                 /* of bytes on any one other device; 0: no limit */
     uint64_t wire, limit_wire;           /* bytes of its connections' buffers, and what was unpacked of them */
     uint32_t imports, limit_imports;     /* mapped descriptors of clients; 0: no limit */
+    uint32_t loops;                      /* of machine code, of which there are so many for all */
     uint32_t refs;
     uint32_t session; /* 0: the daemon's account, or a user's */
     uint32_t uid, pid;

@@ -1,6 +1,7 @@
 /* Runs of programs: values, branches, loops, lists; gradients; what is let go of; and every place where a run can be
  * interrupted for want of memory. */
 #include "daemon/graph/graph.h"
+#include "daemon/kernels/jit.h"
 #include "proto/program/edit.h"
 #include "proto/program/prim.h"
 #include "proto/program/text.h"
@@ -781,11 +782,69 @@ static void a_list_that_grows(void)
     CU_ASSERT_EQUAL(t_who.account->bytes, had);
 }
 
+/* ---- loops of machine code */
+
+/* How many of them the plans of a chain of large exact ops have. */
+static uint32_t loops_of_a_chain(td_account *account)
+{
+    static const char text[] = "graph(%x : Tensor):\n"
+                               "  %a : Tensor = td::mul(%x, %x)\n"
+                               "  %b : Tensor = td::neg(%a)\n"
+                               "  %c : Tensor = td::abs(%b)\n"
+                               "  %d : Tensor = td::mul(%c, %b)\n"
+                               "  return (%d)\n";
+    enum { N = 1 << 17 };
+    static const td_exec_env env = {.woken = wake};
+    td_account *before = t_who.account;
+    double *values = calloc(N, sizeof *values);
+    t_who.account = account;
+    td_tensor *x = numbers(N, values);
+    td_program *p = program_of(text);
+    uint32_t had = account->loops;
+    for (int k = 0; k < 4; k++) {
+        td_exec *r = NULL;
+        td_error error = {0};
+        bool done = false;
+        CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &error), 0);
+        CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_tensor(x)}, &error), 0);
+        while (!done && !error.code) td_exec_step(r, 100, &done, NULL, NULL, &error);
+        CU_ASSERT_STRING_EQUAL(error.message, "");
+        while (!td_exec_drop(r, 1000)) {
+        }
+    }
+    uint32_t loops = account->loops - had;
+    td_program_unref(p);
+    CU_ASSERT_EQUAL(account->loops, had);
+    td_tensor_unref(x);
+    free(values);
+    t_who.account = before;
+    return loops;
+}
+
+/* Of the loops that there can be each session takes at most so many as are left to all, and so do those of a user. */
+static void loops_are_shared(void)
+{
+    td_account *user = td_account_new(t_who.account), *session = td_account_new(user), *other = td_account_new(user);
+    uint32_t left = td_jit_left();
+    uint32_t some = loops_of_a_chain(session);
+    CU_ASSERT_EQUAL(some > 0, left > 0);
+    session->loops += left;
+    CU_ASSERT_EQUAL(loops_of_a_chain(session), 0);
+    CU_ASSERT_EQUAL(loops_of_a_chain(other), some);
+    session->loops -= left;
+    user->loops += left;
+    CU_ASSERT_EQUAL(loops_of_a_chain(other), 0);
+    user->loops -= left;
+    CU_ASSERT_EQUAL(loops_of_a_chain(session), some);
+    td_account_unref(session), td_account_unref(other), td_account_unref(user);
+}
+
 TD_CUNIT_MAIN_WITH("graph_run", t_setup, t_teardown, {"loops", loops}, {"a loop until a value", until_a_value},
                    {"arms and functions", arms_and_functions}, {"a list of tensors", a_list_of_tensors},
                    {"gradients of gradients", gradients}, {"ops made of ops", taken_apart}, {"writes", writes},
                    {"lets go of what nobody uses", lets_go}, {"errors say where", errors},
                    {"a list that grows for ever", a_list_that_grows}, {"what is large takes steps", takes_steps},
-                   {"many values", many_values}, {"many tensors", many_tensors}, {"too many items", too_many_items},
-                   {"racy", racy}, {"training", trains}, {"a backward that is given up", given_up},
-                   {"gradients of a scope", of_a_scope}, {"what a backward refuses", what_a_backward_refuses})
+                   {"loops are shared", loops_are_shared}, {"many values", many_values}, {"many tensors", many_tensors},
+                   {"too many items", too_many_items}, {"racy", racy}, {"training", trains},
+                   {"a backward that is given up", given_up}, {"gradients of a scope", of_a_scope},
+                   {"what a backward refuses", what_a_backward_refuses})

@@ -21,6 +21,12 @@ bool td_jit_code_allowed(void)
            atomic_load_explicit(&count, memory_order_relaxed) < MOST;
 }
 
+unsigned td_jit_code_left(void)
+{
+    int n = atomic_load_explicit(&count, memory_order_relaxed);
+    return td_jit_code_allowed() && n < MOST ? (unsigned)(MOST - n) : 0;
+}
+
 /* For ever, or because something is short for the moment? */
 static void *none(int why)
 {

@@ -347,6 +347,11 @@ bool td_jit_allowed(void)
     return td_isa_used() >= AVX2 && td_jit_code_allowed();
 }
 
+uint32_t td_jit_left(void)
+{
+    return td_isa_used() >= AVX2 ? td_jit_code_left() : 0;
+}
+
 bool td_jit_make(const td_jit_text *t, td_jit *out)
 {
     making *m = td_jit_allowed() ? calloc(1, sizeof *m) : NULL;
@@ -360,6 +365,11 @@ bool td_jit_make(const td_jit_text *t, td_jit *out)
 bool td_jit_allowed(void)
 {
     return false;
+}
+
+uint32_t td_jit_left(void)
+{
+    return 0;
 }
 
 bool td_jit_make(const td_jit_text *t, td_jit *out)
