@@ -20,7 +20,7 @@ enum {
     LACK_MS = 2000 /* so long others' pending work is hoped to free memory; somebody always has some pending */
 };
 
-typedef struct grow_job {
+typedef struct td_growing {
     td_session *s;
     td_heap *heap;
     td_shm_backend backend;
@@ -29,21 +29,28 @@ typedef struct grow_job {
     td_segment *segment;
     td_error error;
     int rc;
-} grow_job;
+    bool unwanted; /* the session waits no more */
+} td_growing;
 
 static void grow_work(void *arg)
 {
-    grow_job *j = arg;
+    td_growing *j = arg;
     j->rc = td_segment_create(&j->segment, j->backend, j->kind, j->size, &j->error);
 }
 
 static void grow_done(void *arg)
 {
-    grow_job *j = arg;
+    td_growing *j = arg;
     td_session *s = j->s;
     if (j->rc) td_heap_unreserve(j->heap, j->size);
     else td_heap_adopt(j->heap, j->segment);
     s->jobs--;
+    if (j->unwanted) { /* whatever needs memory next finds it */
+        if (s->ended) td_session_try_free(s);
+        free(j);
+        return;
+    }
+    s->growing = NULL;
     s->making = TD_MADE;
     if (s->ended) {
         td_session_made(s);
@@ -56,7 +63,22 @@ static void grow_done(void *arg)
     free(j);
 }
 
-static const td_wait_kind for_memory = {"memory"};
+static const td_wait_kind for_memory = {"memory", .by = TD_BY_MEMORY};
+
+bool td_session_needs_no_memory(td_session *s)
+{
+    const td_wait *w = &s->wait;
+    if (!w->kind || w->over || w->kind->by != TD_BY_MEMORY) return false;
+    if (s->growing) {
+        s->growing->unwanted = true;
+        s->growing = NULL;
+        s->making = TD_MADE;
+        td_session_made(s);
+    }
+    if (s->throttled) td_session_look_again(s);
+    else td_session_ready(s);
+    return true;
+}
 
 enum { HOLDERS = 3, NAMES_MOST = 10000, HOLDERS_SHARE = 20 };
 
@@ -308,7 +330,7 @@ static void wait_and_look(td_session *s, const td_wait_kind *kind, uint64_t ms)
 
 static bool wait_for_unmaps(td_session *s)
 {
-    static const td_wait_kind for_unmaps = {"memory that others have mapped"};
+    static const td_wait_kind for_unmaps = {"memory that others have mapped", .by = TD_BY_MEMORY};
     uint64_t look = ASKED_LOOK_MS;
     if (!s->asked_until_ms) {
         if (ask_others(s)) s->asked_until_ms = s->all->asked_ms + ASKED_MS;
@@ -333,7 +355,7 @@ static bool wait_for_unmaps(td_session *s)
 /* What is made for others will be used, and perhaps given back soon; or nobody wants it any more. */
 static bool wait_for_segments(td_session *s)
 {
-    static const td_wait_kind for_segments = {"memory that is being made for others"};
+    static const td_wait_kind for_segments = {"memory that is being made for others", .by = TD_BY_MEMORY};
     if (!s->all->making || td_clock_ms() - s->lacks_since_ms >= LACK_MS) return false;
     s->ask_round = s->asked_until_ms = 0; /* it may lie empty then, and nobody has been asked for it */
     wait_and_look(s, &for_segments, ASKED_LOOK_MS);
@@ -453,17 +475,18 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
         if (rc == TD_E_QUOTA && of_user(s, device)) add_holders(s->all, device, s->account->parent, e);
         return rc;
     }
-    grow_job *j = malloc(sizeof *j);
+    td_growing *j = malloc(sizeof *j);
     if (!j) {
         td_heap_unreserve(heap, lack);
         return td_no_memory(e, "to grow");
     }
-    *j = (grow_job){.s = s,
-                    .heap = heap,
-                    .backend = s->service->budget.backend,
-                    .size = lack,
-                    .kind = heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
+    *j = (td_growing){.s = s,
+                      .heap = heap,
+                      .backend = s->service->budget.backend,
+                      .size = lack,
+                      .kind = heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
     s->jobs++;
+    s->growing = j;
     s->making = TD_MAKES;
     s->all->making++;
     td_session_wait(s, &for_memory);

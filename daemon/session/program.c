@@ -33,6 +33,7 @@ static const td_wait_kind for_shape = {"a shape that a program needs"},
 static void wake(td_session *s)
 {
     const td_wait_kind *kind = s->wait.kind;
+    if (td_session_needs_no_memory(s)) return;
     if (!kind || s->wait.over || (kind != &for_shape && kind != &for_value && kind->by != TD_BY_LEASES)) return;
     if (s->wait.tasks) td_waiter_cancel(s->wait.tasks);
     s->wait.tasks = NULL;

@@ -132,7 +132,7 @@ typedef struct td_wait_kind {
     void (*cancel)(td_session *s, td_wait *w);
     /* The name of what it waits for. */
     const char *(*whom)(const td_wait *w);
-    enum { TD_BY_CALLBACK, TD_BY_LEASES, TD_BY_REPLIES, TD_BY_HELD } by; /* what ends it: see td_session_woken */
+    enum { TD_BY_CALLBACK, TD_BY_LEASES, TD_BY_REPLIES, TD_BY_HELD, TD_BY_MEMORY } by; /* what ends it: see td_session_woken */
     bool external;                                                       /* only another session can end it */
 } td_wait_kind;
 
@@ -196,6 +196,7 @@ struct td_session {
     td_session *next_ending, *prev_ending; /* of those that have ended, until they are gone */
     td_promise *promises;                  /* that are to be kept */
     bool inherited;          /* its heap has memory that the process may have mapped through a former session */
+    struct td_growing *growing; /* the segment that is made for it; NULL: none is, or nobody waits for it */
     int grow_failed;         /* the system refused the segment that the current record needs: its code */
     const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
     td_session *next_wanting, **at_wanting;       /* of those that want something; and what points here */
@@ -513,6 +514,8 @@ static inline int td_activity_memory(td_session *s, int rc, bool lacks, uint64_t
     td_session_lacks_nothing(s);
     return rc;
 }
+/* It waits for memory no longer, whatever it was for; false: it did not. */
+bool td_session_needs_no_memory(td_session *s);
 /* It goes no further before the writes that are pending on a storage have ended; NULL: on none. */
 static inline void td_activity_behind(td_session *s, const td_wait_kind *kind, const td_storage *st)
 {

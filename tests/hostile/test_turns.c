@@ -1446,6 +1446,60 @@ static void a_large_program_opened(void)
     free(bytes);
 }
 
+/* A program whose time is over while memory is made for it ends at once; what is made then is there for the next. */
+static void time_over_without_memory(void)
+{
+    static const char text[] = "captured %w : Tensor = \"w\"\n"
+                               "graph():\n"
+                               "  %n : int = prim::Constant[value=4000000]()\n"
+                               "  %d : dtype = prim::Constant[value=\"float32\"]()\n"
+                               "  %e : int[] = prim::ListConstruct(%n)\n"
+                               "  %t : Tensor = td::full(%e, %n, %d)\n"
+                               "  %s : int = prim::item.int(%t)\n"
+                               "  return (%s)\n";
+    client c;
+    td_error e = {0};
+    size_t length;
+    join(&c);
+    zeros(&c, 1), finish(&c);
+    uint8_t *bytes = small_program(text, &length);
+    CU_ASSERT_FALSE(send_program(&c, bytes, length));
+    CU_ASSERT_EQUAL(last_code(&c), TD_OK);
+    service.options.background = hand_to_reader;
+    control(&c, TD_REC_CALL, 0, NULL, 0, NULL, TD_CALL_HEAD, (uint32_t[TD_CALL_HEAD]){7, 9, 0, 20 /* ms */});
+    hand_in(&c);
+    td_run run = serve(c.session, &e);
+    CU_ASSERT_EQUAL_FATAL(run, TD_RUN_SUSPENDED);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 1);
+    for (int looks = 0; run == TD_RUN_SUSPENDED && looks < 10000; looks++) {
+        usleep(1000);
+        td_deadlines_run(&service);
+        run = serve(c.session, &e);
+    }
+    CU_ASSERT_EQUAL_FATAL(run, TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(last_code(&c), TD_E_TIMEOUT);
+    CU_ASSERT_EQUAL(ask_to_write(&c, 1), TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(last_code(&c), TD_OK);
+    read_and_return(0);
+    CU_ASSERT_EQUAL(serve(c.session, &e), TD_RUN_IDLE); /* nothing waited for that */
+    CU_ASSERT_EQUAL(sessions.making, 0);
+    td_attrs attrs;
+    td_attrs_init(&attrs);
+    td_attrs_ints(&attrs, 1, (int64_t[]){4000000});
+    td_attrs_scalar(&attrs, td_float(0));
+    td_attrs_dtype(&attrs, TD_FLOAT32);
+    td_words_op(&c.words, td_op_by_id(TD_OP_FULL), 0, 0, 0, 0, NULL, 1, &(uint32_t){2}, NULL, &attrs, NULL);
+    finish(&c);
+    CU_ASSERT_EQUAL(nreaders, 1); /* there is enough now */
+    control(&c, TD_REC_WRITE_END, 1, (uint32_t[]){1}, 0, NULL, 0, NULL);
+    finish(&c);
+    leave(&c);
+    for (int k = 1; k < nreaders; k++) read_and_return(k);
+    nreaders = 0;
+    service.options.background = NULL;
+    free(bytes);
+}
+
 /* A batch in a block of its own, with more bytes behind it. */
 static td_frame block_of(const td_words *w, uint32_t more)
 {
@@ -1541,8 +1595,9 @@ TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"a turn by
                    {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
                    {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
                    {"a lease without an end", a_lease_without_an_end}, {"beside many sessions", beside_many_sessions},
-                   {"a large program opened", a_large_program_opened}, {"ahead of the workers", ahead_of_the_workers},
-                   {"answers before records", answers_before_records},
+                   {"a large program opened", a_large_program_opened},
+                   {"time over without memory", time_over_without_memory},
+                   {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
                    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
                    {"programs of many", programs_of_many}, {"small programs", small_programs},
                    {"large frames", large_frames}, {"many large frames", many_large_frames})
