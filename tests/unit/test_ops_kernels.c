@@ -5,6 +5,7 @@
 #include "tests/unit/cunit_main.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static td_budget budget;
 static td_issuer who;
@@ -307,6 +308,18 @@ static int convolve_waiting(td_tensor *x, td_tensor *w, td_tensor **out)
     return made;
 }
 
+/* A small convolution multiplies by OpenBLAS in its chunks, which the loop may run itself: so its plan wishes for that.
+ */
+static void a_library_for_chunks(void)
+{
+    td_tensor *w = images(2, 3, 3, 3), *x = images(1, 3, 8, 8), *out;
+    bool loaded = !strstr(td_cpu_describe(), "OpenBLAS not loaded");
+    CU_ASSERT_EQUAL(convolve_waiting(x, w, &out) > 0, !loaded);
+    CU_ASSERT_EQUAL(*(const float *)td_tensor_data(out), 27);
+    CU_ASSERT_PTR_NULL(strstr(td_cpu_describe(), "OpenBLAS not loaded"));
+    drop(3, (td_tensor *[]){w, x, out});
+}
+
 /* A library, the code of a convolution: who can wait gets them wished for and has them made; who cannot gets them. */
 static void wishes(void)
 {
@@ -335,7 +348,8 @@ static void wishes_given_up(void)
     drop(3, x);
 }
 
-TD_CUNIT_MAIN_WITH("ops_kernels", setup, teardown, {"pointwise", pointwise}, {"dtypes", dtypes},
-                   {"destinations", destinations}, {"random numbers", random_numbers}, {"data-shaped", data_shaped},
+TD_CUNIT_MAIN_WITH("ops_kernels", setup, teardown, {"a library for chunks", a_library_for_chunks},
+                   {"pointwise", pointwise}, {"dtypes", dtypes}, {"destinations", destinations},
+                   {"random numbers", random_numbers}, {"data-shaped", data_shaped},
                    {"places of a number", places_of_a_number}, {"strides of one", strides_of_one}, {"steps", steps},
                    {"wishes", wishes}, {"wishes given up", wishes_given_up})

@@ -7,8 +7,8 @@
 #include "daemon/kernels/cpu/blas.h"
 #include "daemon/kernels/cpu/conv/conv.h"
 #include "daemon/kernels/cpu/convert.h"
-#include "daemon/kernels/cpu/products/gemm.h"
 #include "daemon/kernels/cpu/plan.h"
+#include "daemon/kernels/cpu/products/gemm.h"
 #include <complex.h>
 
 _Static_assert(sizeof(td_conv) <= TD_KSTATE_BYTES, "a td_conv lives in a call's state");
@@ -209,6 +209,7 @@ static double speed(const td_conv *c)
 
 int td_conv_plan_im2col(td_kcall *k, td_conv *c)
 {
+    td_gemm_one_wants(c->acc, td_gemm_prefers_dnnl(c->acc, c->og, c->p, c->k));
     cut_positions(c);
     plan_weights(k, c);
     if (c->weights_at != (size_t)-1) td_plan_phase(k, weights_chunk, td_cut(c->o, WEIGHT_ROWS(c)));
@@ -356,6 +357,7 @@ static void cut_backward(td_conv *c)
 int td_conv_plan_im2col_backward(td_kcall *k, td_conv *c)
 {
     int64_t acc = acc_of(c), kk = c->kh * c->kw;
+    td_gemm_one_wants(c->acc, td_gemm_prefers_dnnl(c->acc, c->og, c->p, c->k));
     cut_positions(c);
     cut_backward(c);
     if (c->mask & 1) {

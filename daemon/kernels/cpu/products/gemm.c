@@ -2,9 +2,9 @@
 #include "daemon/kernels/cpu/products/gemm.h"
 #include "daemon/kernels/cpu/blas.h"
 #include "daemon/kernels/cpu/convert.h"
-#include "daemon/kernels/cpu/products/gemm_packed.h"
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/plan.h"
+#include "daemon/kernels/cpu/products/gemm_packed.h"
 #include "daemon/kernels/cpu/walk.h"
 #include <limits.h>
 
@@ -81,6 +81,11 @@ static void one_plain(const td_gemm_call *g)
                      .alpha = g->alpha,
                      .beta = g->beta};
     td_gemm_reference(&r);
+}
+
+void td_gemm_one_wants(unsigned dtype, bool use_dnnl)
+{
+    if (uses_blas(dtype) && td_blas(NULL) && use_dnnl && dtype == TD_FLOAT32) td_dnnl(NULL);
 }
 
 void td_gemm_one(const td_gemm_call *g)

@@ -50,6 +50,8 @@ typedef struct td_gemm_call {
     td_scalar alpha, beta;
 } td_gemm_call;
 void td_gemm_one(const td_gemm_call *g);
+/* Of a plan whose chunks will call that: the libraries are loaded now, or wished for (kernel.h), and not by a chunk. */
+void td_gemm_one_wants(unsigned dtype, bool use_dnnl);
 /* Above about a million multiplications oneDNN is the faster one for float32. */
 static inline bool td_gemm_prefers_dnnl(unsigned dtype, int64_t m, int64_t n, int64_t k)
 {
