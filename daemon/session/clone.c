@@ -55,7 +55,7 @@ static void inherit_failures(td_session *s, const td_session *parent)
     if (parent->late_grad && !s->late_grad) s->late_grad = td_cause_ref(parent->late_grad);
 }
 
-/* It has what it wanted, or ends: the other goes on. */
+/* It has what it wanted, or ends: the other goes on, also when further ones wait for what it does next. */
 static bool drop(td_activity *a, int most)
 {
     (void)most;
@@ -63,7 +63,7 @@ static bool drop(td_activity *a, int most)
     if (c->parent) {
         *(c->prev ? &c->prev->next : &c->parent->clones) = c->next;
         if (c->next) c->next->prev = c->prev;
-        if (!c->parent->clones) c->parent->io.resume(c->parent->io.arg);
+        if (!td_clones_hold(c->parent)) c->parent->io.resume(c->parent->io.arg);
     }
     free(c);
     return true;

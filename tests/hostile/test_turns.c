@@ -77,12 +77,12 @@ static void join_as(client *c, uint32_t pid)
     join_to(c, &sessions, pid);
 }
 
-/* With all that another has, once it has had its turns. */
-static void begin_as_clone(client *c, const td_session *of)
+/* With all that another has once it has come to the end of so many frames, and the clone has had its turns. */
+static void begin_as_clone_at(client *c, const td_session *of, uint64_t frames)
 {
     Td__Wire__Hello h = TD__WIRE__HELLO__INIT;
     uint8_t bytes[64];
-    h.protocol = TD_PROTOCOL, h.clone_session = of->id, h.clone_token = of->token;
+    h.protocol = TD_PROTOCOL, h.clone_session = of->id, h.clone_token = of->token, h.clone_frames = frames;
     td_frame f = {
         .kind = TD_FRAME_HELLO, .payload = bytes, .bytes = (uint32_t)td__wire__hello__pack(&h, bytes), .fd = -1};
     td_session_io io = {.writer = &c->writer, .wrote = ignore, .resume = ignore};
@@ -90,6 +90,11 @@ static void begin_as_clone(client *c, const td_session *of)
     *c = (client){0};
     td_writer_init(&c->writer);
     CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, &sessions, &io, &(td_peer_id){0, 1}, &f, &e), 0);
+}
+
+static void begin_as_clone(client *c, const td_session *of)
+{
+    begin_as_clone_at(c, of, 0);
 }
 
 static void leave(client *c)
@@ -469,6 +474,36 @@ static void a_clone_that_is_left(void)
     CU_ASSERT_EQUAL(serve(c[0].session, &e), TD_RUN_FATAL);
     CU_ASSERT_EQUAL(e.code, TD_E_NOT_FOUND);
     leave(&c[0]);
+}
+
+static void count(void *n)
+{
+    ++*(int *)n;
+}
+
+/* A parent goes on when a clone has what it wants, though another waits for what the parent does next. */
+static void a_clone_of_what_is_to_come(void)
+{
+    client a, now, later;
+    int resumed = 0;
+    join(&a);
+    many_ids(&a);
+    a.session->io.resume = count, a.session->io.arg = &resumed;
+    begin_as_clone(&now, a.session), begin_as_clone_at(&later, a.session, a.session->frames + 1);
+    CU_ASSERT_FALSE(turn(&now));
+    CU_ASSERT_TRUE(suspended(&later));
+    control(&a, TD_REC_RELEASE, 1, (uint32_t[]){N}, 0, NULL, 0, NULL);
+    hand_in(&a);
+    CU_ASSERT_TRUE(suspended(&a));
+    while (!turn(&now)) {
+    }
+    CU_ASSERT_EQUAL(resumed, 1);
+    CU_ASSERT_EQUAL(now.session->objects.live, N);
+    CU_ASSERT_TRUE(turn(&a));
+    while (!turn(&later)) {
+    }
+    CU_ASSERT_EQUAL(later.session->objects.live, N - 1);
+    leave(&a), leave(&now), leave(&later);
 }
 
 /* What nobody holds any more is no reason to refuse anything. */
@@ -1589,7 +1624,8 @@ static void large_frames(void)
 TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"a turn by the clock", a_turn_by_the_clock},
                    {"letting go", letting_go}, {"the end of a client", the_end_of_a_client},
                    {"the end of a holder", the_end_of_a_holder}, {"a clone", a_clone},
-                   {"a clone that is left", a_clone_that_is_left}, {"quota is given back", quota_is_given_back},
+                   {"a clone that is left", a_clone_that_is_left},
+                   {"a clone of what is to come", a_clone_of_what_is_to_come}, {"quota is given back", quota_is_given_back},
                    {"a large item", a_large_item}, {"a large item that is left", a_large_item_that_is_left},
                    {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
                    {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
