@@ -345,10 +345,11 @@ static void limit_wait(td_session *s, uint64_t left)
     if (left != UINT64_MAX) td_deadline_arm(s->service, &s->wait.deadline, left, deadline_over, s);
 }
 
-/* Somebody is in the way: wait, then the call is tried again; or it is too late for that. */
+/* Somebody is in the way: wait, then the call is tried again; or it is too late for that. Who waits for memory, or goes
+ * on at once, has nobody in the way: that wait ends by itself. */
 static int wait_for_others(td_session *s, uint64_t left, td_error *e)
 {
-    if (!s->wait.kind) return TD_AGAIN; /* nobody is: it is tried again at once */
+    if (!s->wait.kind || s->wait.kind->by != TD_BY_LEASES) return TD_AGAIN;
     if (left) {
         limit_wait(s, left);
         return TD_AGAIN;

@@ -507,11 +507,16 @@ static inline bool td_session_may_lack(int rc)
  * TD_E_MEMORY or TD_E_QUOTA. TD_AGAIN when
  * it is worth trying again later, or the final error with the biggest holders in `e`. */
 int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e);
+/* Does it wait for memory? */
+static inline bool td_session_lacked(const td_session *s)
+{
+    return s->wait.kind && s->wait.kind->by == TD_BY_MEMORY;
+}
 /* The same for an activity after each step, which says whether it lacks some; what the step gave, or as above. */
 static inline int td_activity_memory(td_session *s, int rc, bool lacks, uint64_t lack, td_heap *heap, td_error *e)
 {
     if (lacks) return td_session_lacks(s, rc, lack, heap, e);
-    td_session_lacks_nothing(s);
+    if (!td_session_lacked(s)) td_session_lacks_nothing(s); /* else for the items of a queue */
     return rc;
 }
 /* It waits for memory no longer, whatever it was for; false: it did not. */

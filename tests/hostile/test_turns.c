@@ -840,14 +840,19 @@ static int made_between_turns(client *c, client *small, uint64_t *most)
 
 enum { LARGE = 3 << 20 }; /* elements of float32 */
 
-static void large(client *c, uint32_t id)
+static void full(client *c, uint32_t id, int64_t elements)
 {
     td_attrs a;
     td_attrs_init(&a);
-    td_attrs_ints(&a, 1, (int64_t[]){LARGE});
+    td_attrs_ints(&a, 1, &elements);
     td_attrs_scalar(&a, td_float(2));
     td_attrs_dtype(&a, TD_FLOAT32);
     td_words_op(&c->words, td_op_by_id(TD_OP_FULL), 0, 0, 0, 0, NULL, 1, &id, NULL, &a, NULL);
+}
+
+static void large(client *c, uint32_t id)
+{
+    full(c, id, LARGE);
 }
 
 /* Whatever it is that asks for memory: another session has its turns while that is made, and none makes much. */
@@ -1535,6 +1540,81 @@ static void time_over_without_memory(void)
     free(bytes);
 }
 
+/* ---- to write what lies in a queue */
+
+static void put_first(client *c)
+{
+    Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
+    Td__Wire__Call x = TD__WIRE__CALL__INIT;
+    uint32_t id = 1;
+    put.queue = 1, put.n_ids = 1, put.ids = &id, x.queue_put = &put;
+    CU_ASSERT_FALSE(call(c, &x));
+    CU_ASSERT_EQUAL(last_code(c), TD_OK);
+}
+
+/* The copy that its item is given wants memory: whoever will wait for nobody waits for that. */
+static void copied_for_who_does_not_wait(void)
+{
+    Td__Wire__WriteBegin begin = TD__WIRE__WRITE_BEGIN__INIT;
+    Td__Wire__Call write = TD__WIRE__CALL__INIT;
+    client a, b;
+    uint64_t most;
+    join(&a), join(&b);
+    zeros(&b, 1), large(&a, 1);
+    finish(&b), finish(&a);
+    open_queue(&a, "kept");
+    put_first(&a);
+    service.options.background = hand_away;
+    begin.id = 1, write.write_begin = &begin;
+    CU_ASSERT_TRUE(call(&a, &write));
+    CU_ASSERT_EQUAL(made_between_turns(&a, &b, &most), 1);
+    CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    service.options.background = NULL;
+    leave(&a), leave(&b);
+}
+
+/* Where there is none for it the write fails, also one of a program, however long others are given theirs. */
+static void no_memory_for_the_copy(void)
+{
+    static const char text[] = "captured %w : Tensor = \"w\"\n"
+                               "graph():\n"
+                               "  %n : int = prim::Constant[value=1]()\n"
+                               "  %t : Tensor = td::add_(%w, %n, %n)\n"
+                               "  return (%n)\n";
+    client a, b;
+    size_t length;
+    td_error e = {0};
+    join(&a), join(&b);
+    for (uint32_t id = 1; id < 4; id++) large(&a, id);
+    finish(&a);
+    open_queue(&a, "full");
+    put_first(&a);
+    uint8_t *bytes = small_program(text, &length);
+    CU_ASSERT_FALSE(send_program(&a, bytes, length));
+    CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    service.options.background = hand_to_reader;
+    full(&b, 1, LARGE + LARGE / 3);
+    hand_in(&b);
+    CU_ASSERT_TRUE(suspended(&b)); /* what it is given is the last there is */
+    CU_ASSERT_EQUAL_FATAL(nreaders, 1);
+    control(&a, TD_REC_CALL, 0, NULL, 0, NULL, TD_CALL_HEAD, (uint32_t[TD_CALL_HEAD]){7, 9});
+    hand_in(&a);
+    td_run run = serve(a.session, &e);
+    for (int looks = 0; run != TD_RUN_IDLE && looks < 2000; looks++) {
+        hand_clock_go_on(10 * MS);
+        td_deadlines_run(&service);
+        run = serve(a.session, &e);
+    }
+    CU_ASSERT_EQUAL(run, TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(last_code(&a), TD_E_MEMORY);
+    read_and_return(0);
+    CU_ASSERT_TRUE(turn(&b));
+    leave(&a), leave(&b);
+    nreaders = 0;
+    service.options.background = NULL;
+    free(bytes);
+}
+
 /* A batch in a block of its own, with more bytes behind it. */
 static td_frame block_of(const td_words *w, uint32_t more)
 {
@@ -1633,6 +1713,8 @@ TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"a turn by
                    {"a lease without an end", a_lease_without_an_end}, {"beside many sessions", beside_many_sessions},
                    {"a large program opened", a_large_program_opened},
                    {"time over without memory", time_over_without_memory},
+                   {"copied for who does not wait", copied_for_who_does_not_wait},
+                   {"no memory for the copy", no_memory_for_the_copy},
                    {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
                    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
                    {"programs of many", programs_of_many}, {"small programs", small_programs},
