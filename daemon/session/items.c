@@ -290,6 +290,15 @@ static void clear(getting *g)
     g->reply.block = NULL;
 }
 
+/* It goes back, and is what was put again, also as far as it was bound. */
+static void keep_again(getting *g)
+{
+    td_queue_item *i = g->item;
+    td_error none;
+    for (int k = 0; k < i->count && k <= g->bound; k++)
+        if (!i->as_put[k] && is_kept(i->tensors[k])) td_queue_item_keep(i, k, &none);
+}
+
 /* What is bound is the session's; what is not goes back. */
 static void get_cancelled(td_session *s, td_wait *w)
 {
@@ -297,6 +306,7 @@ static void get_cancelled(td_session *s, td_wait *w)
     if (g->at) td_queue_wait_cancel(s->service, g->at);
     if (w->tasks) td_waiter_cancel(w->tasks);
     if (g->of && g->item) {
+        keep_again(g);
         td_queue_untake(s->service, g->of->member, g->item);
         g->item = NULL;
     }
@@ -342,10 +352,7 @@ static void leave_item(td_session *s, getting *g)
 
 static int unbind(td_session *s, getting *g, int rc)
 {
-    td_queue_item *i = g->item;
-    td_error none;
-    for (int k = 0; k < i->count && k <= g->bound; k++)
-        if (!i->as_put[k] && is_kept(i->tensors[k])) td_queue_item_keep(i, k, &none);
+    keep_again(g);
     while (g->bound) td_objects_release(&s->objects, g->ids[--g->bound]);
     return rc;
 }
