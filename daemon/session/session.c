@@ -383,7 +383,7 @@ static bool held_back(td_session *s)
     return true;
 }
 
-static bool unread(const td_session *s)
+bool td_session_unread(const td_session *s)
 {
     return td_writer_pending(s->io.writer) > s->all->max_unread;
 }
@@ -391,7 +391,7 @@ static bool unread(const td_session *s)
 /* Is there no room for an answer, whatever it brings? */
 static bool unread_for_held(const td_session *s)
 {
-    return unread(s) || td_writer_descriptors_full(s->io.writer);
+    return td_session_unread(s) || td_writer_descriptors_full(s->io.writer);
 }
 
 static int step_activity(td_session *s, td_error *e)
@@ -442,7 +442,7 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
         }
         if (rc > 0) return TD_RUN_FATAL;
         if (s->wait.kind) continue;
-        if (unread(s)) return TD_RUN_STALLED;
+        if (td_session_unread(s)) return TD_RUN_STALLED;
         if (!held_back(s) && (most -= s->worth) <= 0) return TD_RUN_MORE;
     }
 }

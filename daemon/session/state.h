@@ -580,6 +580,8 @@ void td_session_awaits_no_leases(td_session *s);
 /* An answer of so many bytes would lie with others that are not read: TD_E_MEMORY when these take too much. Small ones
  * always may. */
 int td_reply_room(const td_session *s, uint64_t bytes, td_error *e);
+/* Do more answers lie there, not read by its client, than its stream goes on with? */
+bool td_session_unread(const td_session *s);
 void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
 /* A reply whose one field, a message, is packed in parts: the first TD_REPLY_FRONT bytes of the block, at the least, are
  * for what comes before it, and for other replies that wait. */

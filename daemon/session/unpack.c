@@ -31,12 +31,13 @@ typedef struct td_unpacking {
     bool unwanted;
 } td_unpacking;
 
+/* Who waits for others, or for its client to read, may do so for ever. */
 static uint64_t to_be_worked_off(const td_sessions *all)
 {
     uint64_t sum = 0;
     if (all->unpacked <= most_bytes(all)) return all->unpacked;
     for (const td_session *s = all->first; s; s = s->next)
-        if (!s->activity && !td_session_waits(s)) sum += s->unpacked;
+        if (!s->activity && !td_session_waits(s) && !td_session_unread(s)) sum += s->unpacked;
     return sum;
 }
 

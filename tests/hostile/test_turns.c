@@ -751,6 +751,7 @@ static void a_large_item_that_is_left(void)
         leave(&c);
         items = td_queue_look(&service, "left").items;
         CU_ASSERT_TRUE(items == 1 || after > 1);
+        CU_ASSERT_TRUE(!items || td_objects_find(&a.session->objects, 1)->tensor->storage->queued); /* as it was put */
     }
     leave(&a), leave(&b);
 }
@@ -1663,6 +1664,42 @@ static void many_large_frames(void)
     nreaders = 0;
 }
 
+/* What stays because a client does not read its answers holds up nobody else's. */
+static void large_frame_of_who_does_not_read(void)
+{
+    enum { RECORDS_OF_IT = 8000 };
+    client c[2];
+    td_error e = {0};
+    size_t unread = sessions.max_unread;
+    service.options.background = hand_to_reader;
+    service.account->limit_wire = 128 << 10; /* half of that may be unpacked ahead */
+    for (int i = 0; i < 2; i++) {
+        join(&c[i]);
+        for (uint32_t id = 1; id <= RECORDS_OF_IT; id++) zeros(&c[i], id);
+        td_frame f = block_of(&c[i].words, 0);
+        td_words_deinit(&c[i].words);
+        c[i].words = (td_words){0};
+        CU_ASSERT_EQUAL_FATAL(td_session_frame(c[i].session, &f, &e), 0);
+        CU_ASSERT_EQUAL(serve(c[i].session, &e), TD_RUN_SUSPENDED);
+        CU_ASSERT_EQUAL_FATAL(nreaders, i + 1);
+        read_and_return(i);
+        sessions.max_unread = 0; /* it was welcome */
+        CU_ASSERT_EQUAL(serve(c[i].session, &e), TD_RUN_STALLED);
+        CU_ASSERT_TRUE(c[i].session->unpacked > 64 << 10);
+    }
+    sessions.max_unread = unread;
+    for (int i = 0; i < 2; i++) {
+        while (!turn(&c[i])) {
+        }
+        CU_ASSERT_EQUAL(c[i].session->objects.live, RECORDS_OF_IT);
+        leave(&c[i]);
+    }
+    return_others(2);
+    service.account->limit_wire = 0;
+    service.options.background = NULL;
+    nreaders = 0;
+}
+
 /* A large frame is unpacked by a helper, and its sender waits; one that makes no sense is the end of it. */
 static void large_frames(void)
 {
@@ -1701,21 +1738,19 @@ static void large_frames(void)
     nreaders = 0;
 }
 
-TD_CUNIT_MAIN_WITH("turns", start, stop, {"a backward", a_backward}, {"a turn by the clock", a_turn_by_the_clock},
-                   {"letting go", letting_go}, {"the end of a client", the_end_of_a_client},
-                   {"the end of a holder", the_end_of_a_holder}, {"a clone", a_clone},
-                   {"a clone that is left", a_clone_that_is_left},
-                   {"a clone of what is to come", a_clone_of_what_is_to_come}, {"quota is given back", quota_is_given_back},
-                   {"a large item", a_large_item}, {"a large item that is left", a_large_item_that_is_left},
-                   {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
-                   {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
-                   {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
-                   {"a lease without an end", a_lease_without_an_end}, {"beside many sessions", beside_many_sessions},
-                   {"a large program opened", a_large_program_opened},
-                   {"time over without memory", time_over_without_memory},
-                   {"copied for who does not wait", copied_for_who_does_not_wait},
-                   {"no memory for the copy", no_memory_for_the_copy},
-                   {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
-                   {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
-                   {"programs of many", programs_of_many}, {"small programs", small_programs},
-                   {"large frames", large_frames}, {"many large frames", many_large_frames})
+TD_CUNIT_MAIN_WITH(
+    "turns", start, stop, {"a backward", a_backward}, {"a turn by the clock", a_turn_by_the_clock},
+    {"letting go", letting_go}, {"the end of a client", the_end_of_a_client},
+    {"the end of a holder", the_end_of_a_holder}, {"a clone", a_clone}, {"a clone that is left", a_clone_that_is_left},
+    {"a clone of what is to come", a_clone_of_what_is_to_come}, {"quota is given back", quota_is_given_back},
+    {"a large item", a_large_item}, {"a large item that is left", a_large_item_that_is_left},
+    {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
+    {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
+    {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
+    {"a lease without an end", a_lease_without_an_end}, {"beside many sessions", beside_many_sessions},
+    {"a large program opened", a_large_program_opened}, {"time over without memory", time_over_without_memory},
+    {"copied for who does not wait", copied_for_who_does_not_wait}, {"no memory for the copy", no_memory_for_the_copy},
+    {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
+    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
+    {"programs of many", programs_of_many}, {"small programs", small_programs}, {"large frames", large_frames},
+    {"many large frames", many_large_frames}, {"large frame of who does not read", large_frame_of_who_does_not_read})
