@@ -3,8 +3,8 @@
  *
  * It begins when the other has come to the end of what it was sent before the fork. A run of a program that another
  * thread waits for is no part of that when it comes last, since nobody else knows its results. What stands behind one
- * may be long in coming, and so may what waits for others: after a moment the clone begins all the same, without what
- * was not there. */
+ * may be long in coming, and so may what waits for others, or until answers are read: after a moment the clone begins
+ * all the same, without what was not there. */
 #include "daemon/session/state.h"
 
 #include <stdlib.h>
@@ -110,7 +110,7 @@ static bool has_come(const td_clone *c)
 
 static bool is_held_up(const td_session *p)
 {
-    return (p->activity && p->activity->kind->endless) || td_session_waits(p);
+    return (p->activity && p->activity->kind->endless) || td_session_waits(p) || td_session_unread(p);
 }
 
 bool td_clones_hold(const td_session *parent)

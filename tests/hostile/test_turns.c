@@ -506,6 +506,29 @@ static void a_clone_of_what_is_to_come(void)
     leave(&a), leave(&now), leave(&later);
 }
 
+/* A parent that is to read answers before it goes on may wait for its child: that gets what is there. */
+static void a_clone_of_who_does_not_read(void)
+{
+    client a, c;
+    td_error e = {0};
+    size_t unread = sessions.max_unread;
+    join(&a);
+    sessions.max_unread = 0; /* it was welcome */
+    zeros(&a, 1), zeros(&a, 2);
+    hand_in(&a);
+    CU_ASSERT_EQUAL(serve(a.session, &e), TD_RUN_STALLED);
+    begin_as_clone_at(&c, a.session, a.session->frames);
+    CU_ASSERT_TRUE(suspended(&c));
+    hand_clock_go_on(300 * MS);
+    td_deadlines_run(&service);
+    CU_ASSERT_FALSE(suspended(&c));
+    CU_ASSERT_TRUE(c.session->partial);
+    CU_ASSERT_EQUAL(c.session->objects.live, 1);
+    sessions.max_unread = unread;
+    CU_ASSERT_TRUE(turn(&a));
+    leave(&a), leave(&c);
+}
+
 /* What nobody holds any more is no reason to refuse anything. */
 static void quota_is_given_back(void)
 {
@@ -1742,7 +1765,8 @@ TD_CUNIT_MAIN_WITH(
     "turns", start, stop, {"a backward", a_backward}, {"a turn by the clock", a_turn_by_the_clock},
     {"letting go", letting_go}, {"the end of a client", the_end_of_a_client},
     {"the end of a holder", the_end_of_a_holder}, {"a clone", a_clone}, {"a clone that is left", a_clone_that_is_left},
-    {"a clone of what is to come", a_clone_of_what_is_to_come}, {"quota is given back", quota_is_given_back},
+    {"a clone of what is to come", a_clone_of_what_is_to_come},
+    {"a clone of who does not read", a_clone_of_who_does_not_read}, {"quota is given back", quota_is_given_back},
     {"a large item", a_large_item}, {"a large item that is left", a_large_item_that_is_left},
     {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
     {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
