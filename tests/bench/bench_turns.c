@@ -277,7 +277,7 @@ static void carried(void)
     each(f, WIDE, "p", " : Tensor");
     fprintf(f, "):\n");
     for (int k = 0; k < CALLS; k++) {
-        char to[8], from[8];
+        char to[16], from[16];
         snprintf(to, sizeof to, "q%d_", k), snprintf(from, sizeof from, k ? "q%d_" : "p", k - 1);
         fprintf(f, "      "), each(f, WIDE, to, " : Tensor");
         fprintf(f, " = fn::turn("), each(f, WIDE, from, ""), fprintf(f, ")\n");
