@@ -9,7 +9,7 @@ import time
 
 import pytest
 import tensord as td
-from common import SANITIZED, SLOW, script
+from common import SANITIZED, SLOW, script, wait_for
 
 
 def test_import_starts_nothing():
@@ -151,7 +151,7 @@ def test_programs_started_by_this_one(monkeypatch):
     assert where([sys.executable, "-c", WHERE]) == here
     assert where(["sh", "-c", f'"$0" -c "{WHERE}"; true', sys.executable]) == here, "two below"
     apart = where([sys.executable, "-c", WHERE], TENSORD_BELOW=str(os.getpid()))
-    assert apart != here and not os.path.exists(apart), "kept apart, and removed at its end"
+    assert apart != here and wait_for(lambda: not os.path.exists(apart)), "kept apart, and removed at its end"
     pid = os.fork()
     if pid == 0:  # its own connection, not the inherited one
         td.disconnect()
