@@ -46,7 +46,8 @@ static void inherit_cause(td_task *t)
     const td_task *first = NULL;
     for (int i = 0; i < t->nedges; i++) {
         const td_task *from = t->edges[i].from;
-        if (!td_task_infects(t, t->edges[i].data, td_task_bad(from), td_task_unwritten(from))) continue;
+        uint8_t data = t->edges[i].data; /* without any it may be gone */
+        if (!data || !td_task_infects(t, data, td_task_bad(from), td_task_unwritten(from))) continue;
         if (!first || from->cause_seq < first->cause_seq) first = from;
     }
     assert(first && "a task is not run for a reason");

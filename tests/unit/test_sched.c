@@ -388,6 +388,33 @@ static void failure_reaches_readers_only(void)
     finish();
 }
 
+static _Atomic int may_end;
+static void k_until(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    while (!atomic_load(&may_end)) usleep(50);
+}
+
+/* What had to wait for a reader as well asks only those for the cause that it reads from: the reader may be gone. */
+static void failure_beside_what_is_gone(void)
+{
+    start(2);
+    CU_ASSERT_TRUE_FATAL(td_task_reserve(s, 5000)); /* more than are kept: what ends is freed */
+    atomic_store(&may_end, 0);
+    submit('r', &b, NULL, k_until);
+    submit('f', NULL, &a, k_gate_fail);
+    submit('w', &a, &b, k_nothing);
+    atomic_store(&may_end, 1);
+    while (!done_count) {
+        usleep(50);
+        td_sched_collect(s, 100);
+    }
+    CU_ASSERT_EQUAL(done_order[0], 'r');
+    settle();
+    CU_ASSERT_EQUAL(seen['w' % 64].code, TD_E_INDEX);
+    finish();
+}
+
 static void poison_is_known_at_issue(void)
 {
     start(1);
@@ -1151,6 +1178,7 @@ TD_CUNIT_MAIN(
     {"small waits for what it needs", small_waits_for_what_it_needs}, {"intervals are apart", intervals_are_apart},
     {"phases follow each other", phases_follow_each_other}, {"nothing to run", nothing_to_run},
     {"failure reaches readers only", failure_reaches_readers_only},
+    {"failure beside what is gone", failure_beside_what_is_gone},
     {"poison is known at issue", poison_is_known_at_issue}, {"cause given with the call", cause_given_with_the_call},
     {"failure is not missed late", failure_is_not_missed_late},
     {"clean failure leaves what was there", clean_failure_leaves_what_was_there},
