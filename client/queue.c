@@ -122,25 +122,37 @@ int td_queue_enter(td_queue *q, const char *op)
     return rc;
 }
 
-/* Under the lock: gives it up. */
-static int leave_queue(td_queue *q, int rc, const char *op)
+/* Under the lock: gives it up. `stays`: where time is over, its user goes on with it. */
+static int leave_queue(td_queue *q, int rc, const char *op, bool stays)
 {
     td_client *c = q->client;
     if (q->leaving && rc && rc != TD_E_CANCELLED && rc != TD_E_LOST) {
         td_clear_error();
         rc = td_raise(TD_E_CLOSED, op, "the queue was closed by another thread");
     }
-    td_queue_unuse(q);
+    if (!stays || rc != TD_E_TIMEOUT) td_queue_unuse(q);
     td_leave(c);
     return rc;
+}
+
+/* The end of such a stay. */
+static void end_stay(td_queue *q)
+{
+    if (!td_fork_intact()) return;
+    td_client *c = q->client;
+    td_lock(c);
+    td_queue_unuse(q);
+    td_unlock(c);
 }
 
 bool td_queue_over(td_queue *q)
 {
     td_client *c = q->client;
     if (!c->lost || !td_fork_intact()) return false;
+    add_user(q); /* another thread may close it while the lock is waited for */
     td_lock(c);
     bool told = !q->on_its_way || (q->put.done && !q->put.code);
+    td_queue_unuse(q);
     td_unlock(c);
     return told;
 }
@@ -209,14 +221,18 @@ static void write_to_stderr(const char *line)
 
 void (*td_say)(const char *line) = write_to_stderr;
 
-/* A line for the program, once, when nobody has joined who could put, or get. */
-static void tell_of_waiting(td_queue *q, bool put)
+/* A line for the program, once, when nobody has joined who could put, or get. Fails only when the program is stopped
+ * meanwhile. */
+static int tell_of_waiting(td_queue *q, bool put)
 {
     const td_client *c = q->client;
     char elsewhere[512], line[1024];
     td_queue_state is;
     td_clear_error();
-    if (td_queue_look(q->client, q->name, &is) || (put ? is.consumers : is.producers)) return td_clear_error();
+    int rc = td_queue_look(q->client, q->name, &is);
+    if (rc == TD_E_CANCELLED) return rc;
+    td_clear_error();
+    if (rc || (put ? is.consumers : is.producers)) return TD_OK;
     q->told = true;
     bool found = td_queue_elsewhere(c, q->name, put, elsewhere, sizeof elsewhere);
     if (!found)
@@ -229,6 +245,7 @@ static void tell_of_waiting(td_queue *q, bool put)
              put ? "put" : "get", put ? " for room" : "", q->name, put ? "consumer" : "producer",
              elsewhere[0] ? ". " : "", elsewhere);
     td_say(line);
+    return TD_OK;
 }
 
 /* Is the first part of a wait as long as this one worth an end of its own? */
@@ -237,29 +254,34 @@ static bool may_tell(const td_queue *q, int timeout_ms)
     return q && !q->told && (timeout_ms < 0 || timeout_ms > SILENT_MS);
 }
 
-/* That part is over, without success: how long to wait still. */
-static int wait_on(td_queue *q, bool put, int timeout_ms)
+/* How long to wait still, when the first part and what was told took until now. */
+static int time_left(int timeout_ms, int64_t until)
 {
-    tell_of_waiting(q, put);
-    return timeout_ms < 0 ? timeout_ms : timeout_ms - SILENT_MS;
+    int64_t left = until - td_now_ms();
+    return timeout_ms < 0 ? timeout_ms : left > 0 ? (int)left : 0;
 }
 
-/* `most` as in send_put(). */
-static int put_within(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most)
+/* `most` as in send_put(), `stays` as in leave_queue(). */
+static int put_within(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most,
+                      bool stays)
 {
     int rc = td_queue_enter(q, "queue_put");
     if (rc) return rc;
     rc = td_check_put(q, arrays);
     if (!rc) rc = send_put(q, arrays, note, note_size, timeout_ms, most);
-    return leave_queue(q, rc, "queue_put");
+    return leave_queue(q, rc, "queue_put", stays);
 }
 
 TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
 {
-    if (!may_tell(q, timeout_ms)) return put_within(q, arrays, note, note_size, timeout_ms, -1);
-    int rc = put_within(q, arrays, note, note_size, timeout_ms, SILENT_MS);
+    if (!may_tell(q, timeout_ms)) return put_within(q, arrays, note, note_size, timeout_ms, -1, false);
+    int64_t until = td_now_ms() + timeout_ms;
+    int rc = put_within(q, arrays, note, note_size, timeout_ms, SILENT_MS, true);
     if (rc != TD_E_TIMEOUT) return rc;
-    return put_within(q, arrays, note, note_size, wait_on(q, true, timeout_ms), -1);
+    rc = tell_of_waiting(q, true);
+    if (!rc) rc = put_within(q, arrays, note, note_size, time_left(timeout_ms, until), -1, false);
+    end_stay(q);
+    return rc;
 }
 
 /* ---- get --------------------------------------------------------------------------------------------------------- */
@@ -376,7 +398,7 @@ static int get_item(td_queue *q, got *g, int timeout_ms)
     return w.stopped && !g->needs ? untake(q, g) : TD_OK;
 }
 
-static int get_within(td_queue *q, td_queue_item *item, int timeout_ms)
+static int get_within(td_queue *q, td_queue_item *item, int timeout_ms, bool stays)
 {
     memset(item, 0, sizeof *item);
     int rc = td_queue_enter(q, "queue_get");
@@ -392,16 +414,21 @@ static int get_within(td_queue *q, td_queue_item *item, int timeout_ms)
         rc = get_item(q, &g, timeout_ms < 0 ? timeout_ms : left > 0 ? (int)left : 0);
     }
     if (!rc && item->n) q->expected = item->n;
-    rc = leave_queue(q, rc, "queue_get");
+    rc = leave_queue(q, rc, "queue_get", stays);
     if (rc) free(item->note), free(item->at), memset(item, 0, sizeof *item);
     return rc;
 }
 
 TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)
 {
-    if (!may_tell(q, timeout_ms)) return get_within(q, item, timeout_ms);
-    int rc = get_within(q, item, SILENT_MS);
-    return rc != TD_E_TIMEOUT ? rc : get_within(q, item, wait_on(q, false, timeout_ms));
+    if (!may_tell(q, timeout_ms)) return get_within(q, item, timeout_ms, false);
+    int64_t until = td_now_ms() + timeout_ms;
+    int rc = get_within(q, item, SILENT_MS, true);
+    if (rc != TD_E_TIMEOUT) return rc;
+    rc = tell_of_waiting(q, false);
+    if (!rc) rc = get_within(q, item, time_left(timeout_ms, until), false);
+    end_stay(q);
+    return rc;
 }
 
 TD_API void td_queue_item_clear(td_queue_item *item)

@@ -85,8 +85,9 @@ static struct {
     finding found;
 } last = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* False: it is not known, as another name was looked for just now. */
-static bool look(const td_client *c, const quest *q, finding *out)
+/* False: it is not known, as another name was looked for just now. `deaf`: who goes on waiting hears there that the
+ * program is to stop, as that is said once. */
+static bool look(const td_client *c, const quest *q, bool deaf, finding *out)
 {
     if (pthread_mutex_trylock(&last.lock)) return false;
     int64_t began = td_now_ms();
@@ -96,7 +97,7 @@ static bool look(const td_client *c, const quest *q, finding *out)
     if (now) last.name[0] = 0;
     pthread_mutex_unlock(&last.lock);
     if (!now) return same;
-    *out = seek(q, c->path, (patience){began + ASK_MS, c->stop, c->stop_context});
+    *out = seek(q, c->path, (patience){began + ASK_MS, deaf ? NULL : c->stop, c->stop_context});
     int64_t ended = td_now_ms(), pause = (ended - began) * (SHARE - 1);
     if (pthread_mutex_trylock(&last.lock)) return true;
     last.again = ended + (pause > SELDOM_MS ? pause : SELDOM_MS);
@@ -139,7 +140,7 @@ void td_hint_elsewhere(const td_client *c, const char *name)
     td_error *e = (td_error *)td_last_error(), was = *e;
     if (!name || !c->is_private || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
     finding f = {0};
-    bool known = look(c, &(quest){.name = name}, &f);
+    bool known = look(c, &(quest){.name = name}, false, &f);
     *e = was;
     size_t n = strlen(e->message), room = sizeof e->message - n;
     char text[512];
@@ -162,7 +163,7 @@ bool td_queue_elsewhere(const td_client *c, const char *name, bool got_from, cha
 {
     td_error was = *td_last_error();
     finding f = {0};
-    if (c->is_private) look(c, &(quest){.name = name, .thing = got_from ? GOT_FROM : PUT_INTO}, &f);
+    if (c->is_private) look(c, &(quest){.name = name, .thing = got_from ? GOT_FROM : PUT_INTO}, true, &f);
     *(td_error *)td_last_error() = was;
     if (f.with) say_one(text, size, got_from ? "one that is got from" : "one that is put into", &f);
     return f.with;

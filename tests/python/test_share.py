@@ -2,6 +2,7 @@
 import collections
 import dataclasses
 import enum
+import io
 import multiprocessing
 import os
 import pickle
@@ -375,6 +376,25 @@ def test_a_get_that_waits_for_nobody_says_so(capfd):
         with pytest.raises(queue.Empty):
             q.get(timeout=0.2)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize("way", ["get", "put"])
+def test_a_queue_may_be_closed_while_its_wait_for_nobody_is_told(way, monkeypatch):
+    """By another thread, or by who writes what is told."""
+    q = td.Queue(f"closed/{way}", 1)
+
+    class Closing(io.StringIO):
+        def write(self, text):
+            q.close()
+            return super().write(text)
+
+    if way == "put":
+        q.put(0)
+    told = Closing()
+    monkeypatch.setattr(sys, "stderr", told)
+    with pytest.raises(td.Closed, match="closed by another thread"):
+        q.get(timeout=60) if way == "get" else q.put(1, timeout=60)
+    assert "has waited for a second" in told.getvalue()
 
 
 def test_a_put_that_waits_for_nobody_says_so(capfd):

@@ -169,6 +169,35 @@ def test_a_full_queue(place):
         ended_well(p)
 
 
+def test_a_get_that_asks_other_daemons_for_its_queue(tmp_path):
+    """After a second it looks who else has one of that name; a daemon that does not answer then takes a second more."""
+    private = {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "TENSORD_SOCKET": "", "TENSORD_BELOW": str(os.getpid())}
+    other = "import tensord as td; td.ones(1).item(); print(td.connection()['pid'], flush=True); input()"
+    text = """
+import sys, tensord as td
+q = td.Queue("nobody", role="consumer")
+print("ready", flush=True)
+try:
+    q.get()
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+    def start(code):
+        return subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **private})
+
+    with start(other) as silent, start(text) as p:
+        pid = int(within(silent, silent.stdout.readline))
+        try:
+            assert within(p, p.stdout.readline) == "ready\n"
+            os.kill(pid, signal.SIGSTOP)
+            time.sleep(1.4)  # it looks by now; were that too short, the signal would only come before
+            interrupt(p)
+            assert within(p, p.wait) == 0
+        finally:
+            os.kill(pid, signal.SIGCONT)
+            p.kill()
+
+
 def test_what_comes_when_it_is_interrupted_is_not_lost(place):
     """Items are put while getters are interrupted again and again, and leave: every one is got, once."""
     text = """

@@ -219,8 +219,10 @@ typedef struct ways {
  */
 static PyObject *way(PyObject *member)
 {
+    Py_XINCREF(member);
     td_queue *q = member ? ((queue *)member)->queue : NULL;
-    return q && td_queue_over(q) ? NULL : Py_XNewRef(member);
+    if (q && td_queue_over(q)) Py_CLEAR(member);
+    return member;
 }
 
 /* block=False does not wait at all, whatever the timeout. */
