@@ -9,6 +9,7 @@
  * process tells. */
 #include "client/client.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,13 +96,20 @@ static void close_ticket(int end)
     ticket[end] = -1;
 }
 
+/* For its word, or its end; a signal's handler may run meanwhile. */
+static void await_child(void)
+{
+    struct pollfd p = {ticket[0], POLLIN, 0};
+    int64_t until = td_now_ms() + PREPARE_SECONDS * 1000, left = PREPARE_SECONDS * 1000;
+    while (ticket[0] >= 0 && left > 0 && poll(&p, 1, (int)left) < 0 && errno == EINTR) left = until - td_now_ms();
+}
+
 static void parent(void)
 {
     if (!prepared) return;
     prepared = false;
     close_ticket(1);
-    struct pollfd p = {ticket[0], POLLIN, 0};
-    if (ticket[0] >= 0) poll(&p, 1, PREPARE_SECONDS * 1000); /* its word, or its end */
+    await_child();
     close_ticket(0);
     for (td_client *c = clients; c; c = c->next) pthread_mutex_unlock(&c->lock);
     pthread_mutex_unlock(&clients_lock);

@@ -219,6 +219,25 @@ def test_fork_in_the_middle():
     assert shared.item() == 5 and (y + 1).tolist() == [1, 3, 5, 7, 9]
 
 
+def test_fork_beside_a_timer():
+    """The parent waits for its child's connection, whatever signals come meanwhile."""
+    r = script("""
+        import os, signal
+        import tensord as td
+        x = td.ones(3)
+        signal.signal(signal.SIGALRM, lambda *ignored: None)
+        for _ in range(10):
+            signal.setitimer(signal.ITIMER_REAL, 1e-3, 1e-3)
+            pid = os.fork()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            if not pid:
+                print(x.sum().item(), flush=True)
+                os._exit(0)
+            assert os.waitpid(pid, 0)[1] == 0
+    """)
+    assert (r.stdout, r.returncode) == ("3.0\n" * 10, 0), r.stderr
+
+
 def test_fork_beside_threads():
     stop = threading.Event()
     failed = []
