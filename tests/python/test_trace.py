@@ -326,6 +326,19 @@ def test_a_size_is_a_number_of_python():
         assert 2 * n == 6 and 7 // n == 2 and n << 1 == 6 and divmod(n, 2) == (1, 1) and round(half) == 2 and math.floor(half) == 1 and n ** 2 == 9 and -n == -3 and (1.0).__add__(half) is NotImplemented
 
 
+def test_a_number_that_asks_for_tensors_while_it_is_asked():
+    other = td.ones(6)
+
+    class Three:
+        def __index__(self):
+            return other.reshape((1, 3, -1)).size(1) + 0
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        f = td.jit.trace(lambda x: x.reshape((Three(), x.size(0), 2, x.size(1) // 6)), (td.ones(4, 6),))
+    assert f(td.ones(5, 12)).shape == (3, 5, 2, 2)
+
+
 def test_sizes_of_what_is_captured_are_constants():
     weight = td.ones(3, 4)
 

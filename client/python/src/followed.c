@@ -107,9 +107,10 @@ static bool take_one(PyObject *o, int64_t *out, const char *function, const char
 
 int tdpy_follow_ints(PyObject *o, int64_t *out, int room, const char *function, const char *name)
 {
-    uint64_t names[TD_MAX_INTS];
+    uint64_t names[TD_MAX_INTS], *outer = next;
     next = names;
     int n = tdpy_take_ints(take_one, o, out, room, function, name);
+    next = outer; /* an __index__ of the program's own may ask for something meanwhile */
     if (n > 0) td_trace_stand(n, out, names);
     return n;
 }
