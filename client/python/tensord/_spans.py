@@ -9,7 +9,7 @@ from typing import Any
 def span(a):
     """(The memory from the first element to the last as an array of one dimension, where in it `a` begins, steps in elements); None: `a` has no more
     elements than that, or they are Python's objects."""
-    if not a.size or a.dtype.hasobject or any(s % a.itemsize for s in a.strides):
+    if not a.nbytes or a.dtype.hasobject or any(s % a.itemsize for s in a.strides):
         return None
     steps = [s // a.itemsize for s in a.strides]
     ends = [s * (n - 1) for s, n in zip(steps, a.shape)]
