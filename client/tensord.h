@@ -64,8 +64,9 @@ TD_API const char *td_error_symbol(int code);
  * ($XDG_RUNTIME_DIR/tensord/socket, or /tmp/tensord-UID/socket, or, where somebody else has made that directory,
  * .tensord/socket in the home directory); else to a private daemon that is started ($TENSORD_DAEMON, the tensord beside
  * this library, or the one on PATH). It belongs to the program's root, the topmost process above this one that runs the
- * same executable (up to a shell at a terminal), so siblings and parents find it, too; it ends when the root and the last
- * client have gone, and no queue keeps items any more. NULL on failure. *
+ * same executable (up to a shell at a terminal), so siblings and parents find it, too; it ends when the root and the
+ * last client have gone, and no queue keeps items any more. NULL on failure.
+ *
  * A daemon that ends takes its tensors, names and queues along: every call of its clients, and every op with one of
  * their handles, is TD_E_LOST from then on, with whose daemon it was. td_connect() then makes another connection. */
 TD_API td_client *td_connect(const char *path);
@@ -672,7 +673,8 @@ TD_API void td_set_program_print(void (*print)(void *context, const char *text, 
  * run. Writes in place, views, modes and random numbers are recorded as they are; ways of the C program are not: what
  * it decides by a value (td_item, td_read, td_data of what was traced) is decided for ever, and said by
  * td_trace_warning(). A size that it reads (td_size, td_shape) is a constant of the program; what goes by the sizes of
- * a tensor by itself (td_ones_like, td_fill_, td_copy_, td_flatten) goes by those of the call. What cannot be recorded (a backward, requires_grad of a result) makes td_trace_end() fail.
+ * a tensor by itself (td_ones_like, td_fill_, td_copy_, td_flatten) goes by those of the call. What cannot be recorded
+ * (a backward, requires_grad of a result) makes td_trace_end() fail.
  * Both ends are the same thread's, which has one trace at a time; a forked child does not go on with it. td_trace_end()
  * ends the trace also when it fails (NULL); td_trace_free() gives it up.
  *

@@ -97,8 +97,8 @@ static td_out_record *read_extras(PyObject *extras, Py_ssize_t count)
 }
 
 /* _save_file(descriptor, name, note, tensors, whole, programs=(), extras=()): a tree of the list's tensors, which the
- * note holds by position; programs and other records beside it, or safetensors' metadata. Why a .pt of programs is none for torch.jit.load(), or
- * None. */
+ * note holds by position; programs and other records beside it, or safetensors' metadata. Why a .pt of programs is none
+ * for torch.jit.load(), or None. */
 static PyObject *save_file(PyObject *module, PyObject *args)
 {
     (void)module;
