@@ -205,6 +205,7 @@ BY_SIZES = {
     "half": lambda x: x[:, :x.size(1) // 2], "last": lambda x: x[:, x.size(1) - 1], "step": lambda x: x[:, ::x.size(1) // 2], "narrow": lambda x: x.narrow(1, 1, x.size(1) - 1), "select": lambda x: x.select(1, x.size(1) - 1),
     "mean": lambda x: x.sum(1) / x.shape[1], "numel": lambda x: x.sum() / x.numel(), "numel of a Size": lambda x: x.sum() / x.shape.numel(), "whole arithmetic": lambda x: x * (-x.size(1) % 3 + x.size(2) // 2 + divmod(x.size(1), 2)[1] + (x.size(0) << 1 | 1)),
     "floats": lambda x: x * x.size(2) ** -0.5 + 1 / x.size(1) + abs(x.size(1) - 7.5), "rounded": lambda x: x * round(x.size(1) / 4) + math.ceil(x.size(1) / 3) - math.floor(x.size(2) / 3), "product": lambda x: x * math.prod(x.shape) + sum(x.shape), "backwards": lambda x: x.size(1) - x,
+    "full of a float": lambda x: (td.full((2,), x.size(1) / 2), td.full((), 1.0 * x.size(0))), "arange of floats": lambda x: td.arange(0, 4 * (x.size(1) / x.size(1))) * x.size(1),
     "alpha": lambda x: td.add(x, x, alpha=x.size(1)), "tensor": lambda x: x * td.tensor(x.size(1)), "tensors": lambda x: td.tensor([[x.size(0), 1], [2, x.size(1)]], dtype=td.float32), "of a float": lambda x: td.tensor(x.size(1) / 2), "clamp": lambda x: (x * 10).clamp(0, x.size(1)),
     "where": lambda x: td.where(x > 0, x, x.size(1) * 1.0), "compared": lambda x: td.arange(10) < x.size(1), "chunk": lambda x: x.chunk(2, 1), "split": lambda x: x.split(x.size(1) // 2, 1), "split by list": lambda x: x.split([1, x.size(1) - 1], 1), "tensor_split": lambda x: td.tensor_split(x, 2, 1),
     "unflatten": lambda x: x.flatten(1).unflatten(1, (x.size(1), -1)), "expand": lambda x: x[:1].expand(x.size(0), -1, -1), "as another": lambda x: (x[:1].expand_as(x), x.flatten().view_as(x), x.flatten().reshape_as(x)), "repeat": lambda x: x[:1].repeat(x.size(0), 1, 1),
@@ -331,7 +332,8 @@ def test_a_number_that_asks_for_tensors_while_it_is_asked():
 
     class Three:
         def __index__(self):
-            return other.reshape((1, 3, -1)).size(1) + 0
+            other.reshape((1, 3, -1))
+            return 3
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -100,6 +100,8 @@ def _number_dtype(*values):
         return _C.get_default_dtype().to_complex()
     if all(isinstance(v, bool) for v in values):
         return _C.bool
+    if any(isinstance(v, builtins.float) for v in values):  # also a size of a trace that became one
+        return _C.get_default_dtype()
     return _C.int64 if all(hasattr(v, "__index__") for v in values) else _C.get_default_dtype()
 
 
