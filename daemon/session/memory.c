@@ -4,6 +4,7 @@
  * goes on. Memory that is full while tasks are pending is not an error yet: they may free some. */
 #include "daemon/session/state.h"
 #include "daemon/tensor/device.h"
+#include "proto/text.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -136,9 +137,10 @@ static void name_holders(const td_sessions *all, unsigned device, const td_accou
         const holder *h = &w.top[i];
         const char *before = i ? ", " : "; biggest holders: ";
         double mb = (double)h->bytes / 1e6;
+        char name[61]; /* as it will be shown: others get it in errors */
         int more = h->published
-                       ? snprintf(text + n, size - n, "%s'%.60s' (published by %s, pid %u, which has ended) %.1f MB",
-                                  before, h->published, h->program, h->pid, mb)
+                       ? snprintf(text + n, size - n, "%s'%s' (published by %s, pid %u, which has ended) %.1f MB",
+                                  before, td_text_visible(name, sizeof name, h->published), h->program, h->pid, mb)
                        : snprintf(text + n, size - n, "%s%s (pid %u) %.1f MB", before, h->program, h->pid, mb);
         n += (size_t)more;
     }

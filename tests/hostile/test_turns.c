@@ -1044,6 +1044,28 @@ static void last_message(client *c, char *text, size_t size)
     }
 }
 
+/* The biggest holder has a name that would turn a terminal's writing: that is shown, and not told so. */
+static void a_holder_of_a_strange_name(void)
+{
+    client a, b;
+    char text[512];
+    td_cause *cause;
+    join(&a), join(&b);
+    large(&a, 1);
+    finish(&a);
+    td_tensor *t = td_session_tensor(a.session, 1, &cause, NULL);
+    CU_ASSERT_EQUAL_FATAL(td_name_publish(&service, "x\xe2\x80\xaey", t, a.session->account, false, 0, NULL), 0);
+    leave(&a);
+    sessions.holders_until_ns = 0; /* it is looked up anew */
+    full(&b, 1, INT64_C(1) << 30);
+    control(&b, TD_REC_SYNC, 0, NULL, 0, NULL, 2, (uint32_t[]){7, 0});
+    finish(&b);
+    last_message(&b, text, sizeof text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "'x\\xe2\\x80\\xaey' (published by client, pid 1, which has ended)"));
+    td_name_drop(&service, "x\xe2\x80\xaey", NULL, NULL);
+    leave(&b);
+}
+
 /* Whoever writes to a tensor and never ends that (it was stopped, say) holds others' streams up for so long: then what
  * needs the tensor fails, and says who it is; what comes behind goes on, and does not wait once more. */
 static void a_lease_without_an_end(void)
@@ -1770,9 +1792,10 @@ TD_CUNIT_MAIN_WITH(
     {"a large item", a_large_item}, {"a large item that is left", a_large_item_that_is_left},
     {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
     {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
-    {"table after table", table_after_table}, {"lease after lease", lease_after_lease},
-    {"a lease without an end", a_lease_without_an_end}, {"beside many sessions", beside_many_sessions},
-    {"a large program opened", a_large_program_opened}, {"time over without memory", time_over_without_memory},
+    {"a holder of a strange name", a_holder_of_a_strange_name}, {"table after table", table_after_table},
+    {"lease after lease", lease_after_lease}, {"a lease without an end", a_lease_without_an_end},
+    {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
+    {"time over without memory", time_over_without_memory},
     {"copied for who does not wait", copied_for_who_does_not_wait}, {"no memory for the copy", no_memory_for_the_copy},
     {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
     {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
