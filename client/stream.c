@@ -43,7 +43,8 @@ void td_lose(td_client *c, int code, const char *format, ...)
     va_start(list, format);
     vsnprintf(c->why.message, sizeof c->why.message, format, list);
     va_end(list);
-    c->why.code = c->lost = code;
+    c->why.code = code;
+    c->lost = code;
     shutdown(c->socket, SHUT_RDWR);
     for (td_wait *w = td_take_waits(c), *next; w; w = next) {
         next = w->next;

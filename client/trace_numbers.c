@@ -54,9 +54,17 @@ uint64_t td_numbers_new(td_numbers *s, uint32_t value, td_scalar is)
     return value == TD_IR_NONE ? 0 : add(s, (td_followed){is, value, TD_IR_NONE, 0});
 }
 
+/* -0.0 is another number than 0.0 here, and a NaN is itself. */
+static uint64_t bits_of(double x)
+{
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+
 static bool same(const td_scalar *a, const td_scalar *b)
 {
-    return a->kind == b->kind && (a->kind == TD_S_INT ? a->i == b->i : memcmp(&a->re, &b->re, sizeof a->re) == 0);
+    return a->kind == b->kind && (a->kind == TD_S_INT ? a->i == b->i : bits_of(a->re) == bits_of(b->re));
 }
 
 uint32_t td_numbers_find(const td_numbers *s, uint64_t name, const td_scalar *is)
