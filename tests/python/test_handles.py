@@ -75,8 +75,12 @@ def test_what_multiprocessing_carries_waits_as_long_as_its_sender_lives(brief):
 def test_what_else_is_pickled_waits_for_its_time(brief):
     """Whoever pickles to compare, or to a file, never takes it."""
     kept = td.ones(3, 5)
+    with pytest.MonkeyPatch.context() as longer:  # they are looked at before their time is over
+        longer.setattr(_pickle, "HANDLE_SECONDS", 60)
+        taken = [pickle.dumps(x) for x in (td.ones(2, 9), kept, td.ones(2, 9))]
+        assert handles() == ["float32[2, 9]", "float32[2, 9]", "float32[3, 5]"]
+        assert [pickle.loads(x).sum().item() for x in taken] == [18, 15, 18]
     many = [pickle.dumps(x) for x in (td.ones(2, 9), kept, td.ones(2, 9))]
-    assert "float32[3, 5]" in handles()
     assert wait_for(lambda: handles() == ["float32[3, 5]"], LONG)
     assert pickle.loads(many[1]).shape == (3, 5)
 
