@@ -239,10 +239,14 @@ bool td_places_hidden(const char *path)
 static int listen_in(const char *where, const td_relative *root, char path[108], int *connected, td_error *e)
 {
     char directory[100], here[108];
-    if ((mkdir(where, 0700) && errno != EEXIST) || !is_ours(where) || !name_directory(directory, where, root))
+    if (!name_directory(directory, where, root) || (mkdir(where, 0700) && errno != EEXIST) || !is_ours(where))
         return -EACCES;
     int lock = lock_directory(directory, true), s = -1;
-    if (lock < 0) return is_ours(where) ? -EACCES : -ENOENT;
+    if (lock < 0) {
+        int why = is_ours(where) ? -EACCES : -ENOENT;
+        td_default_place_leave(directory);
+        return why;
+    }
     name_socket(here, directory);
     places in = look_at_places();
     *connected = find_of(root, &in, path, e);

@@ -126,12 +126,18 @@ static pid_t start_program(bool (*run)(void))
     return start(as_a_program);
 }
 
+/* As soon as it is empty. */
+static bool is_removed(const char *directory)
+{
+    int rc = -1;
+    for (int i = 0; i < TEST_LONG_MS / 10 && (rc = rmdir(directory)) && errno == ENOTEMPTY; i++) test_sleep_ms(10);
+    return rc == 0;
+}
+
 /* All daemons have ended, and removed what they listened in. */
 static void end(void)
 {
-    int rc = -1;
-    for (int i = 0; i < TEST_LONG_MS / 10 && (rc = rmdir(runtime)) && errno == ENOTEMPTY; i++) test_sleep_ms(10);
-    CU_ASSERT_EQUAL(rc, 0);
+    CU_ASSERT_TRUE(is_removed(runtime));
     for (int k = 0; k < 4; k++)
         if (told->daemon[k]) CU_ASSERT_TRUE(gone(told->daemon[k]));
     unsetenv("XDG_RUNTIME_DIR");
@@ -305,6 +311,31 @@ static bool finds_its_place_open(void)
 static void a_place_that_is_open_is_left_alone(void)
 {
     runs_well(finds_its_place_open);
+}
+
+static bool has_a_place(void)
+{
+    return meet_and_go(0);
+}
+
+/* A socket's path has 107 bytes at most. In a place that is too long for one nothing is made: the next is taken. */
+static void a_place_that_is_too_long_is_left_alone(void)
+{
+    begin();
+    char directory[120];
+    int there = 0, elsewhere = 0;
+    for (int n = 60; n < 110; n += 3) { /* bytes of the place; the rest names the process */
+        snprintf(directory, sizeof directory, "%s/", runtime);
+        memset(directory + strlen(directory), 'x', sizeof directory - strlen(directory));
+        directory[n - (int)strlen("/tensord")] = 0;
+        CU_ASSERT_EQUAL_FATAL(mkdir(directory, 0700), 0);
+        setenv("XDG_RUNTIME_DIR", directory, 1);
+        CU_ASSERT_TRUE(ended_well(start_program(has_a_place)));
+        *(strstr(told->path[0], directory) ? &there : &elsewhere) += 1;
+        CU_ASSERT_TRUE(is_removed(directory));
+    }
+    CU_ASSERT_TRUE(there > 0 && elsewhere > 0);
+    end();
 }
 
 /* Another process had this one's number before, and left a socket. */
@@ -728,6 +759,7 @@ TD_CUNIT_MAIN_WITH("client_meeting", prepare, NULL,
                    {"after a killed daemon there is another", after_a_killed_daemon_there_is_another},
                    {"a daemon that does not start is told", a_daemon_that_does_not_start_is_told},
                    {"a place that is open is left alone", a_place_that_is_open_is_left_alone},
+                   {"a place that is too long is left alone", a_place_that_is_too_long_is_left_alone},
                    {"a number that comes again is another process", a_number_that_comes_again_is_another_process},
                    {"a daemon without a place says so", a_daemon_without_a_place_says_so},
                    {"children may come first", children_may_come_first}, {"siblings meet", siblings_meet},
