@@ -173,6 +173,9 @@ bool td_backward_lacks(const td_backward *b);
  * node saved as it was, or are no part of the graph, decides what the backward does. Borrowed, good until the next
  * step; NULL: not so. */
 const td_storage *td_backward_behind(const td_backward *b);
+/* Has it still to read this storage, so that nobody may write it? Looks at *most of those that it reads, which become
+ * fewer by as many. NULL: may there be any? */
+bool td_backward_reads(const td_backward *b, const td_storage *s, uint32_t *most);
 /* With inputs: the results, after done. */
 void td_backward_results(td_backward *b, td_tensor **out);
 /* Let go of it, `most` times sixteen nodes at a time: true when it is gone. */

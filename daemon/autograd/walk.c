@@ -265,9 +265,16 @@ static int check_node(td_backward *b, const td_node *outer, const td_node *n, td
 static void drop_pin(td_storage **pin)
 {
     if (!*pin) return;
-    (*pin)->pinned--;
+    if (!--(*pin)->pinned) (*pin)->flags &= (uint8_t)~TD_SF_OVERDUE;
     td_storage_unref(*pin);
     *pin = NULL;
+}
+
+bool td_backward_reads(const td_backward *b, const td_storage *s, uint32_t *most)
+{
+    for (uint32_t k = b->npins; s && k > 0 && *most > 0; k--, --*most)
+        if (b->pins[k - 1] == s) return true;
+    return !s && b->npins;
 }
 
 static bool unpin(td_backward *b, int64_t *steps)

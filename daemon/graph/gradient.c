@@ -119,6 +119,11 @@ bool td_exec_unpinned(td_exec *r)
     return first;
 }
 
+bool td_exec_reads(const td_exec *r, const td_storage *s, uint32_t *most)
+{
+    return r->backward && td_backward_reads(r->backward, s, most);
+}
+
 bool td_exec_commits(const td_exec *r)
 {
     return r->backward != NULL;

@@ -85,6 +85,8 @@ bool td_exec_waits(const td_exec *r);
 bool td_exec_commits(const td_exec *r);
 /* Then its pins are gone: true for the first who asks, who should tell those that wait for them. */
 bool td_exec_unpinned(td_exec *r);
+/* As td_backward_reads, of the one that it is at. */
+bool td_exec_reads(const td_exec *r, const td_storage *s, uint32_t *most);
 /* After done: what it returned, borrowed. */
 uint32_t td_exec_results(const td_exec *r, const td_val **out);
 /* Let go of it, about so many values at a time: true when it is gone. */

@@ -121,6 +121,11 @@ static bool drop(td_activity *a, int most)
     return true;
 }
 
+static bool reads(const td_activity *a, const td_storage *st, uint32_t *most)
+{
+    return td_backward_reads(((const backward *)(const void *)a)->at, st, most);
+}
+
 /* ---- hooks */
 
 static int take_ids(backward *b, const uint32_t *ids, unsigned n, td_error *e)
@@ -289,7 +294,7 @@ static int keep_record(backward *b, td_error *e)
 
 int td_session_backward(td_session *s, const td_record *r, td_error *e)
 {
-    static const td_activity_kind kind = {"backward", .step = step, .drop = drop, .cost = STEP};
+    static const td_activity_kind kind = {"backward", .step = step, .drop = drop, .reads = reads, .cost = STEP};
     backward *b = malloc(sizeof *b);
     if (!b) return td_no_memory(e, "for a backward");
     *b = (backward){.a = {&kind}, .record = *r};

@@ -3,7 +3,8 @@
  * A write lease keeps its tensor, so that it can end whatever became of the id. While one is open nobody else touches
  * the storage; who wants to waits for its end, up to a deadline where the request has one. What needs it in a stream
  * waits for a minute, since all that comes behind waits along, and fails then, naming the holder: that may be stopped,
- * or hang. Whatever else needs it before that lease ends fails at once. */
+ * or hang. Whatever else needs it before that lease ends fails at once. So does, and after as long, who is to write
+ * what another's backward has yet to read. */
 #include "daemon/session/state.h"
 
 #include <stdio.h>
@@ -175,6 +176,16 @@ static int wait_for(td_session *s, const td_wait_kind *kind, const td_storage *s
     return TD_AGAIN;
 }
 
+/* Whose backward it is that must still read a storage. NULL: nobody's, or there is too much to look at. */
+static const td_session *reader_of(const td_sessions *all, const td_storage *st)
+{
+    uint32_t most = 2048;
+    if (all->backwards && !all->backwards->next_reading) return all->backwards;
+    for (const td_session *s = all->backwards; s && most > 0; s = s->next_reading, most--)
+        if (s->activity->kind->reads(s->activity, st, &most)) return s;
+    return NULL;
+}
+
 static td_write_lease *lease_on(const td_sessions *all, const td_storage *st)
 {
     td_write_lease *w;
@@ -182,11 +193,17 @@ static td_write_lease *lease_on(const td_sessions *all, const td_storage *st)
     return w;
 }
 
+static const td_wait_kind for_lease = {"a write lease", .by = TD_BY_LEASES, .external = true},
+                          for_backward = {"a backward that has yet to read the tensor", .by = TD_BY_LEASES};
+
 const char *td_session_awaits(const td_session *s, char *buffer, size_t size)
 {
-    const td_write_lease *w = s->wants ? lease_on(s->all, s->wants) : NULL;
-    if (!w || w->account == s->account) return s->wait.kind->what;
-    snprintf(buffer, size, "%s that %s (pid %u) holds", s->wait.kind->what, w->account->name, w->account->pid);
+    const td_wait_kind *kind = s->wait.kind;
+    const td_write_lease *w = s->wants && kind == &for_lease ? lease_on(s->all, s->wants) : NULL;
+    const td_session *x = s->wants && kind == &for_backward ? reader_of(s->all, s->wants) : NULL;
+    const td_account *of = w ? w->account : x ? x->account : NULL;
+    if (!of || of == s->account) return kind->what;
+    snprintf(buffer, size, w ? "%s that %s (pid %u) holds" : "%s, of %s (pid %u)", kind->what, of->name, of->pid);
     return buffer;
 }
 
@@ -205,10 +222,16 @@ static int overdue(td_write_lease *w, uint64_t now, td_error *e)
         w->account->name, w->account->pid, (double)(now - w->since_ms) / 1e3);
 }
 
+static int wait_for_until(td_session *s, const td_wait_kind *kind, const td_storage *st, uint64_t left_ms)
+{
+    wait_for(s, kind, st);
+    td_deadline_arm(s->service, &s->wait.deadline, left_ms, look_again, s);
+    return TD_AGAIN;
+}
+
 /* `patiently`: as long as it takes. */
 static int leased(td_session *s, const td_storage *st, bool patiently, td_error *e)
 {
-    static const td_wait_kind for_lease = {"a write lease", .by = TD_BY_LEASES, .external = true};
     if (st->lease_session == s->id)
         return td_fail(e, TD_E_BUSY,
                        "this session holds a write lease on the tensor; end it before using the tensor in an op");
@@ -217,9 +240,7 @@ static int leased(td_session *s, const td_storage *st, bool patiently, td_error 
     if (s->awaited_lease != w->number) s->awaited_lease = w->number, s->awaited_since_ms = now;
     uint64_t waited = now - s->awaited_since_ms;
     if (!patiently && (w->overdue || waited >= s->all->lease_ms)) return overdue(w, now, e);
-    int rc = wait_for(s, &for_lease, st);
-    if (!patiently) td_deadline_arm(s->service, &s->wait.deadline, s->all->lease_ms - waited, look_again, s);
-    return rc;
+    return patiently ? wait_for(s, &for_lease, st) : wait_for_until(s, &for_lease, st, s->all->lease_ms - waited);
 }
 
 int td_session_leased(td_session *s, const td_storage *st, td_error *e)
@@ -227,12 +248,35 @@ int td_session_leased(td_session *s, const td_storage *st, td_error *e)
     return leased(s, st, false, e);
 }
 
+static int unread(td_session *s, td_storage *st, td_error *e)
+{
+    char of[sizeof s->account->name + 32] = "another program";
+    const td_session *x = reader_of(s->all, st);
+    if (x) snprintf(of, sizeof of, "%s (pid %u)", x->account->name, x->pid);
+    st->flags |= TD_SF_OVERDUE;
+    return td_fail(e, TD_E_TIMEOUT,
+                   "a backward of %s has yet to read the tensor, and has not come to that for %.1f s; write to a "
+                   "clone(), or when that backward has ended",
+                   of, (double)s->all->lease_ms / 1e3);
+}
+
+/* Backwards have yet to read it. */
+static int pinned(td_session *s, td_storage *st, bool patiently, td_error *e)
+{
+    if (patiently) return wait_for(s, &for_backward, st);
+    uint64_t now = td_clock_ms();
+    if (s->awaited_read != st) s->awaited_read = st, s->awaited_since_ms = now;
+    uint64_t waited = now - s->awaited_since_ms;
+    if (st->flags & TD_SF_OVERDUE || waited >= s->all->lease_ms) return unread(s, st, e);
+    return wait_for_until(s, &for_backward, st, s->all->lease_ms - waited);
+}
+
 static int check_write(td_session *s, const td_storage *st, bool patiently, td_error *e)
 {
-    static const td_wait_kind for_backward = {"a backward that has yet to read the tensor", .by = TD_BY_LEASES};
     int rc = st->flags & TD_SF_LEASED ? leased(s, st, patiently, e) : TD_OK;
     if (rc) return rc;
-    if (st->pinned) return wait_for(s, &for_backward, st);
+    if (st->pinned) return pinned(s, (td_storage *)(uintptr_t)st, patiently, e);
+    if (s->awaited_read == st) s->awaited_read = NULL;
     return st->queued ? td_session_keep_items(s, (td_storage *)(uintptr_t)st, e) : TD_OK;
 }
 
@@ -252,6 +296,21 @@ static int wait_for_its_turn(td_session *s, const td_storage *st)
             return TD_AGAIN;
         }
     return TD_OK;
+}
+
+void td_session_reads(td_session *s, bool on)
+{
+    if (on == (s->at_reading != NULL)) return;
+    if (on) {
+        s->next_reading = s->all->backwards;
+        s->at_reading = &s->all->backwards;
+        if (s->next_reading) s->next_reading->at_reading = &s->next_reading;
+        s->all->backwards = s;
+    } else {
+        *s->at_reading = s->next_reading;
+        if (s->next_reading) s->next_reading->at_reading = s->at_reading;
+        s->at_reading = NULL;
+    }
 }
 
 void td_session_awaits_leases(td_session *s)

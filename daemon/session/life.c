@@ -304,6 +304,7 @@ static void leave(td_session *s)
                     .nsites = s->nsites,
                     .ncharged_sites = s->ncharged_sites};
     if (s->activity && s->activity->kind->left) s->activity->kind->left(s->activity);
+    td_session_reads(s, false);
     s->activity = s->parked = NULL;
     s->nodes = NULL;
     s->objects = (td_objects){0};

@@ -193,8 +193,13 @@ static int step(td_session *s, td_activity *a, td_error *e)
     return gone ? TD_OK : TD_AGAIN;
 }
 
-static const td_activity_kind kind = {"program",    .step = step, .drop = drop,
-                                      .left = left, .cost = STEP, .endless = true};
+static bool reads(const td_activity *a, const td_storage *st, uint32_t *most)
+{
+    return td_exec_reads(((const running *)(const void *)a)->at, st, most);
+}
+
+static const td_activity_kind kind = {"program",      .step = step, .drop = drop,   .left = left,
+                                      .reads = reads, .cost = STEP, .endless = true};
 
 void td_session_program_stop(td_session *s, uint64_t serial)
 {

@@ -291,6 +291,7 @@ static int step_batch(td_session *s, td_error *e)
     rc = r.op < TD_REC_FIRST ? td_step_op(s, &r, e) : td_step_control(s, &r, e);
     if (rc != TD_AGAIN) {
         s->cursor += r.words;
+        s->awaited_read = NULL;
         td_session_lacks_nothing(s);
     }
     return rc;
@@ -396,9 +397,14 @@ static bool unread_for_held(const td_session *s)
 
 static int step_activity(td_session *s, td_error *e)
 {
-    td_lap_is(s->service->laps, s->activity->kind->name);
-    int rc = s->activity->kind->step(s, s->activity, e);
-    if (rc == TD_OK) s->activity = NULL;
+    const td_activity_kind *kind = s->activity->kind;
+    td_lap_is(s->service->laps, kind->name);
+    int rc = kind->step(s, s->activity, e);
+    td_session_reads(s, rc && kind->reads && kind->reads(s->activity, NULL, &(uint32_t){0}));
+    if (rc == TD_OK) {
+        s->activity = NULL;
+        s->awaited_read = NULL;
+    }
     return rc;
 }
 
@@ -406,17 +412,18 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
 {
     if (td_clones_hold(s)) return TD_RUN_SUSPENDED;
     for (int unseen = LOOK_EACH;; unseen += s->worth) {
-        if (s->over && unread_for_held(s)) return TD_RUN_STALLED; /* a record may end what these answers are about */
+        bool unread = s->over && unread_for_held(s);
+        if (unread && !s->activity) return TD_RUN_STALLED; /* a record may end what these answers are about */
         if ((s->activity || s->over || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
         if (unseen >= LOOK_EACH) unseen = 0;
         s->worth = 1;
-        if (s->over) {
+        if (s->over && !unread) { /* what it is at goes on meanwhile: others may wait for its end */
             td_lap_is(s->service->laps, "held");
             most -= td_held_finish(s);
             if (most <= 0) return TD_RUN_MORE;
             continue;
         }
-        if (!finish_wait(s)) return TD_RUN_SUSPENDED;
+        if (!finish_wait(s)) return unread ? TD_RUN_STALLED : TD_RUN_SUSPENDED;
         int rc;
         if (s->activity) {
             if (held_back(s)) continue;
@@ -432,6 +439,7 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
             rc = td_step_call(s);
             if (rc != TD_AGAIN) {
                 s->call = NULL;
+                s->awaited_read = NULL;
                 td_session_lacks_nothing(s);
                 s->call_until_ms = 0;
                 td_import_drop(s);

@@ -37,8 +37,10 @@ typedef struct td_sessions {
     td_session *wanting;   /* those that wait for the end of a lease, or have not had their turn since, ... */
     struct td_write_lease *write_leases; /* open ones, by their storages */
     uint64_t leases_begun;
-    uint32_t lease_ms;     /* who needs what another writes to waits so long for that, and is then told who it is */
+    uint32_t lease_ms;     /* who needs what another writes to, or must not write what another's backward still reads,
+                            * waits so long, and is then told who it is */
     td_session *for_leases, **last_for_leases; /* ... and that wait for one to change, as they came */
+    td_session *backwards;                     /* those at a backward that still reads something */
     struct td_sent_of *sent; /* segments that somebody has a descriptor of */
     uint32_t rings;        /* sessions whose frames go through shared memory */
     struct td_remains *remains; /* of ended sessions */

@@ -54,6 +54,8 @@ typedef struct td_activity_kind {
     /* Its session has ended: let go of about `most` of it; true when it is gone. */
     bool (*drop)(td_activity *a, int most);
     void (*left)(td_activity *a); /* before that, when it ends: nobody may point there any more; NULL: nobody does */
+    /* Has it a backward that must still read this storage? As td_backward_reads; NULL: it never has. */
+    bool (*reads)(const td_activity *a, const td_storage *st, uint32_t *most);
     int cost;                     /* of a step, in records */
     bool endless;                 /* perhaps: when its client has gone it may go on for a while only */
 } td_activity_kind;
@@ -202,6 +204,8 @@ struct td_session {
     td_session *next_wanting, **at_wanting;       /* of those that want something; and what points here */
     td_session *next_for_leases, **at_for_leases; /* of those that wait until leases change */
     uint64_t awaited_lease, awaited_since_ms;     /* the number of the write lease whose end it waited for last */
+    const td_storage *awaited_read;               /* or what the current record wants to write when backwards have read it */
+    td_session *next_reading, **at_reading;       /* of those whose activity is a backward that still reads something */
     int jobs;                /* background work that still points here */
     td_issuer issuer;
     td_flow *flow;
@@ -572,6 +576,8 @@ int td_session_keep_items(td_session *s, td_storage *st, td_error *e);
 bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error *e);
 /* A write lease or a backward ended: whoever waited tries again. */
 void td_session_leases_changed(td_sessions *all);
+/* leases.c: its activity is a backward that has yet to read something, or not */
+void td_session_reads(td_session *s, bool on);
 /* It is among those who wait for that; it is not. */
 void td_session_awaits_leases(td_session *s);
 void td_session_awaits_no_leases(td_session *s);

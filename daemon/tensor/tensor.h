@@ -171,7 +171,8 @@ enum {                      /* td_storage.flags */
        TD_SF_MAPPED = 8,    /* some client may write it, and nobody is told when */
        TD_SF_READONLY = 16, /* mapped for reading only: no op may write to it */
        TD_SF_IMPORTED = 32, /* a client's own memory; holds descriptors, which its account counts */
-       TD_SF_LENT = 64      /* its session lets whoever has the tensor map it writable */
+       TD_SF_LENT = 64,     /* its session lets whoever has the tensor map it writable */
+       TD_SF_OVERDUE = 128  /* who wanted to write it has waited as long as one does for those that still have to read it */
 };
 
 typedef struct td_late td_late;

@@ -1123,6 +1123,122 @@ static void a_lease_without_an_end(void)
     leave(&writer), leave(&reader);
 }
 
+/* x = x*w, many times, of which only x requires grad, so that w, which is 2, may be written. */
+static void build_beside(client *c, int nodes)
+{
+    uint32_t last = 1;
+    zeros(c, 1), zeros(c, 2);
+    control(c, TD_REC_REQUIRES_GRAD, 1, &last, 0, NULL, 1, (uint32_t[]){1});
+    for (uint32_t i = 0; i < (uint32_t)nodes; last = 10 + i++) mul(c, last, 2, 10 + i);
+    mul(c, last, 2, 9);
+    finish(c);
+}
+
+/* In place. */
+static void write_to(client *c, uint32_t id)
+{
+    td_attrs none;
+    td_attrs_init(&none);
+    td_words_op(&c->words, td_op_by_id(TD_OP_MUL), 0, TD_CF_OUT, 0, 2, (uint32_t[]){id, id}, 1, &id, NULL, &none, NULL);
+}
+
+/* To where it has something that it must still read. */
+static void begin_backward(client *c)
+{
+    backward(c, 8 | 1, false);
+    hand_in(c);
+    CU_ASSERT_FALSE_FATAL(turn(c));
+    while (!sessions.backwards) CU_ASSERT_FALSE_FATAL(turn(c));
+    CU_ASSERT_FALSE(turn(c));
+}
+
+static void sync_records(client *c)
+{
+    control(c, TD_REC_SYNC, 0, NULL, 0, NULL, 2, (uint32_t[]){7, 0});
+    hand_in(c);
+}
+
+/* Another's backward that does not come to what one is to write holds a stream up for so long: the write fails, and
+ * says whose backward it is; what comes behind goes on, and the next one does not wait once more. */
+static void a_backward_without_an_end(void)
+{
+    enum { LEASE_MS = 20 };
+    client a, b;
+    td_error e = {0};
+    char text[512];
+    uint32_t lease_ms = sessions.lease_ms;
+    sessions.lease_ms = LEASE_MS;
+    join_as(&a, 77), join(&b);
+    build_beside(&a, 5000);
+    hand_over(&a, &b, 2);
+    zeros(&b, 1);
+    finish(&b);
+    begin_backward(&a);
+    write_to(&b, 2);
+    mul(&b, 1, 1, 3);
+    sync_records(&b);
+    CU_ASSERT_EQUAL(serve(b.session, &e), TD_RUN_SUSPENDED);
+    CU_ASSERT_STRING_EQUAL(td_session_awaits(b.session, text, sizeof text),
+                           "a backward that has yet to read the tensor, of client (pid 77)");
+    hand_clock_go_on((LEASE_MS + 1) * MS);
+    td_deadlines_run(&service);
+    CU_ASSERT_EQUAL_FATAL(serve(b.session, &e), TD_RUN_IDLE);
+    last_message(&b, text, sizeof text);
+    CU_ASSERT_PTR_NOT_NULL(strstr(text, "a backward of client (pid 77) has yet to read the tensor"));
+    CU_ASSERT_EQUAL(last_code(&b), TD_E_TIMEOUT);
+    td_cause *cause = NULL;
+    CU_ASSERT_PTR_NOT_NULL(td_session_value(b.session, 3, &cause, &e));
+    sessions.lease_ms = UINT32_MAX; /* the next one does not wait at all */
+    write_to(&b, 2);
+    sync_records(&b);
+    CU_ASSERT_EQUAL(serve(b.session, &e), TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(last_code(&b), TD_E_TIMEOUT);
+    while (!turn(&a)) {
+    }
+    CU_ASSERT_PTR_NULL(sessions.backwards);
+    begin_backward(&a); /* another one: one waits for it again */
+    write_to(&b, 2);
+    sync_records(&b);
+    CU_ASSERT_EQUAL(serve(b.session, &e), TD_RUN_SUSPENDED);
+    while (!turn(&a)) {
+    }
+    CU_ASSERT_EQUAL(serve(b.session, &e), TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(last_code(&b), TD_OK);
+    sessions.lease_ms = lease_ms;
+    leave(&a), leave(&b);
+}
+
+/* Who does not read its answers, or is stopped, comes to the end of its backward all the same. */
+static void a_backward_of_who_does_not_read(void)
+{
+    client a, b;
+    td_error e = {0};
+    size_t most = sessions.max_unread;
+    uint32_t id = 3;
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
+    Td__Wire__Call gets = TD__WIRE__CALL__INIT, puts = gets;
+    get.queue = put.queue = 1, get.n_ids = 1, get.ids = &id, get.timeout_ms = UINT32_MAX;
+    gets.queue_get = &get, puts.queue_put = &put;
+    join(&a), join(&b);
+    open_queue(&a, "q"), open_queue(&b, "q");
+    build_beside(&a, 5000);
+    CU_ASSERT_FALSE(call(&a, &gets));
+    begin_backward(&a);
+    CU_ASSERT_FALSE(call(&b, &puts));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(a.session->over);
+    sessions.max_unread = 0;
+    td_reply_ok(a.session, 9);
+    td_run run = TD_RUN_MORE;
+    while (run == TD_RUN_MORE) run = serve(a.session, &e);
+    CU_ASSERT_EQUAL(run, TD_RUN_STALLED);
+    CU_ASSERT_TRUE(!sessions.backwards && !a.session->activity && a.session->over);
+    sessions.max_unread = most;
+    CU_ASSERT_EQUAL(serve(a.session, &e), TD_RUN_IDLE);
+    CU_ASSERT_PTR_NULL(a.session->held);
+    leave(&a), leave(&b);
+}
+
 /* When a lease or a session ends, those who wait for leases are looked at, however many others there are; and when a
  * segment goes, those who have a descriptor of it. */
 static void beside_many_sessions(void)
@@ -1794,6 +1910,8 @@ TD_CUNIT_MAIN_WITH(
     {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
     {"a holder of a strange name", a_holder_of_a_strange_name}, {"table after table", table_after_table},
     {"lease after lease", lease_after_lease}, {"a lease without an end", a_lease_without_an_end},
+    {"a backward without an end", a_backward_without_an_end},
+    {"a backward of who does not read", a_backward_of_who_does_not_read},
     {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
     {"time over without memory", time_over_without_memory},
     {"copied for who does not wait", copied_for_who_does_not_wait}, {"no memory for the copy", no_memory_for_the_copy},
