@@ -120,11 +120,25 @@ static int gather_item(td_session *s, const td_activity_kind *kind, const Td__Wi
 
 /* ---- what lies in a queue is what was put */
 
+/* What was lost is lost for who takes the item, whatever is written there: bytes that nobody can use. */
+static int keep_as_lost(td_session *s, td_storage *st, td_error *e)
+{
+    td_storage *copy = NULL;
+    uint64_t lack = 0;
+    int rc = td_storage_new(&copy, &(td_place){.heap = s->heap, .account = s->account, .device = st->device},
+                            st->nbytes, &lack, e);
+    if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, s->heap, e) : rc;
+    td_storage_poison(copy, st->poison);
+    td_queued_copied(st, copy);
+    td_storage_unref(copy);
+    return TD_OK;
+}
+
 int td_session_keep_items(td_session *s, td_storage *st, td_error *e)
 {
     td_desc bytes;
     td_tensor *flat = NULL, *copy = NULL;
-    if (st->poison) return TD_OK; /* there is nothing to keep */
+    if (st->poison) return keep_as_lost(s, st, e);
     int rc = td_desc_contiguous(&bytes, TD_UINT8, 1, (int64_t[]){(int64_t)st->nbytes}, e);
     bytes.device = st->device;
     if (!rc) rc = td_tensor_new(&flat, st, &bytes, s->account, e);

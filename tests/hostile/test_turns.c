@@ -1735,6 +1735,37 @@ static void copied_for_who_does_not_wait(void)
     leave(&a), leave(&b);
 }
 
+/* What was lost after it was put is lost for who takes it, also when its place has been written since. */
+static void what_was_lost_in_a_queue(void)
+{
+    client a;
+    td_error e = {.code = TD_E_INVALID, .op = "index_select", .message = "there is no such row"};
+    td_cause *lost = td_cause_new(&e), *cause = NULL;
+    uint32_t first = 1, taken = 5;
+    join(&a);
+    zeros(&a, 1), zeros(&a, 2);
+    finish(&a);
+    open_queue(&a, "lost");
+    put_first(&a);
+    td_storage_poison(td_session_tensor(a.session, 1, &cause, &e)->storage, lost);
+    td_attrs none;
+    td_attrs_init(&none);
+    td_words_op(&a.words, td_op_by_id(TD_OP_MUL), 0, TD_CF_OUT, 0, 2, (uint32_t[]){2, 2}, 1, &first, NULL, &none, NULL);
+    finish(&a);
+    CU_ASSERT_PTR_NOT_NULL(td_session_value(a.session, 1, &cause, &e));
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    Td__Wire__Call x = TD__WIRE__CALL__INIT;
+    get.queue = 1, get.n_ids = 1, get.ids = &taken, get.timeout_ms = UINT32_MAX, x.queue_get = &get;
+    CU_ASSERT_FALSE(call(&a, &x));
+    mul(&a, 5, 2, 6);
+    sync_records(&a);
+    while (!turn(&a)) {
+    }
+    CU_ASSERT_EQUAL(last_code(&a), TD_E_INVALID);
+    td_cause_unref(lost);
+    leave(&a);
+}
+
 /* Where there is none for it the write fails, also one of a program, however long others are given theirs. */
 static void no_memory_for_the_copy(void)
 {
@@ -1914,7 +1945,8 @@ TD_CUNIT_MAIN_WITH(
     {"a backward of who does not read", a_backward_of_who_does_not_read},
     {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
     {"time over without memory", time_over_without_memory},
-    {"copied for who does not wait", copied_for_who_does_not_wait}, {"no memory for the copy", no_memory_for_the_copy},
+    {"copied for who does not wait", copied_for_who_does_not_wait},
+    {"what was lost in a queue", what_was_lost_in_a_queue}, {"no memory for the copy", no_memory_for_the_copy},
     {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
     {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
     {"programs of many", programs_of_many}, {"small programs", small_programs}, {"large frames", large_frames},
