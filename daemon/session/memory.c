@@ -372,13 +372,20 @@ static bool inherit(td_session *s, const td_heap *heap)
     return true;
 }
 
+/* What others' calls work with goes back to the account that is `full` where they are charged there, too: to a user's
+ * from its sessions. NULL: it is what the user has committed. */
+static bool work_may_help(const td_session *s, const td_account *full)
+{
+    const td_account *a = full ? s->account : s->account->parent;
+    while (full && a && a != full) a = a->parent;
+    return a && a->work;
+}
+
 /* Its own tasks always end; who waits for others' must come to an end of waiting. */
-static bool pending_may_help(const td_session *s, int rc)
+static bool pending_may_help(const td_session *s, int rc, const td_account *full)
 {
     if (td_flow_pending(s->flow)) return true;
-    uint64_t work = 0;
-    for (const td_account *a = s->account; a; a = a->parent) work |= a->work;
-    bool others = rc == TD_E_QUOTA ? work : !td_sched_idle(s->service->sched);
+    bool others = rc == TD_E_QUOTA ? work_may_help(s, full) : !td_sched_idle(s->service->sched);
     return others && td_clock_ms() - s->lacks_since_ms < LACK_MS;
 }
 
@@ -448,6 +455,7 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
     td_kernel_work work = td_kernel_wished();
     if (work.make) return make_aside(s, work, e);
     unsigned device = td_storage_lacked();
+    const td_account *full = td_account_full();
     td_session_made(s);
     if (s->grow_failed) {
         int why = s->grow_failed;
@@ -465,7 +473,7 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
         }
         if (!s->lacks_since_ms) s->lacks_since_ms = td_clock_ms();
         if (wait_for_others(s, rc, device)) return TD_AGAIN;
-        if (pending_may_help(s, rc)) {
+        if (pending_may_help(s, rc, full)) {
             td_session_throttle(s, &for_memory);
             if (!td_flow_pending(s->flow)) /* none of the others' may end in time */
                 td_deadline_arm(s->service, &s->wait.deadline, LACK_MS + s->lacks_since_ms - td_clock_ms() + 1,

@@ -118,9 +118,19 @@ static int refuse_own(const td_account *a, uint64_t wanted, td_error *e)
                    holders_of(a));
 }
 
+static _Thread_local const td_account *loop_full;
+
+const td_account *td_account_full(void)
+{
+    const td_account *a = loop_full;
+    loop_full = NULL;
+    return a;
+}
+
 static int refuse(const td_account *a, bool of_bytes, uint64_t wanted, td_error *e)
 {
     char who[WHO_SIZE];
+    loop_full = a;
     if (!of_bytes && !a->parent && !a->session && a->children) return refuse_own(a, wanted, e);
     name_of(a, who);
     if (of_bytes)
@@ -150,11 +160,13 @@ int td_account_charge_away(td_account *a, unsigned device, uint64_t bytes, td_er
 {
     char who[WHO_SIZE];
     for (const td_account *p = a; p; p = p->parent)
-        if (td_account_over(p->limit_away, p->away[device], bytes))
+        if (td_account_over(p->limit_away, p->away[device], bytes)) {
+            loop_full = p;
             return td_fail(e, TD_E_QUOTA,
                            "%s holds %llu bytes on %s of its %llu and wants %llu more; drop tensors or raise the quota",
                            name_of(p, who), (unsigned long long)p->away[device], td_device_name(device),
                            (unsigned long long)p->limit_away, (unsigned long long)bytes);
+        }
     for (; a; a = a->parent) a->away[device] += bytes;
     return 0;
 }

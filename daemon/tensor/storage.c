@@ -55,6 +55,7 @@ void td_storage_lacks(unsigned device)
 static int no_room(const td_place *where, uint64_t nbytes, int err, td_error *e)
 {
     loop_lacked = where->device;
+    td_account_full(); /* it was not for want of that */
     if (err != TD_E_MEMORY || where->device == TD_CPU) return err;
     return td_fail(e, err, "%s has no %.1f MB to give", td_device_name(where->device), (double)nbytes / 1e6);
 }

@@ -79,6 +79,8 @@ static inline bool td_account_over(uint64_t limit, uint64_t has, uint64_t more)
 /* Takes back what was charged from `a` up to `full`, which has no room for it. Fails: names that account, what it holds
  * and its limit. */
 int td_account_refuse(td_account *a, const td_account *full, uint64_t bytes, uint64_t objects, td_error *e);
+/* Which account had no room when one was last refused, since this was asked for; only to be compared. NULL: none. */
+const td_account *td_account_full(void);
 /* TD_E_QUOTA when some account of the chain has no room. */
 static inline int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e)
 {

@@ -55,7 +55,7 @@ static int stop(void)
     return left.tensors || left.storages || td_autograd_nodes();
 }
 
-static void join_to(client *c, td_sessions *all, uint32_t pid)
+static void join_of(client *c, td_sessions *all, td_peer_id who)
 {
     static const uint8_t hello[] = {1 << 3, TD_PROTOCOL};
     td_frame f = {.kind = TD_FRAME_HELLO, .payload = hello, .bytes = sizeof hello, .fd = -1};
@@ -63,7 +63,12 @@ static void join_to(client *c, td_sessions *all, uint32_t pid)
     td_error e = {0};
     *c = (client){0};
     td_writer_init(&c->writer);
-    CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, all, &io, &(td_peer_id){0, pid}, &f, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_session_new(&c->session, all, &io, &who, &f, &e), 0);
+}
+
+static void join_to(client *c, td_sessions *all, uint32_t pid)
+{
+    join_of(c, all, (td_peer_id){0, pid});
 }
 
 static void join(client *c)
@@ -1702,6 +1707,42 @@ static void time_over_without_memory(void)
     free(bytes);
 }
 
+/* Does who asks for more than an account's limit wait, while others' calls work with memory of `worker`? */
+static bool waits_beside_work(client *c, td_account *limited, td_account *worker)
+{
+    enum { WORK = 4096 };
+    td_error e = {0};
+    CU_ASSERT_EQUAL_FATAL(td_account_work(worker, TD_CPU, WORK, &e), 0);
+    limited->limit_bytes = limited->bytes + WORK;
+    full(c, 5, 1 << 20);
+    sync_records(c);
+    bool waits = serve(c->session, &e) == TD_RUN_SUSPENDED;
+    td_account_work_done(worker, TD_CPU, WORK);
+    for (int looks = 0; waits && looks < 1000 && serve(c->session, &e) != TD_RUN_IDLE; looks++) {
+        hand_clock_go_on(10 * MS);
+        td_deadlines_run(&service);
+    }
+    CU_ASSERT_EQUAL(last_code(c), TD_E_QUOTA);
+    control(c, TD_REC_RELEASE, 1, (uint32_t[]){5}, 0, NULL, 0, NULL);
+    finish(c);
+    limited->limit_bytes = 0;
+    return waits;
+}
+
+/* A quota that is used up waits for work that may return memory to it, and for no other user's, or session's. */
+static void a_quota_beside_others_work(void)
+{
+    client a, sibling, other;
+    join(&a), join_as(&sibling, 2), join_of(&other, &sessions, (td_peer_id){4711, 3});
+    td_account *own = a.session->account, *user = own->parent;
+    CU_ASSERT_TRUE_FATAL(user && user == sibling.session->account->parent && user != other.session->account->parent);
+    CU_ASSERT_TRUE(waits_beside_work(&a, user, sibling.session->account));
+    CU_ASSERT_FALSE(waits_beside_work(&a, user, other.session->account));
+    CU_ASSERT_FALSE(waits_beside_work(&a, own, sibling.session->account));
+    CU_ASSERT_FALSE(waits_beside_work(&a, own, other.session->account));
+    leave(&a), leave(&sibling), leave(&other);
+}
+
 /* ---- to write what lies in a queue */
 
 static void put_first(client *c)
@@ -1946,8 +1987,9 @@ TD_CUNIT_MAIN_WITH(
     {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
     {"time over without memory", time_over_without_memory},
     {"copied for who does not wait", copied_for_who_does_not_wait},
-    {"what was lost in a queue", what_was_lost_in_a_queue}, {"no memory for the copy", no_memory_for_the_copy},
-    {"ahead of the workers", ahead_of_the_workers}, {"answers before records", answers_before_records},
-    {"sites of an ended client", sites_of_an_ended_client}, {"programs that come", programs_that_come},
-    {"programs of many", programs_of_many}, {"small programs", small_programs}, {"large frames", large_frames},
-    {"many large frames", many_large_frames}, {"large frame of who does not read", large_frame_of_who_does_not_read})
+    {"a quota beside others' work", a_quota_beside_others_work}, {"what was lost in a queue", what_was_lost_in_a_queue},
+    {"no memory for the copy", no_memory_for_the_copy}, {"ahead of the workers", ahead_of_the_workers},
+    {"answers before records", answers_before_records}, {"sites of an ended client", sites_of_an_ended_client},
+    {"programs that come", programs_that_come}, {"programs of many", programs_of_many},
+    {"small programs", small_programs}, {"large frames", large_frames}, {"many large frames", many_large_frames},
+    {"large frame of who does not read", large_frame_of_who_does_not_read})
