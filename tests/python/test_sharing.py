@@ -340,8 +340,10 @@ def test_what_was_on_its_way_says_what_became_of_it(tmp_path):
             q = mp.get_context("fork").SimpleQueue()
             q.put(torch.ones(3 << 20))
             gone()
+            x = q.get()
+            assert x.shape == (3 << 20,) and "without a value" in repr(x)
             try:
-                q.get()
+                x.sum()
             except td.ConnectionLost as e:
                 assert "on its way from another process when the daemon went" in str(e) and "begin the loop again" in str(e), e
             else:

@@ -40,6 +40,6 @@ def take(handle, path):
     _connect(path)
     try:
         return _C._take(handle, TAKE_SECONDS)
-    except _C.Timeout:
+    except (_C.Timeout, _C.NotFound):
         raise _C.NotFound("the memory of an object that another process sent is gone: a handle is for one receiver and ends "
                           f"{LENT_SECONDS:.0f} s after the process that sent it (TENSORD_LENT_SECONDS)") from None

@@ -102,7 +102,10 @@ class _Storage:
         return _again, (type(self), self._whole)
 
     def _says(self, dtype: str) -> str:
-        rows = "".join(f" {value}\n" for value in self._whole[:1000].tolist()) + (" ...\n" if self.size() > 1000 else "")
+        try:
+            rows = "".join(f" {value}\n" for value in self._whole[:1000].tolist()) + (" ...\n" if self.size() > 1000 else "")
+        except _C.Error as e:
+            return f"<{type(self).__name__} without a value: {str(e).splitlines()[0]}>"
         return f"{rows}[tensord.storage.{type(self).__name__}({dtype}device={self.device}) of size {self.size()}]"
 
     def __repr__(self) -> str:

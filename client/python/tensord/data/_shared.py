@@ -1,7 +1,8 @@
 """Lists and dicts of plain data in shared memory.
 
 A list of Python objects that workers inherit grows in each of them: looking at an object writes its count, and the page is copied. Here the
-objects lie pickled in one tensor of the daemon; an access makes a new object of a few bytes. Pickled, they travel as handles.
+objects lie pickled in one tensor of the daemon; an access makes a new object of a few bytes. Pickled, they travel as handles. As with tensors
+(_pickle.py) unpickling raises nothing: of what cannot be had every access says why.
 """
 
 import copyreg
@@ -43,10 +44,34 @@ class _Blobs:
         return _rebuild_blobs, (self.n, *_lent.lend(self.tensor))
 
 
+class _Lost:
+    """In place of byte strings that cannot be had: whoever asks for them is told why."""
+
+    def __init__(self, why):
+        self._why = why
+
+    def _raise(self, *ignored):
+        raise self._why.with_traceback(None)
+
+    n = property(_raise)
+    __getitem__ = __reduce__ = _raise
+
+
 def _rebuild_blobs(n, handle, path):
     blobs = _Blobs.__new__(_Blobs)
-    blobs._open(_lent.take(handle, path), n)
+    try:
+        blobs._open(_lent.take(handle, path), n)
+    except _C.Error as e:
+        return _Lost(e)
     return blobs
+
+
+def _told(x):
+    kind = type(x).__name__
+    try:
+        return f"{kind} of {len(x)} items"
+    except _C.Error as e:
+        return f"<{kind} without its items: {str(e).splitlines()[0]}>"
 
 
 def _pack(x):
@@ -96,7 +121,7 @@ class SharedList:
         return _rebuild, (SharedList, self._blobs)
 
     def __repr__(self):
-        return f"SharedList of {len(self)} items"
+        return _told(self)
 
 
 def _plain_key(key):
@@ -185,7 +210,7 @@ class SharedDict:
         return _rebuild, (SharedDict, self._blobs)
 
     def __repr__(self):
-        return f"SharedDict of {len(self)} items"
+        return _told(self)
 
 
 def _rebuild(kind, blobs):

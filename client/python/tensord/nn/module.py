@@ -32,7 +32,11 @@ class Parameter(_C.Tensor):
         return memo[id(self)]
 
     def __repr__(self):
-        return "Parameter containing:\n" + repr(self.detach())[:-1] + (", requires_grad=True)" if self.requires_grad else ")")
+        try:
+            plain, trains = repr(self.detach()), self.requires_grad
+        except td.Error:
+            return super().__repr__()  # it has no value, and says why
+        return "Parameter containing:\n" + plain[:-1] + (", requires_grad=True)" if trains else ")")
 
 
 class Buffer(_C.Tensor):

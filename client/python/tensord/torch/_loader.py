@@ -2,7 +2,6 @@
 
 import contextlib
 import inspect
-import pickle
 import random
 from multiprocessing import get_context
 from typing import Any
@@ -147,7 +146,7 @@ def dumps(data):
 
 
 def loads(body, options):
-    return pickle.loads(body)
+    return _sharing.loads(body)
 
 
 def finish(batch, options):

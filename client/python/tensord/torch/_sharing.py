@@ -3,13 +3,14 @@
 Three hooks, the same for every version of torch: how ForkingPickler reduces tensors and storages; where default_collate stacks, in a
 worker; and queues, which carry the hooks to processes that are spawned. Whatever cannot go this way goes torch's: what is no plain memory in
 silence; what the daemon refuses, having no memory or being gone, with one warning in the process that a user looks at: who sends it, and of
-what a worker sends who receives it.
+what a worker sends who receives it. Unpickling raises nothing but in a loader of tensord's own, whose caller is there to hear it (_lost.py).
 """
 
 import collections
 import ctypes
 import multiprocessing.queues
 import multiprocessing.util
+import pickle
 import threading
 import warnings
 from multiprocessing.reduction import ForkingPickler
@@ -18,7 +19,7 @@ import torch
 import torch.multiprocessing.queue
 import torch.multiprocessing.reductions as stock
 from tensord import _C, _lent
-from tensord.torch import _memory
+from tensord.torch import _lost, _memory
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils import collate
 
@@ -32,6 +33,7 @@ _REFUSALS = (_C.OutOfMemory, _C.ConnectionLost, _C.SystemFailure, _C.NotFound, _
 _installed = False
 _said = False  # that something goes torch's way which was refused
 _ending = None  # of this process, when it is a worker of torch's own loader
+_now = threading.local()  # .raises: what is lost is an error of the unpickling
 in_worker = False  # also of a loader of tensord's: nobody looks at a tensor again that was sent
 
 
@@ -70,12 +72,35 @@ def _refused(storage, why):
 # ---- storages and tensors -------------------------------------------------------------------------------------------
 
 
-def rebuild_storage(handle, path):
+def _take(handle, path):
     try:
         return _memory.storage_of(_lent.take(handle, path))
     except _C.ConnectionLost as e:
         raise _C.ConnectionLost(f"a tensor was on its way from another process when the daemon went, and its values are gone: {e}. What is sent from "
                                 "now on goes torch's own way: begin the loop again") from None
+
+
+def rebuild_storage(handle, path, nbytes):
+    try:
+        return _take(handle, path)
+    except _C.Error as e:
+        if getattr(_now, "raises", False):
+            raise
+        return _lost.storage(nbytes, e)
+
+
+def rebuild_tensor(kind, storage, metadata):
+    why = _lost.reason(storage)
+    return stock.rebuild_tensor(kind, storage, metadata) if why is None else _lost.tensor(kind, storage.dtype, metadata, why)
+
+
+def loads(body):
+    """What ForkingPickler wrote. Raises where something of it is lost."""
+    _now.raises = True
+    try:
+        return pickle.loads(body)
+    finally:
+        _now.raises = False
 
 
 def rebuild_small(data):
@@ -108,14 +133,18 @@ class _Ending:
 
     def lend(self, t):
         with self.lock:
-            return (rebuild_small, (bytes(t.numel()),)) if self.ended else (rebuild_storage, _lent.lend(t))
+            return (rebuild_small, (bytes(t.numel()),)) if self.ended else _by_handle(t)
+
+
+def _by_handle(t):
+    return rebuild_storage, (*_lent.lend(t), t.numel())
 
 
 def _lend(t):
     global _ending
     if not in_worker and _ending is None and get_worker_info() is not None:
         _ending = _Ending()
-    return _ending.lend(t) if _ending else (rebuild_storage, _lent.lend(t))
+    return _ending.lend(t) if _ending else _by_handle(t)
 
 
 def reduce_storage(storage):
@@ -142,7 +171,8 @@ def reduce_tensor(tensor):
                 _memory.move(tensor)
         except _REFUSALS as e:
             _say(e)
-    return stock.reduce_tensor(tensor)
+    rebuild, args = stock.reduce_tensor(tensor)
+    return rebuild_tensor if rebuild is stock.rebuild_tensor else rebuild, args
 
 
 # ---- batches are stacked where they are to lie ----------------------------------------------------------------------
@@ -171,8 +201,6 @@ def rebuild_queue(kind, state, path):
     try:
         _pickle._connect(path)
     except _REFUSALS as e:
-        if _C.connection() is not None:
-            raise
         _say(e)
     install()
     q = kind.__new__(kind)
