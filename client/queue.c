@@ -232,8 +232,7 @@ static int tell_of_waiting(td_queue *q, bool put)
     int rc = td_queue_look(q->client, q->name, &is);
     if (rc == TD_E_CANCELLED) return rc;
     td_clear_error();
-    if (rc || (put ? is.consumers : is.producers)) return TD_OK;
-    q->told = true;
+    if (rc || (put ? is.consumers : is.producers) || atomic_exchange(&q->told, true)) return TD_OK;
     bool found = td_queue_elsewhere(c, q->name, put, elsewhere, sizeof elsewhere);
     if (!found)
         snprintf(elsewhere, sizeof elsewhere, "%s",
@@ -246,6 +245,14 @@ static int tell_of_waiting(td_queue *q, bool put)
              elsewhere[0] ? ". " : "", elsewhere);
     td_say(line);
     return TD_OK;
+}
+
+void td_queue_tell(td_queue *q, bool put)
+{
+    if (q->told) return;
+    add_user(q);
+    tell_of_waiting(q, put);
+    end_stay(q);
 }
 
 /* Is the first part of a wait as long as this one worth an end of its own? */

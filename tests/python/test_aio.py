@@ -353,6 +353,58 @@ def test_a_cancelled_put_has_put_nothing():
     asyncio.run(main())
 
 
+def test_a_wait_for_nobody_is_told_once(monkeypatch, capsys):
+    """As tensord.Queue's are, while the wait goes on; by another thread, whose ends this test waits for."""
+    monkeypatch.setattr(td.aio, "_SILENT", 0.01)
+
+    async def main():
+        loop, ends = asyncio.get_running_loop(), asyncio.Queue()
+        in_thread = loop.run_in_executor
+
+        def in_thread_and_noted(executor, call, *args):
+            end = in_thread(executor, call, *args)
+            if getattr(call, "__name__", "") == "tell":
+                ends.put_nowait(end)
+            return end
+
+        loop.run_in_executor = in_thread_and_noted
+
+        async def said(wait):
+            await (await ends.get())
+            assert not wait.done()
+            return capsys.readouterr().err
+
+        async with td.aio.Queue("aio/nobody") as q:
+            got = asyncio.create_task(q.get())
+            line = await said(got)
+            assert line.startswith("tensord: get() has waited for a second, and nobody has joined queue 'aio/nobody' as a producer") and line.count("\n") == 1
+            with td.Queue("aio/nobody") as theirs:
+                theirs.put(5)
+                assert await got == 5
+                got = asyncio.create_task(q.get())
+                assert await said(got) == ""
+                theirs.put(6)
+                assert await got == 6
+        async with td.aio.Queue("aio/full", 1) as q:
+            q.put_nowait(0)
+            put = asyncio.create_task(q.put(1))
+            line = await said(put)
+            assert line.startswith("tensord: put() has waited for a second for room, and nobody has joined queue 'aio/full' as a consumer") and line.count("\n") == 1
+            another = asyncio.create_task(q.put(2))
+            assert await said(another) == ""
+            assert [await q.get(), await q.get(), await q.get()] == [0, 1, 2]
+            await asyncio.gather(put, another)
+        async with td.aio.Queue("aio/somebody") as q:
+            with td.Queue("aio/somebody", role="producer"):
+                got = asyncio.create_task(q.get())
+                assert await said(got) == ""
+                got.cancel()
+        del loop.run_in_executor
+
+    asyncio.run(main())
+    assert capsys.readouterr().err == ""
+
+
 def test_a_thousand_at_once():
     async def main():
         async with td.aio.Queue("aio-many", 2000) as q:

@@ -182,7 +182,18 @@ static PyObject *queue_over(PyObject *self, PyObject *ignored)
     return PyBool_FromLong(q && td_queue_over(q));
 }
 
-static PyMethodDef queue_methods[] = {{"over", queue_over, METH_NOARGS, NULL},
+/* tell(put): of a wait that an event loop sees to, and that has gone on for a second. */
+static PyObject *queue_tell(PyObject *self, PyObject *puts)
+{
+    bool put;
+    td_queue *q = ((queue *)self)->queue;
+    if (!tdpy_as_bool(puts, &put, "tell", "put")) return NULL;
+    if (q) td_queue_tell(q, put);
+    return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
+}
+
+static PyMethodDef queue_methods[] = {{"tell", queue_tell, METH_O, NULL},
+                                      {"over", queue_over, METH_NOARGS, NULL},
                                       {"put", queue_put, METH_VARARGS, NULL},
                                       {"get", queue_get, METH_O, NULL},
                                       {"put_item", queue_put_item, METH_VARARGS, NULL},

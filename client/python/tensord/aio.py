@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Queue", "call", "item", "numpy", "open", "ready", "status", "sync", "tolist"]
 
+_SILENT = 1.0  # seconds of a wait for nobody, as of those that tensord.Queue tells (client/queue.c)
 _READY, _ITEM, _LIST, _BYTES = range(4)
 _watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of each loop: who waits for which descriptor
 _life = object()  # of this process: what a forked child has from its parent is told nothing there
@@ -190,6 +191,16 @@ async def open(name: str, timeout: float | None = None, *, newer_than: int | Non
     return opened if newer_than is None else (opened, version)
 
 
+async def _wait(member: Any, put: bool, asked: Any) -> Any:
+    """What is asked of a queue. That it waits for nobody is told by another thread, which waits for the answers that this takes."""
+    loop = asyncio.get_running_loop()
+    timer = loop.call_later(_SILENT, loop.run_in_executor, None, member.tell, put)
+    try:
+        return await asked
+    finally:
+        timer.cancel()
+
+
 class Queue:
     """tensord.Queue for asyncio: the same queue, by its name, whoever else uses it and how.
 
@@ -211,11 +222,13 @@ class Queue:
 
     async def get(self, timeout: float | None = None) -> Any:
         """The oldest item, for this consumer alone; tensord.Closed when nobody is left who could put."""
-        return await _ask(_C._aio_get, self._queue._role(_CONSUMER), timeout)
+        member = self._queue._role(_CONSUMER)
+        return await _wait(member, False, _ask(_C._aio_get, member, timeout))
 
     async def put(self, item: Any, timeout: float | None = None) -> None:
         """Append an item, as tensord.Queue does; when this returns it is in."""
-        await _ask(_C._aio_put, self._queue._role(_PRODUCER), item, timeout)
+        member = self._queue._role(_PRODUCER)
+        await _wait(member, True, _ask(_C._aio_put, member, item, timeout))
 
     def get_nowait(self) -> Any:
         return self._queue.get_nowait()
