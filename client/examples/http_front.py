@@ -4,11 +4,12 @@
     client/examples/http_front.py [--port N] [--batch 32] [--wait-ms 2]
     curl -d '[0.5, 1, 2, 3]' http://127.0.0.1:8080/scores
 
-The front is one asyncio program. It gathers what came within a moment into one tensor and puts that into a queue; the worker gets it, computes, and puts
-the scores into another; whoever asked has its row. A request that is given up before its batch has gone costs nothing. Ctrl-C ends both.
+The front is one asyncio program. It gathers what comes within a moment, a batch at most, into one tensor and puts that into a queue; the worker gets it,
+computes, and puts the scores into another; whoever asked has its row. A request that is given up before its batch has gone costs nothing. Ctrl-C ends both.
 """
 import argparse
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -43,24 +44,28 @@ class Front:
     def __init__(self, name, most, wait):
         self.most, self.wait, self.waiting, self.sent, self.batches = most, wait, [], {}, 0
         self.jobs, self.answers = td.aio.Queue(name + "/jobs", 8), td.aio.Queue(name + "/answers")
-        self.more = asyncio.Event()
+        self.more, self.full = asyncio.Event(), asyncio.Event()
 
     async def scores(self, row):
         """One row's scores, computed together with others'."""
         future = asyncio.get_running_loop().create_future()
         self.waiting.append((row, future))
         self.more.set()
-        return await asyncio.wait_for(future, SECONDS)
+        if len(self.waiting) >= self.most:
+            self.full.set()
+        return await asyncio.wait_for(future, self.wait + SECONDS)
 
     async def send(self):
         while True:
             await self.more.wait()
-            if len(self.waiting) < self.most:
-                await asyncio.sleep(self.wait)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.full.wait(), self.wait)
             batch = [(row, future) for row, future in self.waiting[:self.most] if not future.done()]
             del self.waiting[:self.most]
             if not self.waiting:
                 self.more.clear()
+            if len(self.waiting) < self.most:
+                self.full.clear()
             if batch:
                 self.batches += 1
                 self.sent[self.batches] = [future for _, future in batch]
@@ -99,11 +104,11 @@ class Front:
         try:
             return "200 OK", {"scores": await self.scores(row)}
         except TimeoutError:
-            return "503 Service Unavailable", {"error": f"no answer within {SECONDS} s"}
+            return "503 Service Unavailable", {"error": f"no answer within {self.wait + SECONDS:g} s"}
 
     async def serve(self, reader, writer):
         try:
-            while said := await asyncio.wait_for(self.answer(reader), 2 * SECONDS):
+            while said := await asyncio.wait_for(self.answer(reader), self.wait + 2 * SECONDS):
                 body = json.dumps(said[1]).encode()
                 writer.write(f"HTTP/1.1 {said[0]}\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
                 await writer.drain()

@@ -516,10 +516,10 @@ def test_a_forked_child():
 
 @pytest.fixture
 def front(tmp_path):
-    """The example, with a daemon of its own: its process and its port."""
+    """The example, with a daemon of its own: its process and its port. Its batches wait until they are full: each has twenty rows, however long they take to come."""
     program = pathlib.Path(__file__).resolve().parents[2] / "client/examples/http_front.py"
     env = {k: v for k, v in os.environ.items() if k != "TENSORD_SOCKET"} | {"TENSORD_BELOW": str(os.getpid()), "XDG_RUNTIME_DIR": str(tmp_path)}
-    process = subprocess.Popen([sys.executable, str(program), "--port", "0", "--wait-ms", "20"], stdout=subprocess.PIPE, text=True, env=env)
+    process = subprocess.Popen([sys.executable, str(program), "--port", "0", "--batch", "20", "--wait-ms", "6e5"], stdout=subprocess.PIPE, text=True, env=env)
     yield process, int(re.search(r":(\d+)/", process.stdout.readline())[1])
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
@@ -545,15 +545,16 @@ def test_an_http_front_batches(front):
         told = await asyncio.gather(*(ask(json.dumps([i, 1, 2, 3]).encode()) for i in range(100)))
         assert [status for status, _ in told] == [200] * 100
         assert all(len(said["scores"]) == 3 and abs(sum(said["scores"]) - 1) < 1e-5 for _, said in told)
-        alone = await ask(b"[7, 1, 2, 3]")
-        assert alone[1]["scores"] == pytest.approx(told[7][1]["scores"], abs=1e-6)  # each has its own row
+        again = await asyncio.gather(*(ask(json.dumps([27 - i, 1, 2, 3]).encode()) for i in range(20)))
+        for i, (_, said) in enumerate(again):
+            assert said["scores"] == pytest.approx(told[27 - i][1]["scores"], abs=1e-6)  # each has its own row
         assert [(await ask(b"[1, 2]"))[0], (await ask(b"no"))[0], (await ask(b"", "GET"))[0]] == [400, 400, 404]
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"POST /scores HTTP/1.1\r\nContent-Length: 12\r\n\r\n[1, ")  # who goes in the middle
         writer.close()
-        assert (await ask(b"[1, 1, 2, 3]"))[0] == 200
+        assert [status for status, _ in await asyncio.gather(*(ask(b"[1, 1, 2, 3]") for _ in range(20)))] == [200] * 20
 
     asyncio.run(main())
     process.send_signal(signal.SIGINT)
-    assert 2 <= int(re.search(r"(\d+) batches", process.stdout.read())[1]) < 60
+    assert process.stdout.read() == "7 batches\n"
     assert process.wait(60) == 0
