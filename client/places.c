@@ -121,12 +121,12 @@ int td_places_find(pid_t pid, char path[108], td_error *e)
     td_lineage l;
     places in = look_at_places();
     td_lineage_look(pid, &l);
-    for (int i = 0; i < l.count; i++) {
-        int s = find_of(&l.of[i], &in, path, e);
-        if (s >= 0 || e->code == TD_E_TIMEOUT) return s;
-    }
-    int s = find_of_ended(l.of[0].group, &in, path, e);
-    if (s < 0 && l.of[0].session != l.of[0].group) s = find_of_ended(l.of[0].session, &in, path, e);
+    int s = find_of(&l.of[0], &in, path, e);
+    if (s < 0 && e->code != TD_E_TIMEOUT) s = find_of_ended(l.of[0].group, &in, path, e);
+    if (s < 0 && e->code != TD_E_TIMEOUT && l.of[0].session != l.of[0].group)
+        s = find_of_ended(l.of[0].session, &in, path, e);
+    for (int i = 1; s < 0 && e->code != TD_E_TIMEOUT && i < l.count; i++) s = find_of(&l.of[i], &in, path, e);
+    if (s < 0 && e->code == TD_E_TIMEOUT) return s;
     if (s < 0) td_fail(e, TD_E_NOT_FOUND, "no private daemon runs");
     return s;
 }

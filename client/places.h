@@ -22,7 +22,8 @@ typedef struct td_place {
 } td_place;
 
 /* The private daemon of a process, or of the nearest above it that has one: a connected socket and its path, or -1. A
- * process whose parents have ended finds that of its process group's or session's leader. */
+ * process whose parents have ended finds that of its process group's or session's leader, before that of the process
+ * that adopted it. */
 int td_places_find(pid_t process, char path[108], td_error *e);
 /* Does TENSORD_BELOW keep this process apart? */
 bool td_places_apart(void);

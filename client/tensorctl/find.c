@@ -35,21 +35,32 @@ const char *ctl_whose(td_client *c)
 
 /* ---- one of them ------------------------------------------------------------------------------------------------- */
 
-/* Of the program, of one above it, or the daemon itself. */
-static td_client *connect_to_pid(int pid, const td_place *list, int count)
+/* The daemon itself; below a program that has another one, it would be taken for a process of that. */
+static td_client *connect_to_daemon(int pid, const td_place *list, int count)
 {
-    char path[108];
-    td_error e = {0};
-    int s = td_places_find(pid, path, &e);
-    if (s >= 0) {
-        close(s);
-        return td_connect(path);
-    }
     for (int i = 0; i < count; i++) {
         td_client *c = td_connect(list[i].path);
         if (c && td_daemon_pid(c) == (uint32_t)pid) return c;
         td_disconnect(c);
     }
+    return NULL;
+}
+
+/* Of the program, of one above it, or the daemon itself. */
+static td_client *connect_to_pid(int pid, const td_place *list, int count)
+{
+    char path[108];
+    td_error e = {0};
+    td_relative p;
+    bool daemon = td_relative_look(pid, &p) && strcmp(p.name, "tensord") == 0;
+    td_client *c = daemon ? connect_to_daemon(pid, list, count) : NULL;
+    if (c) return c;
+    int s = td_places_find(pid, path, &e);
+    if (s >= 0) {
+        close(s);
+        return td_connect(path);
+    }
+    if (!daemon && (c = connect_to_daemon(pid, list, count))) return c;
     fprintf(
         stderr,
         "tensorctl: pid %d is neither a private daemon of yours nor a program that has one; tensorctl daemons lists "

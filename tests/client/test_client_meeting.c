@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -360,7 +361,14 @@ static void a_number_that_comes_again_is_another_process(void)
 static bool has_no_place(void)
 {
     static char home[80];
+    char daemon[40];
+    int binary = open(getenv("TENSORD_DAEMON"), O_PATH); /* it may lie below one of these directories */
+    NEED(binary >= 0);
+    snprintf(daemon, sizeof daemon, "/proc/self/fd/%d", binary);
     NEED(mount("tmp", "/tmp", "tmpfs", 0, NULL) == 0);
+    NEED(close(open("/tmp/daemon", O_CREAT | O_WRONLY, 0600)) == 0);
+    NEED(mount(daemon, "/tmp/daemon", NULL, MS_BIND, NULL) == 0);
+    setenv("TENSORD_DAEMON", "/tmp/daemon", 1);
     NEED(access("/run/user", F_OK) || mount("run", "/run/user", "tmpfs", 0, NULL) == 0);
     char taken[40];
     snprintf(taken, sizeof taken, "/tmp/tensord-%u", (unsigned)geteuid());
@@ -599,6 +607,28 @@ static void an_orphan_finds_it(void)
     end();
 }
 
+static bool starts_one_that_leaves(void)
+{
+    return ended_well(start_program(leaves_one_that_stays));
+}
+
+/* It is adopted by a process that has a daemon, too, and cut off from neither. */
+static bool adopts(void)
+{
+    NEED(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
+    NEED(meet_and_go(2));
+    NEED(ended_well(start(starts_one_that_leaves)));
+    told->step = 2;
+    NEED(reaches(4));
+    NEED(told->daemon[2] != told->daemon[0]);
+    return true;
+}
+
+static void an_adopted_orphan_finds_it(void)
+{
+    runs_well(adopts);
+}
+
 static bool leaves_items(void)
 {
     td_client *c = meet(0);
@@ -765,6 +795,7 @@ TD_CUNIT_MAIN_WITH("client_meeting", prepare, NULL,
                    {"children may come first", children_may_come_first}, {"siblings meet", siblings_meet},
                    {"the first of several starts it", the_first_of_several_starts_it},
                    {"it outlives a killed root", it_outlives_a_killed_root}, {"an orphan finds it", an_orphan_finds_it},
+                   {"an adopted orphan finds it", an_adopted_orphan_finds_it},
                    {"it stays for items that have time left", it_stays_for_items_that_have_time_left},
                    {"a root that ends early", a_root_that_ends_early},
                    {"it holds no worker's stderr", it_holds_no_worker_s_stderr},
