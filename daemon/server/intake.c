@@ -1,4 +1,4 @@
-/* What connections may buffer: bytes that came and are not worked off, answers that are not read.
+/* What connections may buffer: bytes that came and are not worked off, answers that are made and not read.
  *
  * All of it counts for the connection's account (td_account.wire), and together it has a limit (limit_wire). While less
  * than half of that is taken everybody is read. Beyond that a process may hold as much as is left: who holds most is
@@ -93,6 +93,19 @@ static bool may_hold(const td_server *s, const td_process *process, uint64_t mor
 static bool may_grow(td_peer *p, uint64_t needs)
 {
     return !is_short(p->server, needs) || !add_up(p->server) || may_hold(p->server, p->process, needs);
+}
+
+/* To look at all takes time, and who is refused asks again: what processes hold is known as it was a moment ago. */
+bool td_intake_room(td_peer *p, uint64_t bytes)
+{
+    enum { KNOWN_MS = 5 };
+    td_server *s = p->server;
+    uint64_t now = td_clock_ms();
+    if (!is_short(s, bytes)) return true;
+    if (now - s->added_up_ms >= KNOWN_MS) add_up(s), s->added_up_ms = now;
+    if (!may_hold(s, p->process, bytes)) return false;
+    p->process->held += bytes;
+    return true;
 }
 
 bool td_intake_admits(td_server *s, const td_process *process)

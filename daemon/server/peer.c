@@ -104,6 +104,11 @@ static void refused(void *arg, const td_error *why)
     told(s, &s->refusals, "were refused memory");
 }
 
+static bool room(void *arg, uint64_t bytes)
+{
+    return td_intake_room(arg, bytes);
+}
+
 static void tell_killed(const td_peer *p)
 {
     enum { MOST = 8 }; /* all workers of one program, as a rule */
@@ -234,6 +239,7 @@ static int take_frame(td_peer *p, td_error *e)
                             .ring = use_ring,
                             .inherit = inherit,
                             .refused = refused,
+                            .room = room,
                             .share = p->process->share,
                             .arg = p};
         rc = td_session_new(&p->session, &p->server->sessions, &io, &p->id, &f, e);

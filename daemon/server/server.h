@@ -89,6 +89,7 @@ struct td_server {
     uint64_t refused;
     td_peer *hungry, **last_hungry; /* who waits for larger buffers */
     uint64_t wire;                  /* bytes that all connections held, when it was looked at last */
+    uint64_t added_up_ms;           /* when what each process holds was added up for an answer */
     td_deadline intake;             /* whether somebody is in the way of others */
     td_seldom refusals, killed;     /* clients that got no memory, that went without a word */
     int wake_fd;
@@ -130,6 +131,8 @@ void td_intake_pay_by(td_peer *p, td_account *account);
 void td_intake_count(td_peer *p);
 /* May it have the buffer that the frame in hand needs? Else it is told (a turn) when it may. */
 bool td_intake_grows(td_peer *p);
+/* May it have an answer of so many bytes to be read? */
+bool td_intake_room(td_peer *p, uint64_t bytes);
 void td_intake_forget(td_peer *p);
 /* It waits for room for a frame of which the rest can never come. */
 bool td_intake_in_vain(const td_peer *p);

@@ -299,9 +299,8 @@ static getting *getting_of(const td_wait *w)
 static void clear(getting *g)
 {
     td_queue_item_free(g->item);
-    free(g->reply.block);
+    td_reply_give_up(&g->reply);
     g->item = NULL;
-    g->reply.block = NULL;
 }
 
 /* It goes back, and is what was put again, also as far as it was bound. */
@@ -386,23 +385,12 @@ static int bind_some(td_session *s, getting *g, td_error *e)
     return rc ? unbind(s, g, rc) : TD_OK;
 }
 
-/* All are bound: it is no longer the queue's. A long reply takes others along that wait to go out, and leaves room for
- * some that follow: they are not copied, and what is not used takes no memory. */
+/* All are bound: it is no longer the queue's. */
 static int take(td_session *s, getting *g, td_error *e)
 {
-    enum { LONG = 256 << 10, BEHIND = 64 << 10 };
     td_queue *q = g->of->member->queue;
-    size_t note = g->item->note_bytes, bytes = g->room + PACKED_REST + note, front = TD_REPLY_FRONT;
-    if (bytes > LONG) front += s->all->max_unread;
-    size_t capacity = front + bytes + (bytes > LONG ? BEHIND : 0);
-    int rc = td_reply_room(s, bytes, e);
+    int rc = td_reply_begin(s, &g->reply, g->room + PACKED_REST + g->item->note_bytes, "an item", e);
     if (rc) return unbind(s, g, rc);
-    uint8_t *block = malloc(capacity);
-    if (!block) {
-        td_no_memory(e, "to deliver %d tensors and a note of %zu bytes", g->item->count, note);
-        return unbind(s, g, e->code);
-    }
-    g->reply = (td_long_reply){.block = block, .capacity = capacity, .front = front, .end = front};
     g->place = place_told(s, td_queue_name(q), g->item->place);
     g->left = td_queue_size(q);
     g->outside_rest = g->item->count > 64;

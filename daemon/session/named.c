@@ -164,7 +164,7 @@ static void give_up_opening(td_session *s, td_wait *w)
     (void)s;
     opening *o = (opening *)(void *)w;
     td_program_unref(o->program);
-    free(o->reply.block);
+    td_reply_give_up(&o->reply);
 }
 
 static void go_on_opening(td_session *s, td_wait *w)
@@ -190,16 +190,15 @@ static void go_on_opening(td_session *s, td_wait *w)
 static int open_in_parts(td_session *s, uint64_t serial, td_program *p, size_t n, td_error *e)
 {
     static const td_wait_kind kind = {"a program's bytes", .finish = go_on_opening, .cancel = give_up_opening};
-    size_t front = TD_REPLY_FRONT + s->all->max_unread;
-    uint8_t *block = malloc(front + n);
-    opening *o = block ? td_held_new(s, &kind, sizeof *o, serial, e) : NULL;
+    td_long_reply reply = {0};
+    int rc = td_reply_begin(s, &reply, n, "what a program is", e);
+    opening *o = rc ? NULL : td_held_new(s, &kind, sizeof *o, serial, e);
     if (!o) {
-        if (!block) td_no_memory(e, "to tell what a program is");
-        free(block);
+        td_reply_give_up(&reply);
         return e->code;
     }
     o->program = td_program_ref(p);
-    o->reply = (td_long_reply){.block = block, .capacity = front + n, .front = front, .end = front};
+    o->reply = reply;
     td_held_next(&o->h);
     return TD_OK;
 }
@@ -211,16 +210,14 @@ static int tell_module(td_session *s, uint64_t serial, td_program *p, td_error *
     r.serial = serial;
     r.ir.data = (uint8_t *)(uintptr_t)td_program_bytes(p, &r.ir.len);
     if (r.ir.len > AT_ONCE) return open_in_parts(s, serial, p, r.ir.len, e);
-    td_reply_send(s, &r, -1);
-    return TD_OK;
+    int rc = td_reply_room(s, r.ir.len, e);
+    if (!rc) td_reply_send(s, &r, -1);
+    return rc;
 }
 
 int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e)
 {
-    size_t bytes;
-    td_program_bytes(p, &bytes);
     int rc = td_session_program_id(s, id, e);
-    if (!rc) rc = td_reply_room(s, bytes, e);
     if (rc) return rc;
     rc = td_session_program_add(s, id, td_program_ref(p), e);
     if (rc) {

@@ -33,7 +33,8 @@ void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd)
 int td_reply_room(const td_session *s, uint64_t bytes, td_error *e)
 {
     const td_account *all = s->service->account;
-    if (bytes <= TD_READ_CHUNK || !all->limit_wire || all->wire + bytes <= all->limit_wire) return TD_OK;
+    if (bytes <= TD_READ_CHUNK || !all->limit_wire) return TD_OK;
+    if (s->io.room ? s->io.room(s->io.arg, bytes) : all->wire + bytes <= all->limit_wire) return TD_OK;
     return td_fail(
         e, TD_E_MEMORY,
         "there is no memory for an answer of %.1f MB: connections hold %.1f MB of %.1f MB (--own-memory) with "
@@ -57,6 +58,45 @@ size_t td_reply_head(uint8_t *to, unsigned field, size_t length)
     return n + put_varint(to + n, length);
 }
 
+void td_reply_count(td_session *s, td_long_reply *l, uint64_t bytes)
+{
+    if (!l->account) l->account = td_account_ref(s->account);
+    td_account_wire(l->account, l->counted, bytes);
+    l->counted = bytes;
+}
+
+static void counts_no_more(td_long_reply *l)
+{
+    if (l->account) td_account_wire(l->account, l->counted, 0);
+    td_account_unref(l->account);
+    l->account = NULL;
+    l->counted = 0;
+}
+
+void td_reply_give_up(td_long_reply *l)
+{
+    counts_no_more(l);
+    free(l->block);
+    l->block = NULL;
+}
+
+/* A long one takes others along that wait to go out, and leaves room for some that follow: they are not copied, and
+ * what is not used takes no memory. */
+int td_reply_begin(td_session *s, td_long_reply *l, size_t bytes, const char *what, td_error *e)
+{
+    enum { LONG = 256 << 10, BEHIND = 64 << 10 };
+    bool is_long = bytes > LONG;
+    size_t front = TD_REPLY_FRONT + (is_long ? s->all->max_unread : 0),
+           capacity = front + bytes + (is_long ? BEHIND : 0);
+    int rc = td_reply_room(s, bytes, e);
+    if (rc) return rc;
+    uint8_t *block = malloc(capacity);
+    if (!block) return td_no_memory(e, "to tell %s", what);
+    *l = (td_long_reply){.block = block, .capacity = capacity, .front = front, .end = front};
+    if (bytes > TD_READ_CHUNK) td_reply_count(s, l, bytes);
+    return TD_OK;
+}
+
 int td_reply_long(td_session *s, uint64_t serial, unsigned field, td_long_reply *l, int fd)
 {
     Td__Wire__Reply r = TD__WIRE__REPLY__INIT;
@@ -67,6 +107,7 @@ int td_reply_long(td_session *s, uint64_t serial, unsigned field, td_long_reply 
     size_t at = l->front - n, bytes = l->end - at;
     memcpy(block + at, front, n);
     l->block = NULL;
+    counts_no_more(l);
     int rc = td_writer_hand_over(s->io.writer, block, l->capacity, at, bytes, TD_FRAME_REPLY, fd);
     if (rc) return rc;
     s->service->bytes_out += bytes + TD_FRAME_HEADER;

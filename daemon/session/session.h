@@ -24,6 +24,7 @@ typedef struct td_session_io {
     /* Memory that ended sessions of the same process left goes into this heap; false: there is none. NULL: never. */
     bool (*inherit)(void *arg, td_heap *into);
     void (*refused)(void *arg, const td_error *why); /* it got no memory; NULL: nobody wants to know */
+    bool (*room)(void *arg, uint64_t bytes); /* may its connection hold an answer as large? NULL: as all together may */
     td_share *share; /* of the workers: with the other sessions of its process; NULL: its own */
     void *arg;
 } td_session_io;

@@ -590,12 +590,21 @@ int td_reply_room(const td_session *s, uint64_t bytes, td_error *e);
 bool td_session_unread(const td_session *s);
 void td_reply_send(td_session *s, Td__Wire__Reply *r, int fd);
 /* A reply whose one field, a message, is packed in parts: the first TD_REPLY_FRONT bytes of the block, at the least, are
- * for what comes before it, and for other replies that wait. */
+ * for what comes before it, and for other replies that wait. It counts among what its connection holds before it is
+ * handed over to that. */
 enum { TD_REPLY_FRONT = 1024, TD_REPLY_HEAD = 8 };
 typedef struct td_long_reply {
     uint8_t *block; /* of malloc */
     size_t capacity, front, end;
+    td_account *account; /* that counts ... */
+    uint64_t counted;    /* ... so many bytes of it; a reference, or NULL */
 } td_long_reply;
+/* Begin one of `bytes` at most, with room for others that wait before it where it is long. Fails when there is none for
+ * it, of which `what` is told. */
+int td_reply_begin(td_session *s, td_long_reply *l, size_t bytes, const char *what, td_error *e);
+/* It takes so many bytes by now. */
+void td_reply_count(td_session *s, td_long_reply *l, uint64_t bytes);
+void td_reply_give_up(td_long_reply *l); /* also when it was handed over */
 /* The head of a part of a message: its field, and how long it is. At most TD_REPLY_HEAD bytes. */
 size_t td_reply_head(uint8_t *to, unsigned field, size_t length);
 /* Takes the block, and `fd` (or -1). */

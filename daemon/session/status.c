@@ -526,8 +526,11 @@ static bool drop_table(td_activity *a, int most)
     if (b->maps_file) fclose(b->maps_file);
     const td_service_options *o = &b->all->service->options;
     uint8_t *block = b->reply.block;
-    if (block && b->reply.capacity > FREE_HERE && o->background) o->background(o->arg, free, NULL, block);
-    else free(block);
+    if (block && b->reply.capacity > FREE_HERE && o->background) {
+        o->background(o->arg, free, NULL, block);
+        b->reply.block = NULL;
+    }
+    td_reply_give_up(&b->reply);
     free(b);
     return true;
 }
@@ -540,6 +543,7 @@ static int send_table(td_session *s, table *b, td_error *e)
     t.n_columns = b->n_columns;
     uint8_t *at = make_room(b, td__wire__table__get_packed_size(&t));
     if (!at || b->failed) return td_fail(e, TD_E_SYSTEM, "the table '%s' is too large to send", b->what);
+    td_reply_count(s, &b->reply, 0);
     int rc = td_reply_room(s, b->reply.end, e);
     if (rc) return rc;
     b->reply.end += td__wire__table__pack(&t, at);
@@ -555,6 +559,7 @@ static int step_table(td_session *s, td_activity *a, td_error *e)
     bool done = b->fill(b, s) || b->failed;
     b->begun = true;
     b->took_ns += td_clock_ns() - began;
+    td_reply_count(s, &b->reply, b->reply.end);
     if (!done) return TD_AGAIN;
     td_error why = {0};
     if (send_table(s, b, &why)) {

@@ -281,11 +281,12 @@ static const char endless[] = "graph(%n : int):\n"
                               "      -> (%b, %l)\n"
                               "  return (%m)\n";
 
-static bool begin_endless(raw *r)
+/* As number 1. */
+static bool send_program(raw *r, const char *text)
 {
     td_error e = {0};
     size_t n;
-    td_ir *ir = td_ir_read(endless, strlen(endless), &e);
+    td_ir *ir = td_ir_read(text, strlen(text), &e);
     uint8_t *bytes = ir ? td_ir_pack(ir, &n, &e) : NULL;
     td_ir_unref(ir);
     if (!bytes) return false;
@@ -295,6 +296,12 @@ static bool begin_endless(raw *r)
     c.program_new = &q;
     bool known = ask(r, &c) == TD_OK;
     free(bytes);
+    return known;
+}
+
+static bool begin_endless(raw *r)
+{
+    bool known = send_program(r, endless);
     td_words w = {0}, rest = {0};
     uint32_t *head = td_words_room(&rest, TD_CALL_HEAD);
     memset(head, 0, TD_CALL_HEAD * sizeof *head);
@@ -323,6 +330,54 @@ static void behind_something_endless(void)
     bounded(before, "frames behind something endless");
     for (int i = 0; i < BUSY; i++) raw_close(&s[i].r);
     CU_ASSERT_TRUE(goes_on(&other));
+    raw_close(&other);
+    nothing_is_held();
+}
+
+/* ---- large answers to many, at once */
+
+enum { TEXT = 1000000, OPENERS = 200 };
+
+static bool publish_large_program(raw *r)
+{
+    char *text = malloc(TEXT + 200);
+    int n = sprintf(text, "graph():\n  %%s : str = prim::Constant[value=\"");
+    memset(text + n, 'a', TEXT);
+    strcpy(text + n + TEXT, "\"]()\n  return (%s)\n");
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__ProgramPublish p = TD__WIRE__PROGRAM_PUBLISH__INIT;
+    p.program = 1, p.name = (char *)"large answers", c.program_publish = &p;
+    bool ok = send_program(r, text) && ask(r, &c) == TD_OK;
+    free(text);
+    return ok;
+}
+
+/* Each opens a program of a megabyte, whose answer is packed in parts: for all together there is not room enough. Who is
+ * refused is told so, and no process keeps it all. */
+static void large_answers(void)
+{
+    static raw r[OPENERS];
+    raw other;
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket) && publish_large_program(&other));
+    long before = resident_kb("RssAnon");
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__Open o = TD__WIRE__OPEN__INIT;
+    o.id = 1, o.name = (char *)"large answers", c.program_open = &o;
+    for (int i = 0; i < OPENERS; i++) CU_ASSERT_TRUE_FATAL(raw_open(&r[i], d.socket));
+    for (int i = 0; i < OPENERS; i++) raw_call(&r[i], &c);
+    for (int i = 0; i < 50; i++) CU_ASSERT_TRUE(goes_on(&other));
+    bounded(before, "large answers at once");
+    int told = 0, refused = 0;
+    for (int i = 0; i < OPENERS; i++) {
+        Td__Wire__Reply *x = raw_reply(&r[i], TEST_LONG_MS);
+        told += x && x->ir.len > TEXT;
+        refused += x ? x->error && x->error->code == TD_E_MEMORY : r[i].gone[0] != 0;
+        raw_close(&r[i]);
+    }
+    printf(", %d of %d were told, %d refused", told, OPENERS, refused);
+    CU_ASSERT_EQUAL(told + refused, OPENERS);
+    CU_ASSERT_TRUE(told > 0 && refused > 0);
+    CU_ASSERT_EQUAL(drop_name(&other, "large answers"), TD_OK);
     raw_close(&other);
     nothing_is_held();
 }
@@ -430,10 +485,13 @@ static void in_a_group(void)
     CU_ASSERT_EQUAL(start(), 0);
 }
 
-static const td_test tests[] = {
-    {"nothing large before Hello", before_hello},           {"large frames side by side", all_at_once},
-    {"all but the last byte", all_but_the_last_byte},       {"answers that nobody reads", unread_answers},
-    {"behind something endless", behind_something_endless}, {"in a memory group", in_a_group}};
+static const td_test tests[] = {{"nothing large before Hello", before_hello},
+                                {"large frames side by side", all_at_once},
+                                {"all but the last byte", all_but_the_last_byte},
+                                {"answers that nobody reads", unread_answers},
+                                {"behind something endless", behind_something_endless},
+                                {"large answers at once", large_answers},
+                                {"in a memory group", in_a_group}};
 
 int main(int argc, char **argv)
 {

@@ -745,6 +745,55 @@ static void a_large_item(void)
     leave(&a), leave(&b), leave(&c);
 }
 
+/* The answers to gets, while they are packed, count among what connections hold: who is the next beyond the limit is
+ * refused, and may ask again; the item lies in its queue. */
+static void large_items_at_once(void)
+{
+    enum { CLIENTS = 4, FIT = 2, LIMIT = 4 << 20 };
+    client a, c[CLIENTS];
+    td_account *all = service.account;
+    uint64_t limit = all->limit_wire, most = 0;
+    int told = 0, refused = 0;
+    all->limit_wire = LIMIT;
+    join(&a);
+    tensors_of_an_item(&a);
+    open_queue(&a, "at once");
+    for (int k = 0; k < CLIENTS; k++) {
+        join(&c[k]);
+        open_queue(&c[k], "at once");
+        put_large(&a);
+        while (!turn(&a)) {
+        }
+        CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    }
+    uint64_t before = all->wire;
+    for (int k = 0; k < CLIENTS; k++) get_large(&c[k], 1);
+    for (bool more = true; more;) {
+        more = false;
+        for (int k = 0; k < CLIENTS; k++) {
+            more |= !turn(&c[k]);
+            if (all->wire - before > most) most = all->wire - before;
+        }
+    }
+    CU_ASSERT_TRUE(most > FIT * NOTE && most <= LIMIT);
+    CU_ASSERT_EQUAL(all->wire, before);
+    for (int k = 0; k < CLIENTS; k++) {
+        uint32_t code = last_code(&c[k]);
+        CU_ASSERT_TRUE(code == TD_OK || code == TD_E_MEMORY);
+        refused += code == TD_E_MEMORY;
+        if (code == TD_OK) continue;
+        get_large(&c[k], 1);
+        while (!turn(&c[k])) {
+        }
+        told += last_code(&c[k]) == TD_OK;
+    }
+    CU_ASSERT_EQUAL(refused, CLIENTS - FIT);
+    CU_ASSERT_EQUAL(told, refused);
+    for (int k = 0; k < CLIENTS; k++) leave(&c[k]);
+    leave(&a);
+    all->limit_wire = limit;
+}
+
 /* Who ends in the midst of it leaves nothing, and an item that is not all bound yet lies in its queue again. */
 static void a_large_item_that_is_left(void)
 {
@@ -1986,7 +2035,7 @@ TD_CUNIT_MAIN_WITH(
     {"a backward of who does not read", a_backward_of_who_does_not_read},
     {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
     {"time over without memory", time_over_without_memory},
-    {"copied for who does not wait", copied_for_who_does_not_wait},
+    {"copied for who does not wait", copied_for_who_does_not_wait}, {"large items at once", large_items_at_once},
     {"a quota beside others' work", a_quota_beside_others_work}, {"what was lost in a queue", what_was_lost_in_a_queue},
     {"no memory for the copy", no_memory_for_the_copy}, {"ahead of the workers", ahead_of_the_workers},
     {"answers before records", answers_before_records}, {"sites of an ended client", sites_of_an_ended_client},
