@@ -7,9 +7,9 @@
  * no asking, and where nobody has a larger one, nor anything that came of one, the first who asks gets it; so it always
  * goes on.
  *
- * A process can keep what it holds by sending no more, or by reading nothing. Where others wait, or the limit is
- * passed, a connection that has not moved for a while is ended, and told why: the largest of the process that holds
- * most. */
+ * A process can keep what it holds by sending no more, by reading nothing, or behind something that does not end: a
+ * program that runs for ever, a wait for others. Where others wait or are refused an answer, or the limit is passed, a
+ * connection that has not moved for a while is ended, and told why: the largest of the process that holds most. */
 #include "daemon/server/server.h"
 
 #include <linux/sockios.h>
@@ -70,13 +70,19 @@ void td_intake_pay_by(td_peer *p, td_account *account)
     p->counted = 0;
 }
 
+/* With what was unpacked, and answers that are being made. */
+static uint64_t holds(const td_peer *p)
+{
+    return p->session ? p->account->wire : p->counted;
+}
+
 /* What all connections of each process hold. Has anybody a large buffer, or something that came of one? */
 static bool add_up(td_server *s)
 {
     bool large = s->sessions.unpacked;
     for (td_peer *p = s->peers; p; p = p->next) p->process->held = 0;
     for (td_peer *p = s->peers; p; p = p->next) {
-        p->process->held += p->session ? p->account->wire : p->counted;
+        p->process->held += holds(p);
         large |= p->reader.capacity > TD_READ_CHUNK;
     }
     return large;
@@ -95,6 +101,16 @@ static bool may_grow(td_peer *p, uint64_t needs)
     return !is_short(p->server, needs) || !add_up(p->server) || may_hold(p->server, p->process, needs);
 }
 
+static void look_later(td_server *s);
+
+/* One who asks again and again is as one who waits. */
+static void note_refused(td_server *s, uint64_t now)
+{
+    if (now - s->refused_last_ms > STILL_MS) s->refused_since_ms = now;
+    s->refused_last_ms = now;
+    look_later(s);
+}
+
 /* To look at all takes time, and who is refused asks again: what processes hold is known as it was a moment ago. */
 bool td_intake_room(td_peer *p, uint64_t bytes)
 {
@@ -103,9 +119,12 @@ bool td_intake_room(td_peer *p, uint64_t bytes)
     uint64_t now = td_clock_ms();
     if (!is_short(s, bytes)) return true;
     if (now - s->added_up_ms >= KNOWN_MS) add_up(s), s->added_up_ms = now;
-    if (!may_hold(s, p->process, bytes)) return false;
-    p->process->held += bytes;
-    return true;
+    if (may_hold(s, p->process, bytes)) {
+        p->process->held += bytes;
+        return true;
+    }
+    note_refused(s, now);
+    return false;
 }
 
 bool td_intake_admits(td_server *s, const td_process *process)
@@ -214,6 +233,21 @@ static void feed(td_server *s)
 
 /* ---- who is in the way of others */
 
+/* What it has of large frames stands behind something that does not end. */
+static bool stands_behind(const td_peer *p, uint64_t now)
+{
+    return p->behind_since_ms && now - p->behind_since_ms > STILL_MS && holds(p) > 4 * TD_READ_CHUNK;
+}
+
+static void note_behind(td_peer *p, uint64_t now)
+{
+    uint64_t at = 0;
+    bool stands = p->session && td_session_stands(p->session, &at);
+    if (!stands) p->behind_since_ms = 0;
+    else if (!p->behind_since_ms || at != p->behind_at) p->behind_since_ms = now;
+    p->behind_at = at;
+}
+
 /* It has a part of a large frame, or answers that nobody reads, and does not move. */
 static bool stands_still(const td_peer *p, uint64_t now)
 {
@@ -229,27 +263,34 @@ static td_peer *worst(td_server *s)
     uint64_t now = td_clock_ms();
     add_up(s);
     for (td_peer *p = s->peers; p; p = p->next) {
-        if (!stands_still(p, now)) continue;
+        if (!stands_still(p, now) && !stands_behind(p, now)) continue;
         if (!found || p->process->held > found->process->held ||
-            (p->process == found->process && p->counted > found->counted))
+            (p->process == found->process && holds(p) > holds(found)))
             found = p;
     }
     return found;
 }
 
+/* What it holds, why that is in the way, and what to do. */
 static void end(td_peer *p)
 {
+    enum { PART, UNREAD_ANSWERS, BEHIND };
+    static const struct {
+        const char *op, *with, *advice;
+    } all[] = {[PART] = {"send", "a frame whose rest has not come", "send it at once"},
+               [UNREAD_ANSWERS] = {"reply", "answers that it has not read", "read what was asked for"},
+               [BEHIND] = {"send", "what it sent behind a program that runs, or behind a wait for others,",
+                           "send large things when that has ended"}};
+    int how = !stands_still(p, td_clock_ms()) ? BEHIND : p->full ? UNREAD_ANSWERS : PART;
     const td_account *a = all_of(p->server);
     td_error why = {0};
-    bool part = !p->full;
-    snprintf(why.op, sizeof why.op, "%s", part ? "send" : "reply");
+    snprintf(why.op, sizeof why.op, "%s", all[how].op);
     td_fail(
         &why, TD_E_MEMORY,
         "the daemon has %.1f MB of %.1f MB for connections in use (--own-memory), and this one holds %.1f MB with %s "
         "for %d s; connect again, and %s",
-        (double)a->wire / 1e6, (double)a->limit_wire / 1e6, (double)p->counted / 1e6,
-        part ? "a frame whose rest has not come" : "answers that it has not read", STILL_MS / 1000,
-        part ? "send it at once" : "read what was asked for");
+        (double)a->wire / 1e6, (double)a->limit_wire / 1e6, (double)holds(p) / 1e6, all[how].with, STILL_MS / 1000,
+        all[how].advice);
     td_peer_end_with(p, &why);
 }
 
@@ -267,12 +308,15 @@ static void look_again(void *server)
 {
     td_server *s = server;
     const td_account *a = all_of(s);
-    uint64_t waits = s->hungry ? td_clock_ms() - s->hungry->hungry_since_ms : 0;
+    uint64_t now = td_clock_ms(), waits = s->hungry ? now - s->hungry->hungry_since_ms : 0;
+    bool refused = now - s->refused_last_ms <= STILL_MS; /* and again, for so long: */
+    if (refused && now - s->refused_since_ms > waits) waits = now - s->refused_since_ms;
     if (is_short(s, 0)) rest_all(s);
+    for (td_peer *p = s->peers; p; p = p->next) note_behind(p, now);
     td_peer *p = a->wire > a->limit_wire || waits > STILL_MS ? worst(s) : NULL;
     if (p) end(p);
     feed(s);
-    if (s->hungry || is_short(s, 0)) look_later(s);
+    if (s->hungry || refused || is_short(s, 0)) look_later(s);
 }
 
 void td_intake_look(td_server *s)

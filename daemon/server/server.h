@@ -56,6 +56,7 @@ struct td_peer {
     bool hungry, grown, narrow; /* grown: it has a large buffer; narrow: so is its socket's */
     uint64_t hungry_since_ms, began_ms,
         moved_ms; /* its large buffer; when something came into that, or an answer went */
+    uint64_t behind_since_ms, behind_at; /* its session stands at the same place (0: it goes on), as it was seen since */
 };
 
 struct td_server {
@@ -90,6 +91,7 @@ struct td_server {
     td_peer *hungry, **last_hungry; /* who waits for larger buffers */
     uint64_t wire;                  /* bytes that all connections held, when it was looked at last */
     uint64_t added_up_ms;           /* when what each process holds was added up for an answer */
+    uint64_t refused_since_ms, refused_last_ms; /* answers, for want of room: one after the other since, and the last */
     td_deadline intake;             /* whether somebody is in the way of others */
     td_seldom refusals, killed;     /* clients that got no memory, that went without a word */
     int wake_fd;

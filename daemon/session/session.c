@@ -29,6 +29,12 @@ bool td_session_waits(const td_session *s)
     return s->wait.kind && s->wait.kind->external && !s->wait.over;
 }
 
+bool td_session_stands(const td_session *s, uint64_t *at)
+{
+    *at = s->frames << 32 | s->cursor;
+    return td_session_waits(s) || (s->activity && s->activity->kind->endless);
+}
+
 /* ---- waiting */
 
 void td_session_wait(td_session *s, const td_wait_kind *kind)

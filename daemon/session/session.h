@@ -129,6 +129,8 @@ bool td_sessions_clear(td_sessions *all, int most);
 uint32_t td_session_id(const td_session *s);
 /* Is it waiting for something that only another session can bring? (Then a hang-up ends it at once.) */
 bool td_session_waits(const td_session *s);
+/* Or is it at something that may never end? Then *at is the place in its stream. */
+bool td_session_stands(const td_session *s, uint64_t *at);
 /* Of one whose client has gone: does it wait for what its own tasks leave (room, memory), and has none of these ended for a
  * second? Nobody else would ever end them. Or has it run a program for a second since? Asks to be resumed when there is more to be said. */
 bool td_session_forlorn(td_session *s);

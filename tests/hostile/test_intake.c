@@ -49,23 +49,40 @@ static void nothing_is_held(void)
 typedef struct sender {
     raw r;
     size_t sent;
+    bool calls; /* its large frame calls program 1, behind which the rest of the frame waits */
 } sender;
 
-/* A batch without records, but for one that zeros a tensor: `id`. */
-static uint8_t *large_frame(size_t *n)
+/* program 1 of the largest number, and nobody waits for the answer */
+static void call_program(td_words *w)
 {
-    static uint8_t *frame;
-    enum { DATA = LARGE - 64 };
-    if (!frame) {
-        frame = calloc(1, LARGE + TD_FRAME_HEADER);
+    td_words rest = {0};
+    uint32_t *head = td_words_room(&rest, TD_CALL_HEAD);
+    memset(head, 0, TD_CALL_HEAD * sizeof *head);
+    head[0] = 1, head[5] = 1;
+    td_words_put_u64(head + 1, UINT32_MAX);
+    rest.count += TD_CALL_HEAD;
+    td_pv_put(&rest, &(td_pv){.kind = TD_PV_INT, .i = INT64_MAX / 2});
+    control(w, TD_REC_CALL, 0, 0, NULL, 0, NULL, (int)rest.count, rest.at);
+    td_words_deinit(&rest);
+}
+
+/* A batch without records, or of a call. */
+static uint8_t *large_frame(bool calls, size_t *n)
+{
+    static uint8_t *frames[2], *frame;
+    enum { DATA = LARGE - 256 };
+    if (!(frame = frames[calls])) {
+        frame = frames[calls] = calloc(1, LARGE + TD_FRAME_HEADER);
         Td__Wire__Batch b = TD__WIRE__BATCH__INIT;
-        b.data.data = frame, b.data.len = DATA; /* zeros, while it is packed over itself */
+        td_words w = {0};
         uint8_t *zeros = calloc(1, DATA);
-        b.data.data = zeros;
+        if (calls) call_program(&w);
+        b.words = w.at, b.n_words = w.count;
+        b.data.data = zeros, b.data.len = DATA;
         size_t bytes = td__wire__batch__pack(&b, frame + TD_FRAME_HEADER);
         td_frame_put_header(frame, (uint32_t)bytes, TD_FRAME_BATCH, 0);
         free(zeros);
-        *n = bytes + TD_FRAME_HEADER;
+        td_words_deinit(&w);
     }
     *n = TD_FRAME_HEADER + (frame[0] | (size_t)frame[1] << 8 | (size_t)frame[2] << 16);
     return frame;
@@ -83,7 +100,7 @@ static void open_all(sender *s, int n)
 static bool send_some(sender *s, size_t until)
 {
     size_t n;
-    const uint8_t *frame = large_frame(&n);
+    const uint8_t *frame = large_frame(s->calls, &n);
     if (until > n) until = n;
     while (s->sent < until) {
         long sent = send(s->r.fd, frame + s->sent, until - s->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -151,7 +168,7 @@ static void all_at_once(void)
     static sender s[SENDERS];
     raw other;
     size_t whole;
-    large_frame(&whole);
+    large_frame(false, &whole);
     long before = resident_kb("RssAnon");
     CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
     open_all(s, SENDERS);
@@ -184,7 +201,7 @@ static bool another_process_sends(void)
     if (pid == 0) {
         static sender s;
         size_t whole;
-        large_frame(&whole);
+        large_frame(false, &whole);
         bool ok = raw_open(&s.r, d.socket);
         for (uint64_t until = test_now_ms() + TEST_LONG_MS; ok && s.sent < whole && test_now_ms() < until; usleep(1000))
             ok = send_some(&s, whole);
@@ -199,7 +216,7 @@ static void all_but_the_last_byte(void)
     static sender s[SENDERS];
     raw small;
     size_t whole;
-    large_frame(&whole);
+    large_frame(false, &whole);
     long before = resident_kb("RssAnon");
     CU_ASSERT_TRUE_FATAL(raw_open(&small, d.socket));
     open_all(s, SENDERS);
@@ -277,7 +294,7 @@ static const char endless[] = "graph(%n : int):\n"
                               "  %b : bool = prim::Constant[value=1]()\n"
                               "  %m : int = prim::Loop(%n, %b, %n)\n"
                               "    block0(%i : int, %k : int):\n"
-                              "      %l : int = prim::add.int(%k, %n)\n"
+                              "      %l : int = prim::sub.int(%n, %k)\n"
                               "      -> (%b, %l)\n"
                               "  return (%m)\n";
 
@@ -299,37 +316,70 @@ static bool send_program(raw *r, const char *text)
     return known;
 }
 
-static bool begin_endless(raw *r)
-{
-    bool known = send_program(r, endless);
-    td_words w = {0}, rest = {0};
-    uint32_t *head = td_words_room(&rest, TD_CALL_HEAD);
-    memset(head, 0, TD_CALL_HEAD * sizeof *head);
-    head[0] = 1, head[5] = 1;
-    td_words_put_u64(head + 1, ++r->serial);
-    rest.count += TD_CALL_HEAD;
-    td_pv_put(&rest, &(td_pv){.kind = TD_PV_INT, .i = INT64_MAX / 2});
-    control(&w, TD_REC_CALL, 0, 0, NULL, 0, NULL, (int)rest.count, rest.at);
-    td_words_deinit(&rest);
-    return known && send_all(r, &w);
-}
-
 /* The program's call lies at the front of the large frame, so that this stays until the program has ended. */
 static void behind_something_endless(void)
 {
     static sender s[BUSY];
     raw other;
     size_t whole;
-    large_frame(&whole);
+    large_frame(true, &whole);
     long before = resident_kb("RssAnon");
     CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
     open_all(s, BUSY);
-    for (int i = 0; i < BUSY; i++) CU_ASSERT_TRUE(begin_endless(&s[i].r));
+    for (int i = 0; i < BUSY; i++) CU_ASSERT_TRUE(s[i].calls = send_program(&s[i].r, endless));
     send_all_of_them(s, BUSY, whole, 500);
     CU_ASSERT_TRUE(goes_on(&other));
     bounded(before, "frames behind something endless");
     for (int i = 0; i < BUSY; i++) raw_close(&s[i].r);
     CU_ASSERT_TRUE(goes_on(&other));
+    raw_close(&other);
+    nothing_is_held();
+}
+
+/* Has ready told that it holds what it can get, by frames behind programs that do not end. */
+static void hold_behind_something_endless(int ready)
+{
+    static sender s[BUSY];
+    size_t whole;
+    large_frame(true, &whole);
+    int n = 0;
+    while (n < BUSY && raw_open(&s[n].r, d.socket) && (s[n].calls = send_program(&s[n].r, endless))) n++;
+    for (int still = 0; still < 500; still++) {
+        for (int i = 0; i < n; i++) {
+            size_t before = s[i].sent;
+            send_some(&s[i], whole);
+            if (s[i].sent > before) still = 0;
+        }
+        usleep(1000);
+    }
+    char c = 'r';
+    if (write(ready, &c, 1) == 1) pause();
+    _exit(1);
+}
+
+/* So two processes have most of what there is, and move no more: who sends a large frame is taken all the same. */
+static void beside_something_endless(void)
+{
+    enum { HOLDERS = 2 };
+    pid_t pids[HOLDERS];
+    int ready[2];
+    char c;
+    raw other;
+    CU_ASSERT_TRUE_FATAL(pipe(ready) == 0 && raw_open(&other, d.socket));
+    for (int i = 0; i < HOLDERS; i++) {
+        pids[i] = fork();
+        if (pids[i] == 0) hold_behind_something_endless(ready[1]);
+        CU_ASSERT_TRUE_FATAL(pids[i] > 0);
+        CU_ASSERT_EQUAL(read(ready[0], &c, 1), 1);
+    }
+    CU_ASSERT_TRUE(another_process_sends());
+    CU_ASSERT_TRUE(goes_on(&other));
+    for (int i = 0; i < HOLDERS; i++) {
+        kill(pids[i], SIGKILL);
+        CU_ASSERT_EQUAL(waitpid(pids[i], NULL, 0), pids[i]);
+    }
+    close(ready[0]);
+    close(ready[1]);
     raw_close(&other);
     nothing_is_held();
 }
@@ -352,8 +402,8 @@ static bool publish_large_program(raw *r)
     return ok;
 }
 
-/* Each opens a program of a megabyte, whose answer is packed in parts: for all together there is not room enough. Who is
- * refused is told so, and no process keeps it all. */
+/* Each opens a program of a megabyte, whose answer is packed in parts: for all together there is not room enough. Who
+ * is refused is told so, and no process keeps it all. */
 static void large_answers(void)
 {
     static raw r[OPENERS];
@@ -435,7 +485,7 @@ static void take_what_there_is(int ready)
     static sender s[SENDERS];
     static raw r[READERS];
     size_t whole;
-    large_frame(&whole);
+    large_frame(false, &whole);
     for (int i = 0; i < SENDERS && raw_open(&s[i].r, d.socket); i++) send_some(&s[i], whole - 1);
     for (int i = 0; i < READERS && raw_open(&r[i], d.socket); i++) {
         raw_zeros(&r[i], 1, 15000);
@@ -490,6 +540,7 @@ static const td_test tests[] = {{"nothing large before Hello", before_hello},
                                 {"all but the last byte", all_but_the_last_byte},
                                 {"answers that nobody reads", unread_answers},
                                 {"behind something endless", behind_something_endless},
+                                {"beside something endless", beside_something_endless},
                                 {"large answers at once", large_answers},
                                 {"in a memory group", in_a_group}};
 
