@@ -60,6 +60,12 @@ bool td_ring_readable(const td_ring *r)
     return load(&r->in->head) != r->tail;
 }
 
+uint32_t td_ring_waiting(const td_ring *r)
+{
+    uint32_t n = load(&r->in->head) - r->tail;
+    return n <= TD_RING_PIPE ? n : 0;
+}
+
 bool td_ring_writable(const td_ring *r)
 {
     return atomic_load_explicit(&r->out->head, memory_order_relaxed) - load(&r->out->tail) < TD_RING_PIPE;

@@ -54,6 +54,7 @@ long td_ring_write(td_ring *r, const void *from, size_t n);
 
 /* Is there something to read; is there room to write? The latter is a hint: it goes by what the memory says. */
 bool td_ring_readable(const td_ring *r);
+uint32_t td_ring_waiting(const td_ring *r); /* so many bytes; what is impossible counts as none */
 bool td_ring_writable(const td_ring *r);
 
 /* Say that one is going to wait for bytes; look at td_ring_readable again before doing so. And that one no longer is.

@@ -202,7 +202,9 @@ void td_intake_forget(td_peer *p)
 bool td_intake_in_vain(const td_peer *p)
 {
     int here = 0;
-    if (!p->hungry || !p->eof || ioctl(p->fd, SIOCINQ, &here)) return false;
+    if (!p->hungry || !p->eof) return false;
+    if (p->reader.ring) here = (int)td_ring_waiting(p->reader.ring);
+    else if (ioctl(p->fd, SIOCINQ, &here)) return false;
     return (uint64_t)td_reader_buffered(&p->reader) + (uint64_t)here < p->reader.wanted;
 }
 

@@ -8,6 +8,7 @@
 #include "proto/program/wire.h"
 #include "tests/hostile/counted.h"
 #include "tests/hostile/requests.h"
+#include "tests/hostile/ringer.h"
 #include "tests/unit/cunit_main.h"
 
 #include <errno.h>
@@ -288,6 +289,74 @@ static void unread_answers(void)
     nothing_is_held();
 }
 
+/* ---- a frame that waits for room, of who has gone */
+
+/* All but the last byte of a frame of so many. False: it does not go, and the connection is closed again. */
+static bool hold_part(raw *r, uint32_t bytes)
+{
+    size_t n, sent = 0, all = bytes + TD_FRAME_HEADER - 1;
+    const uint8_t *zeros = large_frame(false, &n) + TD_FRAME_HEADER;
+    uint8_t head[TD_FRAME_HEADER];
+    if (!raw_open(r, d.socket)) return false;
+    td_frame_put_header(head, bytes, TD_FRAME_BATCH, 0);
+    CU_ASSERT_EQUAL_FATAL(send(r->fd, head, sizeof head, MSG_NOSIGNAL), sizeof head);
+    sent = sizeof head;
+    for (int still = 0; sent < all && still < 200; still++) {
+        long more = send(r->fd, zeros, all - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (more > 0) sent += (size_t)more, still = 0;
+        usleep(500);
+    }
+    if (sent == all) return true;
+    raw_close(r);
+    return false;
+}
+
+/* With as much held as one process may, to the last. */
+static int hold_all(raw *r, int most)
+{
+    int n = 0;
+    for (uint32_t bytes = 8 << 20; bytes > TD_READ_CHUNK && n < most; bytes /= 2)
+        while (n < most && hold_part(&r[n], bytes)) n++;
+    return n;
+}
+
+/* It lies in the ring, whole, and its client goes before there is room for it: it is worked off when there is. */
+static void in_the_ring_of_who_has_gone(void)
+{
+    enum { MOST = 64, BYTES = 100000 };
+    static uint8_t bytes[BYTES];
+    static raw held[MOST];
+    raw other;
+    ringer x;
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    ringer_open(&x, sizeof(td_ring_memory));
+    to_ring(&x);
+    int n = hold_all(held, MOST);
+    CU_ASSERT_TRUE(n > 0 && n < MOST);
+    td_words w = {0};
+    Td__Wire__Batch b = TD__WIRE__BATCH__INIT;
+    full(&w, 1, 4, 0);
+    b.words = w.at, b.n_words = w.count, b.data.data = bytes, b.data.len = BYTES;
+    uint8_t *at = td_writer_begin(&x.writer, td__wire__batch__get_packed_size(&b));
+    td_writer_end(&x.writer, td__wire__batch__pack(&b, at), TD_FRAME_BATCH, -1);
+    Td__Wire__Publish publish = TD__WIRE__PUBLISH__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    publish.name = (char *)"of who has gone", publish.id = 1, call.publish = &publish;
+    send_call(&x, &call, 100);
+    CU_ASSERT_EQUAL(td_writer_flush(&x.writer, x.r.fd, true, NULL), 0);
+    ringer_close(&x);
+    CU_ASSERT_TRUE(goes_on(&other));
+    for (int i = 0; i < n; i++) raw_close(&held[i]);
+    uint32_t code = TD_E_NOT_FOUND;
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; code == TD_E_NOT_FOUND && test_now_ms() < until; usleep(1000))
+        code = open_name(&other, "of who has gone", 9);
+    CU_ASSERT_EQUAL(code, TD_OK);
+    drop_name(&other, "of who has gone");
+    td_words_deinit(&w);
+    raw_close(&other);
+    nothing_is_held();
+}
+
 /* ---- frames behind something endless */
 
 static const char endless[] = "graph(%n : int):\n"
@@ -539,6 +608,7 @@ static const td_test tests[] = {{"nothing large before Hello", before_hello},
                                 {"large frames side by side", all_at_once},
                                 {"all but the last byte", all_but_the_last_byte},
                                 {"answers that nobody reads", unread_answers},
+                                {"in the ring of who has gone", in_the_ring_of_who_has_gone},
                                 {"behind something endless", behind_something_endless},
                                 {"beside something endless", beside_something_endless},
                                 {"large answers at once", large_answers},
