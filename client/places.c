@@ -1,8 +1,9 @@
 /* Finding and placing private daemons; see places.h.
  *
- * A process that makes or removes a socket holds a lock on its directory, so two of them never start two daemons for
- * one root, and nobody removes a socket that has just been made. A daemon at its end removes its socket before it stops
- * listening: so a socket that refuses was left by one that was killed. */
+ * A process that makes or removes a socket holds a lock on its directory, and one that makes a socket another on the
+ * root, so two of them never start two daemons for one root, and nobody removes a socket that has just been made. A
+ * daemon at its end removes its socket before it stops listening: so a socket that refuses was left by one that was
+ * killed. */
 #include "client/client.h"
 #include "proto/place.h"
 #include "proto/text.h"
@@ -260,10 +261,22 @@ static int listen_in(const char *where, const td_relative *root, char path[108],
     return s;
 }
 
-int td_places_listen(const td_relative *root, char path[108], int *connected, td_error *e)
+/* Processes of one program whose environments name different places exclude each other by a lock on the directory
+ * where the system tells of the root: it is where it is for both, and only the user's own processes can open it. Where
+ * that cannot be had (the root has ended, /proc is another's), they go on without. */
+static int lock_root(const td_relative *root)
+{
+    char directory[32];
+    snprintf(directory, sizeof directory, "/proc/%d/fd", (int)root->pid);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    while (fd >= 0 && flock(fd, LOCK_EX) && errno == EINTR) {
+    }
+    return fd;
+}
+
+static int listen_somewhere(const td_relative *root, char path[108], int *connected, td_error *e)
 {
     char where[TD_PLACE_SIZE];
-    *connected = -1;
     for (int n = 0; n < TD_PLACES; n++)
         for (int i = 0; td_default_place(n, where) && i < MOST_TRIES; i++) {
             int s = listen_in(where, root, path, connected, e);
@@ -271,6 +284,14 @@ int td_places_listen(const td_relative *root, char path[108], int *connected, td
             if (s != -ENOENT) break; /* a daemon at its end removed the directory */
         }
     return listen_hidden(path, connected, e);
+}
+
+int td_places_listen(const td_relative *root, char path[108], int *connected, td_error *e)
+{
+    *connected = -1;
+    int lock = lock_root(root), s = listen_somewhere(root, path, connected, e);
+    unlock(lock);
+    return s;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */

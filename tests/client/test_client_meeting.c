@@ -22,7 +22,7 @@
 
 /* What the processes of a test tell each other. */
 static struct told {
-    _Atomic int step;
+    _Atomic int step, ready;
     _Atomic int daemon[4];
     char path[4][108];
 } * told;
@@ -356,19 +356,26 @@ static void a_number_that_comes_again_is_another_process(void)
     runs_well(has_a_number_again);
 }
 
-/* In a view of the file system where no place can be had: another user has the one in /tmp, a file stands at the one at
- * home. */
-static bool has_no_place(void)
+/* An empty /tmp, but for the daemon's program, which may lie there. */
+static bool empties_tmp(void)
 {
-    static char home[80];
     char daemon[40];
-    int binary = open(getenv("TENSORD_DAEMON"), O_PATH); /* it may lie below one of these directories */
+    int binary = open(getenv("TENSORD_DAEMON"), O_PATH);
     NEED(binary >= 0);
     snprintf(daemon, sizeof daemon, "/proc/self/fd/%d", binary);
     NEED(mount("tmp", "/tmp", "tmpfs", 0, NULL) == 0);
     NEED(close(open("/tmp/daemon", O_CREAT | O_WRONLY, 0600)) == 0);
     NEED(mount(daemon, "/tmp/daemon", NULL, MS_BIND, NULL) == 0);
     setenv("TENSORD_DAEMON", "/tmp/daemon", 1);
+    return true;
+}
+
+/* In a view of the file system where no place can be had: another user has the one in /tmp, a file stands at the one at
+ * home. */
+static bool has_no_place(void)
+{
+    static char home[80];
+    NEED(empties_tmp());
     NEED(access("/run/user", F_OK) || mount("run", "/run/user", "tmpfs", 0, NULL) == 0);
     char taken[40];
     snprintf(taken, sizeof taken, "/tmp/tensord-%u", (unsigned)geteuid());
@@ -387,29 +394,41 @@ static bool has_no_place(void)
     return true;
 }
 
-static void a_daemon_without_a_place_says_so(void)
+/* A program in a view of the file system that is its own. */
+static pid_t start_where_it_may_mount(bool (*run)(void))
 {
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) { /* may it be tried at all? */
+    if (pid == 0) {
+        program = run;
         bool can =
             geteuid() == 0 && unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
-        _exit(can ? 0 : 1);
+        _exit(can && as_a_program() ? 0 : 1);
     }
-    if (!ended_well(pid)) {
+    return pid;
+}
+
+static bool does_nothing(void)
+{
+    return true;
+}
+
+static void runs_well_where_it_may_mount(bool (*run)(void), int times)
+{
+    if (!ended_well(start_where_it_may_mount(does_nothing))) {
         td_test_skip("it needs a mount namespace");
         return;
     }
-    begin();
-    pid = fork();
-    if (pid == 0) {
-        unshare(CLONE_NEWNS);
-        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
-        program = has_no_place;
-        _exit(as_a_program() ? 0 : 1);
+    for (int i = 0; i < times; i++) {
+        begin();
+        CU_ASSERT_TRUE(ended_well(start_where_it_may_mount(run)));
+        end();
     }
-    CU_ASSERT_TRUE(ended_well(pid));
-    end();
+}
+
+static void a_daemon_without_a_place_says_so(void)
+{
+    runs_well_where_it_may_mount(has_no_place, 1);
 }
 
 /* ---- children before the parent ---------------------------------------------------------------------------------- */
@@ -531,6 +550,46 @@ static bool all_at_once(void)
 static void the_first_of_several_starts_it(void)
 {
     for (int i = 0; i < 10; i++) runs_well(all_at_once);
+}
+
+/* Both come within microseconds. */
+static bool comes(int k)
+{
+    atomic_fetch_add(&told->ready, 1);
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; atomic_load(&told->ready) < 2 && test_now_ms() < until;) {
+    }
+    return meet_and_go(k);
+}
+
+static bool comes_without_an_environment(void)
+{
+    unsetenv("XDG_RUNTIME_DIR");
+    return comes(0);
+}
+
+static bool comes_with_one(void)
+{
+    return comes(1);
+}
+
+/* One would take the directory that its environment names, which is the system's, the other the one in /tmp. */
+static bool all_at_once_but_differently(void)
+{
+    char directory[32];
+    snprintf(directory, sizeof directory, "/run/user/%u", (unsigned)geteuid());
+    mkdir("/run/user", 0755);
+    NEED(mount("run", "/run/user", "tmpfs", 0, NULL) == 0 && mkdir(directory, 0700) == 0);
+    NEED(empties_tmp());
+    setenv("XDG_RUNTIME_DIR", directory, 1);
+    pid_t one = start(comes_without_an_environment), other = start(comes_with_one);
+    bool well = ended_well(one);
+    NEED(ended_well(other) && well && told->daemon[0] == told->daemon[1]);
+    return true;
+}
+
+static void environments_may_differ(void)
+{
+    runs_well_where_it_may_mount(all_at_once_but_differently, 60);
 }
 
 /* ---- how long it lives ------------------------------------------------------------------------------------------- */
@@ -794,6 +853,7 @@ TD_CUNIT_MAIN_WITH("client_meeting", prepare, NULL,
                    {"a daemon without a place says so", a_daemon_without_a_place_says_so},
                    {"children may come first", children_may_come_first}, {"siblings meet", siblings_meet},
                    {"the first of several starts it", the_first_of_several_starts_it},
+                   {"environments may differ", environments_may_differ},
                    {"it outlives a killed root", it_outlives_a_killed_root}, {"an orphan finds it", an_orphan_finds_it},
                    {"an adopted orphan finds it", an_adopted_orphan_finds_it},
                    {"it stays for items that have time left", it_stays_for_items_that_have_time_left},
