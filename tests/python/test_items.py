@@ -180,6 +180,69 @@ def test_a_large_item_is_free_when_it_was_taken():
         assert wait_for(lambda: held()[1:] == before[1:] and held()[0] <= before[0] + 16 * LARGE), (held(), before)
 
 
+# ---- arrays whose elements lie on top of each other
+
+
+def _laid(np):
+    row, windows = np.arange(1000, dtype="i4"), np.lib.stride_tricks.sliding_window_view
+    return {"one number": np.broadcast_to(np.float32(3), (1000, 1000)), "a row": np.broadcast_to(row, (1000, 1000)), "a column": np.broadcast_to(row[:, None], (1000, 1000)),
+            "windows": windows(np.arange(2000, dtype="i2"), 1001), "backwards": np.broadcast_to(row[::-1], (1000, 1000)), "every second": np.broadcast_to(row[::2], (2000, 500))}
+
+
+def _reads(x, a):
+    return tuple(x.shape) == a.shape and x.tolist() == a.tolist() and str(x.dtype).endswith(a.dtype.name)
+
+
+@pytest.mark.parametrize("kind", ["one number", "a row", "a column", "windows", "backwards", "every second"])
+def test_what_lies_on_top_of_each_other_goes_as_it_lies(kind):
+    """A million elements, of which a few thousand are in memory: in the daemon, and where they arrive."""
+    np = pytest.importorskip("numpy")
+    a = _laid(np)[kind]
+    with td.Queue("items/laid") as q:
+        before = at_rest()
+        q.put({"x": a, "y": [a]})
+        assert held()[0] - before[0] < 1 << 16
+        got = q.get()
+        x = got["x"]
+        assert _reads(x, a) and got["y"][0] is x and x.untyped_storage().nbytes() < 1 << 16 and (0 in x.stride() or x.stride() == (1, 1))
+        assert np.array_equal(x.numpy(), a) and (x + 1).sum().item() == (a + 1).sum()
+
+
+def test_what_lies_on_top_of_each_other_in_torch():
+    torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
+    for t in (torch.ones(1).expand(1000, 1000), torch.arange(1000.0)[::2].expand(2000, 500), torch.arange(2000).unfold(0, 1001, 1), torch.ones(3, dtype=torch.bfloat16).expand(9, 3)):
+        with td.Queue("items/laid in torch", out="torch") as q:
+            before = at_rest()
+            q.put(t)
+            assert held()[0] - before[0] < 1 << 16
+            assert torch.equal(q.get(), t)
+
+
+def test_arrays_laid_in_any_way():
+    """Steps of all signs, dimensions of one element, and none at all."""
+    np, rng = pytest.importorskip("numpy"), random.Random(seed())
+    memory = np.arange(4000, dtype="i4")
+    with td.Queue("items/any") as q:
+        for _ in range(300):
+            shape = [rng.choice([0, 1, 1, 2, 3, 5]) if rng.random() < 0.2 else rng.randint(1, 6) for _ in range(rng.randint(0, 4))]
+            steps = [rng.choice([0, 0, 1, 2, 7, -1, -3]) for _ in shape]
+            a = np.lib.stride_tricks.as_strided(memory[2000:], shape, [4 * s for s in steps])
+            q.put(a)
+            assert _reads(q.get(), a), (shape, steps)
+            t = td.asarray(a)
+            assert _reads(t, a) and t.is_contiguous()  # a tensor of one's own is written out
+
+
+def test_more_elements_than_any_memory_has():
+    np = pytest.importorskip("numpy")
+    with td.Queue("items/many") as q:
+        q.put(np.broadcast_to(np.int8(5), (2**20, 2**20)))
+        x = q.get()
+        assert x.shape == (2**20, 2**20) and x[-1, -1].item() == 5
+        with pytest.raises(ValueError, match="elements|memory"):
+            q.put(np.broadcast_to(np.int8(5), (2**31, 2**31)))
+
+
 def test_large_things_under_a_name():
     data = random.Random(2).randbytes(17 * LARGE)
     td.publish("large/tree", {"data": data, "t": td.ones(2), "numbers": list(range(2_000_000))})

@@ -226,22 +226,6 @@ static td_dtype dtype_of(dl_dtype d)
     return TD_DTYPE_NONE;
 }
 
-/* Row-major bytes of a strided tensor into `out`. */
-static void pack(const dl_tensor *t, size_t item, int64_t n, unsigned char *out)
-{
-    const unsigned char *base = (const unsigned char *)t->data + t->byte_offset;
-    int64_t index[TD_MAX_DIMS] = {0}, offset = 0;
-    for (; n > 0; n--, out += item) {
-        memcpy(out, base + offset * (int64_t)item, item);
-        for (int k = t->ndim - 1; k >= 0; k--) {
-            offset += t->strides[k];
-            if (++index[k] < t->shape[k]) break;
-            offset -= t->shape[k] * t->strides[k];
-            index[k] = 0;
-        }
-    }
-}
-
 /* Without a copy: memory that the other library has from us. */
 static td_array *share_tensor(const dl_tensor *t)
 {
@@ -252,7 +236,7 @@ static td_array *share_tensor(const dl_tensor *t)
     return tdpy_handed_view((unsigned char *)t->data + t->byte_offset, dtype, td_dims_of(t->ndim, t->shape), strides);
 }
 
-static td_array *import_tensor(const dl_tensor *t)
+static td_array *import_tensor(const dl_tensor *t, tdpy_way way)
 {
     td_dtype dtype = dtype_of(t->dtype);
     int64_t n = 1;
@@ -270,11 +254,18 @@ static td_array *import_tensor(const dl_tensor *t)
         if (t->strides && t->shape[k] != 1 && t->strides[k] != n) packed = false;
         n *= t->shape[k];
     }
+    td_array *spanned;
+    if (way == TDPY_SPANNED && !packed &&
+        tdpy_copy_span((unsigned char *)t->data + t->byte_offset, dtype, td_dims_of(t->ndim, t->shape), t->strides,
+                       &spanned))
+        return spanned;
     td_client *c = tdpy_client();
     if (!c || !tdpy_settle_handed((unsigned char *)t->data + t->byte_offset)) return NULL;
     unsigned char *copy = packed ? NULL : malloc((size_t)n * td_dtype_size(dtype) + 16);
     if (!packed && !copy) return PyErr_NoMemory(), NULL;
-    if (!packed) pack(t, td_dtype_size(dtype), n, copy);
+    if (!packed)
+        tdpy_pack_rows((unsigned char *)t->data + t->byte_offset, td_dtype_size(dtype), td_dims_of(t->ndim, t->shape),
+                       t->strides, copy);
     int before = td_set_device(TD_CPU);
     td_array *a = td_from_data(c, dtype, td_dims_of(t->ndim, t->shape),
                                packed ? (unsigned char *)t->data + t->byte_offset : copy);
@@ -296,7 +287,7 @@ static td_array *import_capsule(PyObject *capsule, tdpy_way way)
     const dl_tensor *t = versioned ? &v->tensor : &((dl_managed *)p)->tensor;
     bool may_share = way != TDPY_COPIED && !(versioned && v->flags & DL_READ_ONLY);
     td_array *a = may_share ? share_tensor(t) : NULL;
-    return a || way == TDPY_SHARED ? a : import_tensor(t);
+    return a || way == TDPY_SHARED ? a : import_tensor(t, way);
 }
 
 static PyObject *call_dlpack(PyObject *x)

@@ -257,6 +257,13 @@ static PyObject *disconnect_function(PyObject *module, PyObject *ignored)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
+/* _spanned(array): as a queue carries it (tdpy_as_array()). */
+static PyObject *spanned(PyObject *module, PyObject *data)
+{
+    (void)module;
+    return tdpy_wrap(tdpy_as_array(data), true);
+}
+
 /* Does this process do nothing but run Python? Else its exit status is another program's, which has Python inside. */
 static bool is_python(void)
 {
@@ -554,6 +561,7 @@ static PyMethodDef functions[] = {
     {"tensor", KEYWORDS(tdpy_tensor_function),
      "tensor(data, *, dtype=None, device=None, requires_grad=False)\n--\n\nA new tensor with a copy of numbers, nested "
      "lists, or an array."},
+    {"_spanned", spanned, METH_O, NULL},
     {"asarray", KEYWORDS(tdpy_asarray_function),
      "asarray(obj, /, dtype=None, *, device=None, copy=None)\n--\n\nThe object itself when it is such a tensor, the "
      "same "

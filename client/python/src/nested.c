@@ -319,6 +319,29 @@ static td_array *from_buffer(PyObject *data, td_dtype wanted)
     return cast(a, wanted);
 }
 
+typedef struct layout {
+    Py_buffer view;
+    td_dtype dtype;
+    int ndim; /* -1: no tensor has such elements, dimensions or strides */
+    int64_t shape[TD_MAX_DIMS], strides[TD_MAX_DIMS];
+} layout;
+
+/* How the elements of a buffer lie; it is to be released. False, without an exception: there is none of that kind. */
+static bool take_layout(PyObject *data, int kind, layout *of)
+{
+    Py_buffer *view = &of->view;
+    if (!PyObject_CheckBuffer(data)) return false;
+    if (PyObject_GetBuffer(data, view, kind)) return PyErr_Clear(), false;
+    of->dtype = tdpy_dtype_of_format(view->format, view->itemsize);
+    of->ndim = of->dtype != TD_DTYPE_NONE && view->ndim <= TD_MAX_DIMS ? view->ndim : -1;
+    for (int i = 0; i < of->ndim; i++) {
+        of->shape[i] = view->shape[i];
+        of->strides[i] = view->strides[i] / view->itemsize;
+        if (view->strides[i] % view->itemsize) of->ndim = -1;
+    }
+    return true;
+}
+
 /* What others have from us, seen as a tensor: NULL, perhaps with an exception, when it is anything else, or may not be
  * written. */
 static td_array *share(PyObject *data, td_dtype wanted)
@@ -329,20 +352,22 @@ static td_array *share(PyObject *data, td_dtype wanted)
         if (!fits) td_release(a);
         return fits ? a : NULL;
     }
-    Py_buffer view;
-    if (tdpy_is_tensor(data) || !PyObject_CheckBuffer(data)) return NULL;
-    if (PyObject_GetBuffer(data, &view, PyBUF_FULL)) return PyErr_Clear(), NULL;
-    td_dtype dtype = tdpy_dtype_of_format(view.format, view.itemsize);
-    int64_t shape[TD_MAX_DIMS], strides[TD_MAX_DIMS];
-    bool fits = dtype != TD_DTYPE_NONE && (wanted == TD_DTYPE_NONE || wanted == dtype) && view.ndim <= TD_MAX_DIMS;
-    for (int i = 0; fits && i < view.ndim; i++) {
-        shape[i] = view.shape[i];
-        strides[i] = view.strides[i] / view.itemsize;
-        fits = view.strides[i] % view.itemsize == 0;
-    }
-    td_array *a = fits ? tdpy_handed_view(view.buf, dtype, td_dims_of(view.ndim, shape), strides) : NULL;
-    PyBuffer_Release(&view);
+    layout of;
+    if (tdpy_is_tensor(data) || !take_layout(data, PyBUF_FULL, &of)) return NULL;
+    bool fits = of.ndim >= 0 && (wanted == TD_DTYPE_NONE || wanted == of.dtype);
+    td_array *a = fits ? tdpy_handed_view(of.view.buf, of.dtype, td_dims_of(of.ndim, of.shape), of.strides) : NULL;
+    PyBuffer_Release(&of.view);
     return a;
+}
+
+/* tdpy_copy_span() of a buffer. */
+static bool copy_span(PyObject *data, td_array **out)
+{
+    layout of;
+    if (!take_layout(data, PyBUF_FULL_RO, &of)) return false;
+    bool spans = of.ndim > 0 && tdpy_copy_span(of.view.buf, of.dtype, td_dims_of(of.ndim, of.shape), of.strides, out);
+    PyBuffer_Release(&of.view);
+    return spans;
 }
 
 static td_array *of_data(PyObject *data, td_dtype dtype)
@@ -380,9 +405,9 @@ td_array *tdpy_from_data(PyObject *data, td_dtype dtype, int device)
 
 td_array *tdpy_as_array(PyObject *data)
 {
-    if (tdpy_is_foreign(data)) return tdpy_from_foreign(data, TDPY_EITHER);
-    td_array *shared = share(data, TD_DTYPE_NONE);
-    return shared ? shared : tdpy_from_data(data, TD_DTYPE_NONE, TD_CPU);
+    if (tdpy_is_foreign(data)) return tdpy_from_foreign(data, TDPY_SPANNED);
+    td_array *made = share(data, TD_DTYPE_NONE);
+    return made || copy_span(data, &made) ? made : tdpy_from_data(data, TD_DTYPE_NONE, TD_CPU);
 }
 
 /* ---- tensor(), asarray() ----------------------------------------------------------------------------------------- */

@@ -169,7 +169,8 @@ int tdpy_follow_ints(PyObject *o, int64_t *out, int room, const char *function, 
 /* ---- nested.c: tensor(data) */
 /* A new array of nested data, buffers or tensors; TD_DTYPE_NONE: the dtype the data has. */
 td_array *tdpy_from_data(PyObject *data, td_dtype dtype, int device); /* -1: where this thread makes things */
-/* The same memory when numpy_memory() gave it, else a copy: what asarray() makes of what is no tensor. */
+/* The same memory when numpy_memory() gave it, else a copy, as asarray() makes it of what is no tensor; where elements
+ * lie on top of each other it is of what is in memory. */
 td_array *tdpy_as_array(PyObject *data);
 PyObject *tdpy_tensor_function(PyObject *module, PyObject *args, PyObject *kw);
 PyObject *tdpy_asarray_function(PyObject *module, PyObject *args, PyObject *kw);
@@ -206,14 +207,22 @@ bool tdpy_settle_handed(const void *at);
  * us. NULL: they do not, or cannot be seen so; no exception is set. */
 td_array *tdpy_handed_view(const void *at, td_dtype dtype, td_ints shape, const int64_t *strides);
 
+/* ---- spans.c */
+/* The elements at `at` (strides in elements) into `out`, row after row. */
+void tdpy_pack_rows(const void *at, size_t item, td_ints shape, const int64_t *strides, unsigned char *out);
+/* Where elements lie on top of each other: a copy of what is in memory, seen so; NULL in `out`: it failed. False: they
+ * do not. */
+bool tdpy_copy_span(const void *at, td_dtype dtype, td_ints shape, const int64_t *strides, td_array **out);
+
 /* ---- dlpack.c */
 extern PyMethodDef tdpy_dlpack_methods[];
 PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw);
 /* An array of another library that speaks DLPack and not the buffer protocol, such as torch's. */
 bool tdpy_is_foreign(PyObject *o);
 int tdpy_set_parameter(PyObject *self, PyObject *value, void *closure);
-typedef enum tdpy_way { TDPY_COPIED, TDPY_SHARED, TDPY_EITHER } tdpy_way;
-/* As an array of ours. TDPY_SHARED: NULL without an exception when it would have to be copied. */
+typedef enum tdpy_way { TDPY_COPIED, TDPY_SHARED, TDPY_EITHER, TDPY_SPANNED } tdpy_way;
+/* As an array of ours. TDPY_SHARED: NULL without an exception when it would have to be copied. TDPY_SPANNED: either,
+ * and what lies on top of each other is copied as it lies. */
 td_array *tdpy_from_foreign(PyObject *o, tdpy_way way);
 
 /* ---- index.c */

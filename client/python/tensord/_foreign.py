@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from tensord import _C, _spans
+from tensord import _C
 
 
 def foreign(x):
@@ -99,12 +99,7 @@ def plain(x):
 
 
 def _from_numpy(x):
-    x = x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
-    found = _spans.span(x)
-    if found and min(found[2], default=0) >= 0:
-        whole, begin, steps = found
-        return _C.asarray(whole, device="cpu").as_strided(x.shape, steps, begin)
-    return _C.asarray(x, device="cpu")
+    return _C._spanned(x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("=")))
 
 
 def _copied(x, dtype):
