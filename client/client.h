@@ -288,6 +288,7 @@ bool td_queue_elsewhere(const td_client *c, const char *name, bool got_from, cha
 void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, ProtobufCBinaryData note, uint64_t place);
 
 /* ---- aside.c ---- */
+enum { TD_LONG_COPY = 64 << 10 }; /* bytes; who copies so many steps aside */
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */
 void td_step_back(void);  /* it goes on; holds no lock of a client */
 void td_stay(bool on);    /* this thread does not step aside: it forks */

@@ -314,6 +314,7 @@ TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const
     } else if (a) {
         td_array_drop(a);
         td_lease *l = new_lease(c, bytes);
+        if (bytes >= TD_LONG_COPY) td_step_aside();
         if (l) memcpy(l->bytes, data, bytes);
         a = l ? announce(l, dtype, shape) : NULL;
         if (l) td_drop_lease(l);

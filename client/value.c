@@ -8,12 +8,10 @@
 #include <math.h>
 #include <string.h>
 
-enum { LONG_COPY = 64 << 10 };
-
 /* Copy a strided value into row-major bytes. */
 static void gather(const td_desc *d, const unsigned char *storage, unsigned char *out)
 {
-    if (td_desc_nbytes(d) >= LONG_COPY) td_step_aside();
+    if (td_desc_nbytes(d) >= TD_LONG_COPY) td_step_aside();
     size_t item = td_dtype_size((td_dtype)d->dtype);
     const unsigned char *from = storage + (size_t)d->offset * item;
     int64_t n = td_desc_numel(d);

@@ -1,5 +1,7 @@
 """Many threads on one connection: tensors, graphs, queues, and some that disconnect under the others' feet. A seed gives the same programs, though not the same turns."""
+import os
 import random
+import textwrap
 import threading
 import time
 
@@ -201,6 +203,55 @@ def test_disconnecting_under_others(tmp_path):
             print(odd, fine[0] > 20, (td.ones(2) + 1).tolist())
         """, seed(), flags=("-X", "dev"), TENSORD_SOCKET=d.path)
     assert r.returncode == 0 and r.stdout == "[] True [2.0, 2.0]\n", (r.returncode, r.stdout, r.stderr[-3000:])
+
+
+# What ends the connection while a call is between finding it and using it; what is freed is filled with other bytes.
+ENDS = {
+    "a callback of a request, when another daemon's connection takes the place of a lost one": """
+        q = _C._RawQueue("q", 4, 2)
+        pid = td.connection()["pid"]
+        request = _C._aio_get(q, None, td.disconnect)
+        os.kill(pid, signal.SIGKILL)
+        while td.connection():
+            try: td.sync()
+            except td.Error: pass
+        del q, request
+        told = lambda: td.ones(3).tolist()
+        """,
+    "a variable of the environment, when a name was found in another program's daemon": """
+        other = subprocess.Popen([sys.executable, "-c", "import tensord as td, sys; t = td.ones(3).publish('there'); print(1, flush=True); sys.stdin.read()"],
+                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True, env={**os.environ, "TENSORD_BELOW": str(os.getpid())})
+        other.stdout.readline()
+        class Environment(dict):
+            def setdefault(self, name, value):
+                td.disconnect()
+        os.environ = Environment(os.environ)
+        def told():
+            try: return td.open("there").tolist()
+            finally: other.communicate()
+        """,
+    "an object, while it is packed for a name": """
+        class Ending(collections.namedtuple("Ending", "x")):
+            __slots__ = ()
+            def __iter__(self):
+                td.disconnect()
+                return super().__iter__()
+        told = lambda: td.publish("n", {"e": Ending(3)}) > 0
+        """,
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_a_connection_that_ends_before_it_is_used(what, tmp_path):
+    private = {"XDG_RUNTIME_DIR": str(tmp_path), "TMPDIR": str(tmp_path), "TENSORD_SOCKET": "", "TENSORD_BELOW": str(os.getpid()), "MALLOC_PERTURB_": "85"}
+    r = script("import collections, os, signal, subprocess, sys\nimport tensord as td\nfrom tensord import _C\n" + textwrap.dedent(ENDS[what]) + textwrap.dedent("""
+        try:
+            print(told())
+        except td.ConnectionLost as e:
+            print("ended while it was made" in str(e))
+        print(td.ones(2).tolist())
+        """), timeout=60, **private)
+    assert r.returncode == 0 and r.stdout == "True\n[1.0, 1.0]\n", (r.stdout, r.stderr[-3000:])
 
 
 def test_an_open_whose_time_went_by_while_it_connected_is_late(tmp_path):

@@ -256,9 +256,9 @@ static PyObject *aio_open(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "sKOOO:_aio_open", &name, &newer_than, &timeout, &wanted, &done) ||
         !tdpy_as_timeout(timeout, &ms) || !tdpy_as_out(wanted, &out))
         return NULL;
-    td_client *c = tdpy_client_for(name, &none);
-    request *self = c ? request_new(done, OPENED) : NULL;
-    if (!self) return NULL;
+    request *self = tdpy_client_for(name, &none) ? request_new(done, OPENED) : NULL;
+    td_client *c = self ? tdpy_client() : NULL;
+    if (!c) return Py_XDECREF((PyObject *)self), NULL;
     snprintf(self->name, sizeof self->name, "%s", name);
     self->out = out;
     Py_INCREF((PyObject *)self);
@@ -274,9 +274,9 @@ static PyObject *aio_status(PyObject *module, PyObject *args)
     int ms;
     if (!PyArg_ParseTuple(args, "zOO:_aio_status", &what, &timeout, &done) || !tdpy_as_timeout(timeout, &ms))
         return NULL;
-    td_client *c = tdpy_client();
-    request *self = c ? request_new(done, what ? TABLE : DONE) : NULL;
-    if (!self) return NULL;
+    request *self = request_new(done, what ? TABLE : DONE);
+    td_client *c = self ? tdpy_client() : NULL;
+    if (!c) return Py_XDECREF((PyObject *)self), NULL;
     Py_INCREF((PyObject *)self);
     return asked(self, what ? td_async_status(c, what, ms, tell, self) : td_async_sync(c, ms, tell, self), done);
 }

@@ -259,16 +259,16 @@ static td_array *import_tensor(const dl_tensor *t, tdpy_way way)
         tdpy_copy_span((unsigned char *)t->data + t->byte_offset, dtype, td_dims_of(t->ndim, t->shape), t->strides,
                        &spanned))
         return spanned;
-    td_client *c = tdpy_client();
-    if (!c || !tdpy_settle_handed((unsigned char *)t->data + t->byte_offset)) return NULL;
+    if (!tdpy_settle_handed((unsigned char *)t->data + t->byte_offset)) return NULL;
     unsigned char *copy = packed ? NULL : malloc((size_t)n * td_dtype_size(dtype) + 16);
     if (!packed && !copy) return PyErr_NoMemory(), NULL;
     if (!packed)
         tdpy_pack_rows((unsigned char *)t->data + t->byte_offset, td_dtype_size(dtype), td_dims_of(t->ndim, t->shape),
                        t->strides, copy);
     int before = td_set_device(TD_CPU);
-    td_array *a = td_from_data(c, dtype, td_dims_of(t->ndim, t->shape),
-                               packed ? (unsigned char *)t->data + t->byte_offset : copy);
+    td_client *c = tdpy_client();
+    unsigned char *rows = packed ? (unsigned char *)t->data + t->byte_offset : copy;
+    td_array *a = c ? td_from_data(c, dtype, td_dims_of(t->ndim, t->shape), rows) : NULL;
     td_set_device(before);
     free(copy);
     return a;

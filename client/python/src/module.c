@@ -121,17 +121,28 @@ static void replace(td_client *c)
     td_disconnect(before);
 }
 
-/* A new one becomes the connection, if no other thread was faster. */
+/* The connection that was just made, unless it was ended again: whatever disconnects lets other code run, callbacks of
+ * requests and other threads, which may disconnect too. NULL with the exception set. */
+static td_client *still_standing(void)
+{
+    td_client *c = standing();
+    return c || PyErr_Occurred()
+               ? c
+               : tdpy_raise(TD_E_LOST, "the connection was ended while it was made, by another thread or a callback");
+}
+
+/* A new one becomes the connection, if no other thread was faster. NULL, with the exception set: none was made. */
 static td_client *adopt(td_client *c)
 {
-    td_client *now = standing();
-    if (!now) {
-        if (c) replace(c);
-        return c;
+    if (standing()) {
+        if (!c) PyErr_Clear();
+        td_disconnect(c);
+    } else if (c) {
+        replace(c);
+    } else {
+        return NULL;
     }
-    if (!c) PyErr_Clear();
-    td_disconnect(c);
-    return now;
+    return still_standing();
 }
 
 /* Children find what this process found by a name's help, as they would find a daemon of its own; NULL: no longer. */
@@ -193,11 +204,13 @@ td_client *tdpy_client_for(const char *name, int *timeout_ms)
     int64_t left = *timeout_ms - (now_ms() - began);
     if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 1; /* 0 would not wait, rather than be late */
     if (!c) still_lost();
+    char path[sizeof c->path] = "";
     c = as_set(c);
+    if (c) snprintf(path, sizeof path, "%s", td_socket_path(c));
     now = adopt(c);
     if (now != c || !c) return now;
     tdpy.another = another;
-    return another && !tell_children(td_socket_path(c)) ? NULL : c;
+    return another && !tell_children(path) ? NULL : still_standing();
 }
 
 /* Bytes, as a number or as "512M" and "8G"; of None 0. */
@@ -491,7 +504,8 @@ static PyObject *devices(PyObject *module, PyObject *ignored)
     td_client *c = tdpy_client();
     PyObject *list = c ? PyList_New(0) : NULL, *all;
     for (int i = 0; list && i < TD_MAX_DEVICES; i++) {
-        if (td_check_device(c, i)) continue;
+        if (!(c = tdpy_client())) Py_CLEAR(list); /* each look waits, and others may disconnect */
+        if (!c || td_check_device(c, i)) continue;
         PyObject *d = tdpy_device(i);
         if (!d || PyList_Append(list, d)) Py_CLEAR(list);
         Py_XDECREF(d);

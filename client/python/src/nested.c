@@ -263,17 +263,15 @@ static td_array *from_nested(PyObject *data, td_dtype dtype)
 
 static td_array *copy_buffer(Py_buffer *view, td_dtype dtype, td_ints shape)
 {
-    td_client *c = tdpy_client();
     unsigned char *packed = NULL;
-    if (!c || !tdpy_settle_handed(view->buf)) return NULL;
+    if (!tdpy_settle_handed(view->buf)) return NULL;
     if (!PyBuffer_IsContiguous(view, 'C')) {
         packed = malloc((size_t)view->len + 16);
         if (!packed) return PyErr_NoMemory(), NULL;
         if (PyBuffer_ToContiguous(packed, view, view->len, 'C')) return free(packed), NULL;
     }
-    if (view->len > 1 << 16) td_step_aside();
-    td_array *a = td_from_data(c, dtype, shape, packed ? packed : view->buf);
-    td_step_back();
+    td_client *c = tdpy_client();
+    td_array *a = c ? td_from_data(c, dtype, shape, packed ? packed : view->buf) : NULL;
     free(packed);
     return a;
 }

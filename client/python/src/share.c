@@ -81,13 +81,13 @@ static PyObject *publish_tree(PyObject *module, PyObject *args)
     PyObject *x;
     int replace;
     if (!PyArg_ParseTuple(args, "sOp:publish", &name, &x, &replace)) return NULL;
-    td_client *c = tdpy_client();
     tdpy_packed item;
-    if (!c || !tdpy_pack_item(&item, x)) return NULL;
+    if (!tdpy_pack_item(&item, x)) return NULL;
     uint64_t version = 0;
-    int rc = td_publish_tree(c, name, td_arrays_of(item.tensors, item.at), item.bytes, item.size,
-                             replace ? TD_REPLACE : 0, &version);
-    if (rc) tdpy_fail();
+    td_client *c = tdpy_client(); /* packing may run other code */
+    if (c && td_publish_tree(c, name, td_arrays_of(item.tensors, item.at), item.bytes, item.size,
+                             replace ? TD_REPLACE : 0, &version))
+        tdpy_fail();
     bool good = !PyErr_Occurred();
     tdpy_packed_clear(&item);
     return good ? PyLong_FromUnsignedLongLong(version) : NULL;

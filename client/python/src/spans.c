@@ -76,8 +76,9 @@ bool tdpy_copy_span(const void *at, td_dtype dtype, td_ints shape, const int64_t
     span s = span_of(shape, strides);
     *out = NULL;
     if (!s.less) return false;
+    if (!tdpy_settle_handed(at)) return true;
     td_client *c = tdpy_client();
-    if (!c || !tdpy_settle_handed(at)) return true;
+    if (!c) return true;
     int before = td_set_device(TD_CPU);
     bool was = td_set_grad_enabled(false);
     td_array *flat = copy_flat(c, at, dtype, &s, shape.n, strides);
