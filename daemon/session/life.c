@@ -43,7 +43,8 @@ void td_sessions_init(td_sessions *all, td_service *service)
                          .lease_ms = LEASE_MS,
                          .max_pending_bytes = UINT64_C(64) << 20,
                          .max_unread = 1 << 20};
-    td_lines_init(&all->to_read);
+    td_lines_init(&all->to_read, 1);
+    td_lines_init(&all->to_unpack, TD_UNPACK_AT_ONCE);
     all->last_for_leases = &all->for_leases;
     service->budget.leaving = td_segment_leaving;
     service->budget.leaving_arg = all;

@@ -1,5 +1,5 @@
 /* See lines.h. Invariant: a line is in the list of those that may begin something exactly while it has something that
- * waits and nothing that is begun; one that has neither is gone. */
+ * waits and less than its share begun; one that has neither, and holds nothing, is gone. */
 #include "daemon/session/lines.h"
 
 #include "proto/hash.h"
@@ -10,14 +10,15 @@ typedef struct td_line {
     struct {
         uint32_t uid, pid;
     } key;
-    struct td_line *next;
+    struct td_line *next, *prev;
     td_in_line *first, **last;
-    bool begun;
+    uint32_t begun, held;
+    bool may; /* it is in the list */
 } td_line;
 
-void td_lines_init(td_lines *l)
+void td_lines_init(td_lines *l, uint32_t each)
 {
-    *l = (td_lines){.last = &l->first};
+    *l = (td_lines){.each = each};
 }
 
 static td_line *line_of(td_lines *l, uint32_t uid, uint32_t pid)
@@ -35,47 +36,98 @@ static td_line *line_of(td_lines *l, uint32_t uid, uint32_t pid)
     return NULL;
 }
 
-static void may_begin(td_lines *l, td_line *line)
+static void unlist(td_lines *l, td_line *line)
 {
-    line->next = NULL;
-    *l->last = line;
-    l->last = &line->next;
+    if (!line->may) return;
+    *(line->prev ? &line->prev->next : &l->first) = line->next;
+    *(line->next ? &line->next->prev : &l->last) = line->prev;
+    line->may = false;
+}
+
+/* Something of it has changed: it keeps its place in the list, gets one at the end, leaves it, or is gone. */
+static void look(td_lines *l, td_line *line)
+{
+    bool may = line->first && line->begun < l->each;
+    if (!may) unlist(l, line);
+    if (may && !line->may) {
+        line->may = true;
+        line->next = NULL;
+        line->prev = l->last;
+        *(line->prev ? &line->prev->next : &l->first) = line;
+        l->last = line;
+    }
+    if (line->first || line->begun || line->held) return;
+    HASH_DEL(l->all, line);
+    free(line);
 }
 
 int td_lines_add(td_lines *l, td_in_line *x, uint32_t uid, uint32_t pid, td_error *e)
 {
     td_line *line = line_of(l, uid, pid);
     if (!line) return td_no_memory(e, "to wait for a helper");
-    if (!line->first && !line->begun) may_begin(l, line);
-    *x = (td_in_line){.line = line};
+    *x = (td_in_line){.line = line, .at = line->last};
     *line->last = x;
     line->last = &x->next;
+    look(l, line);
     return TD_OK;
+}
+
+/* Out of those of its line that wait. */
+static void leave(td_in_line *x)
+{
+    *x->at = x->next;
+    *(x->next ? &x->next->at : &x->line->last) = x->at;
+    x->at = NULL;
+}
+
+static td_in_line *begin(td_lines *l, td_line *line)
+{
+    if (!line) return NULL;
+    td_in_line *x = line->first;
+    leave(x);
+    line->begun++;
+    l->begun++;
+    unlist(l, line); /* others have their turn before it has its next */
+    look(l, line);
+    return x;
 }
 
 td_in_line *td_lines_begin(td_lines *l)
 {
+    return begin(l, l->first);
+}
+
+td_in_line *td_lines_begin_bare(td_lines *l)
+{
+    enum { LOOKS = 256 };
     td_line *line = l->first;
-    if (!line) return NULL;
-    l->first = line->next;
-    if (!l->first) l->last = &l->first;
-    td_in_line *x = line->first;
-    line->first = x->next;
-    if (!line->first) line->last = &line->first;
-    line->begun = true;
-    l->begun++;
-    return x;
+    for (int n = 0; line && (line->held || line->begun) && n < LOOKS; n++) line = line->next;
+    return line && !line->held && !line->begun ? begin(l, line) : NULL;
 }
 
 void td_lines_over(td_lines *l, td_in_line *x)
 {
-    td_line *line = x->line;
-    line->begun = false;
+    x->line->begun--;
     l->begun--;
-    if (line->first) {
-        may_begin(l, line);
-        return;
-    }
-    HASH_DEL(l->all, line);
-    free(line);
+    look(l, x->line);
+}
+
+void td_lines_leave(td_lines *l, td_in_line *x)
+{
+    td_line *line = x->line;
+    leave(x);
+    look(l, line);
+}
+
+struct td_line *td_lines_hold(td_lines *l, uint32_t uid, uint32_t pid)
+{
+    td_line *line = line_of(l, uid, pid);
+    if (line) line->held++;
+    return line;
+}
+
+void td_lines_let_go(td_lines *l, td_line *line)
+{
+    line->held--;
+    look(l, line);
 }

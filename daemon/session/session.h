@@ -51,8 +51,7 @@ typedef struct td_sessions {
     uint64_t ask_round;         /* the number of the last */
     uint64_t asked_ms;          /* when somebody was last asked */
     td_lines to_read;           /* programs that were sent: those that wait for a helper, and that helpers read */
-    struct td_unpacking *to_unpack; /* large frames, as they came, that wait for a helper, ... */
-    uint32_t unpacking;         /* ... those that helpers unpack, ... */
+    td_lines to_unpack;         /* large frames: those that wait for a helper, and that helpers unpack, ... */
     uint64_t unpacked;          /* ... and the bytes that became of such and are not worked off */
     td_deadline look_to_unpack; /* whether these wait for others */
     uint32_t making;            /* sessions for which a segment is made, or was and they have not looked yet */

@@ -229,6 +229,7 @@ struct td_session {
     uint32_t nsites, last_site;
     td_arena arena;
     uint64_t unpacked; /* of it, where that is much: charged with what its connection holds */
+    struct td_line *unpacked_of; /* ... which its process then holds; or NULL */
     Td__Wire__Batch *batch;
     size_t cursor; /* words of the batch that are done */
     int worth;     /* of the record that was done last: so many plain ones */
@@ -389,6 +390,7 @@ enum { TD_SITES_AT_ONCE = 128 };
 void *td_frame_unpack(td_arena *arena, const td_frame *f);
 int td_frame_take(td_session *s, const td_frame *f, void *message, size_t *site, td_error *e);
 void td_session_frame_over(td_session *s); /* the last of it is done */
+enum { TD_UNPACK_AT_ONCE = 2 }; /* helpers that unpack */
 /* unpack.c: by a helper, takes f->block; or the rest of what is unpacked, in turns; it has come; what was has gone */
 int td_unpack_aside(td_session *s, td_frame *f, td_error *e);
 int td_unpack_go_on(td_session *s, const td_frame *f, void *message, size_t site, td_error *e);

@@ -2,15 +2,16 @@
  * does that, while the session waits.
  *
  * The loop and the helper share a td_unpacking and the session's arena, which are the helper's until it comes back; the
- * bytes are in a block of their own, for the connection may end meanwhile. Invariant: helpers unpack AT_ONCE frames at
- * most, one of a session, and begin none while so much as MOST_BYTES of what they unpacked is still to be worked off.
- * Others wait in the order in which they came. What a session has that waits for others, or that is at something long,
- * does not count: it might be those others who wait. */
+ * bytes are in a block of their own, for the connection may end meanwhile. Invariant: helpers unpack TD_UNPACK_AT_ONCE
+ * frames at most, one of a session, and begin none while so much as most_bytes() of what they unpacked is still to be
+ * worked off; but for one of a process that has nothing of that, up to twice as much: so nobody waits for what others
+ * have sent before. Processes take turns. What a session has that waits for others, or that is at something long, does
+ * not count: it might be those others who wait. */
 #include "daemon/session/state.h"
 
 #include <stdlib.h>
 
-enum { AT_ONCE = 2, LOOK_MS = 20 };
+enum { LOOK_MS = 20 };
 
 /* Half of what all connections may hold, where that is little. */
 static uint64_t most_bytes(const td_sessions *all)
@@ -21,7 +22,7 @@ static uint64_t most_bytes(const td_sessions *all)
 
 typedef struct td_unpacking {
     td_activity a;
-    struct td_unpacking *next; /* that waits for a helper */
+    td_in_line in_line;
     td_session *s;
     td_frame f;
     td_account *account; /* pays for the bytes of f.block; a reference */
@@ -64,7 +65,7 @@ static void done(void *arg)
     td_session *s = u->s;
     td_sessions *all = s->all;
     s->jobs--;
-    all->unpacking--;
+    td_lines_over(&all->to_unpack, &u->in_line);
     block_gone(u);
     td_unpack_came(s);
     u->stage = OVER;
@@ -78,7 +79,6 @@ static void begin(td_unpacking *u)
 {
     const td_service_options *o = &u->s->service->options;
     u->stage = BEGUN;
-    u->s->all->unpacking++;
     o->background(o->arg, work, done, u);
 }
 
@@ -87,22 +87,21 @@ static void look_again(void *all)
     begin_next(all);
 }
 
-static void begin_next(td_sessions *all)
+static td_unpacking *next(td_sessions *all)
 {
-    td_unpacking *u;
-    while ((u = all->to_unpack) && all->unpacking < AT_ONCE && to_be_worked_off(all) < most_bytes(all)) {
-        all->to_unpack = u->next;
-        begin(u);
-    }
-    td_deadline_disarm(all->service, &all->look_to_unpack);
-    if (u) td_deadline_arm(all->service, &all->look_to_unpack, LOOK_MS, look_again, all);
+    td_lines *l = &all->to_unpack;
+    uint64_t most = most_bytes(all), much;
+    if (!l->first || l->begun >= TD_UNPACK_AT_ONCE) return NULL;
+    much = to_be_worked_off(all);
+    td_in_line *x = much < most ? td_lines_begin(l) : much < 2 * most ? td_lines_begin_bare(l) : NULL;
+    return x ? (td_unpacking *)(void *)((char *)x - offsetof(td_unpacking, in_line)) : NULL;
 }
 
-static td_unpacking **place_of(td_sessions *all, const td_unpacking *u)
+static void begin_next(td_sessions *all)
 {
-    td_unpacking **at = &all->to_unpack; /* one of a session at most */
-    while (*at != u) at = &(*at)->next;
-    return at;
+    for (td_unpacking *u; (u = next(all));) begin(u);
+    td_deadline_disarm(all->service, &all->look_to_unpack);
+    if (all->to_unpack.first) td_deadline_arm(all->service, &all->look_to_unpack, LOOK_MS, look_again, all);
 }
 
 static int step(td_session *s, td_activity *a, td_error *e)
@@ -110,8 +109,9 @@ static int step(td_session *s, td_activity *a, td_error *e)
     static const td_wait_kind for_frame = {"a large frame to be unpacked"};
     td_unpacking *u = (td_unpacking *)(void *)a;
     if (u->stage == FRESH) {
+        int rc = td_lines_add(&s->all->to_unpack, &u->in_line, s->uid, s->pid, e);
+        if (rc) return rc;
         td_session_wait(s, &for_frame);
-        *place_of(s->all, NULL) = u;
         u->stage = QUEUED;
         s->jobs++;
         begin_next(s->all);
@@ -124,7 +124,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
 
 static void leave_queue(td_unpacking *u)
 {
-    *place_of(u->s->all, u) = u->next;
+    td_lines_leave(&u->s->all->to_unpack, &u->in_line);
     u->s->jobs--;
     td_session_try_free(u->s);
 }
@@ -178,6 +178,7 @@ void td_unpack_came(td_session *s)
 {
     s->unpacked = s->arena.used > TD_READ_CHUNK ? s->arena.used : 0;
     s->all->unpacked += s->unpacked;
+    if (s->unpacked) s->unpacked_of = td_lines_hold(&s->all->to_unpack, s->uid, s->pid);
     td_account_wire(s->account, 0, s->unpacked);
 }
 
@@ -187,5 +188,7 @@ void td_unpack_gone(td_session *s)
     s->all->unpacked -= s->unpacked;
     td_account_wire(s->account, s->unpacked, 0);
     s->unpacked = 0;
+    if (s->unpacked_of) td_lines_let_go(&s->all->to_unpack, s->unpacked_of);
+    s->unpacked_of = NULL;
     begin_next(s->all);
 }

@@ -1941,12 +1941,69 @@ static void many_large_frames(void)
         leave(&c[i]);
     }
     CU_ASSERT_EQUAL(sessions.unpacked, 0);
-    CU_ASSERT_EQUAL(sessions.unpacking, 0);
+    CU_ASSERT_TRUE(!sessions.to_unpack.begun && !sessions.to_unpack.all);
     service.options.background = NULL;
     nreaders = 0;
 }
 
 /* What stays because a client does not read its answers holds up nobody else's. */
+static void hand_in_large(client *c, uint32_t records)
+{
+    td_error e = {0};
+    for (uint32_t id = 1; id <= records; id++) zeros(c, id);
+    td_frame f = block_of(&c->words, 0);
+    td_words_deinit(&c->words);
+    c->words = (td_words){0};
+    CU_ASSERT_EQUAL_FATAL(td_session_frame(c->session, &f, &e), 0);
+    CU_ASSERT_EQUAL(serve(c->session, &e), TD_RUN_SUSPENDED);
+}
+
+/* A process that sends many waits behind itself: another's comes next, also while what the first has sent is more than
+ * is unpacked ahead. */
+static void large_frames_of_two(void)
+{
+    enum { FIRST = 4, MANY = 8000 };
+    client c[FIRST], other, another;
+    service.options.background = hand_to_reader;
+    for (int i = 0; i < FIRST; i++) {
+        join_as(&c[i], 1);
+        hand_in_large(&c[i], MANY);
+    }
+    join_as(&other, 2), join_as(&another, 3);
+    hand_in_large(&other, 1);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 2);
+    read_and_return(0);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 3);
+    read_and_return(2);
+    CU_ASSERT_TRUE(turn(&other));
+    CU_ASSERT_EQUAL_FATAL(nreaders, 4);
+    service.account->limit_wire = 4 * c[0].session->unpacked; /* as much as two of them is unpacked ahead */
+    read_and_return(1);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 4); /* the last of the first's waits */
+    CU_ASSERT_PTR_NOT_NULL(sessions.to_unpack.first);
+    hand_in_large(&another, 1);
+    CU_ASSERT_EQUAL_FATAL(nreaders, 5);
+    read_and_return(4);
+    CU_ASSERT_TRUE(turn(&another));
+    while (!turn(&c[0]) || !turn(&c[1])) {
+    }
+    td_unpack_gone(c[0].session); /* as with the next frame */
+    CU_ASSERT_EQUAL_FATAL(nreaders, 6);
+    read_and_return(3), read_and_return(5);
+    while (!turn(&c[2]) || !turn(&c[3])) {
+    }
+    for (int i = 0; i < FIRST; i++) {
+        CU_ASSERT_EQUAL(c[i].session->objects.live, MANY);
+        leave(&c[i]);
+    }
+    leave(&other), leave(&another);
+    return_others(6);
+    CU_ASSERT_TRUE(!sessions.unpacked && !sessions.to_unpack.all);
+    service.account->limit_wire = 0;
+    service.options.background = NULL;
+    nreaders = 0;
+}
+
 static void large_frame_of_who_does_not_read(void)
 {
     enum { RECORDS_OF_IT = 8000 };
@@ -2041,4 +2098,5 @@ TD_CUNIT_MAIN_WITH(
     {"answers before records", answers_before_records}, {"sites of an ended client", sites_of_an_ended_client},
     {"programs that come", programs_that_come}, {"programs of many", programs_of_many},
     {"small programs", small_programs}, {"large frames", large_frames}, {"many large frames", many_large_frames},
+    {"large frames of two", large_frames_of_two},
     {"large frame of who does not read", large_frame_of_who_does_not_read})
