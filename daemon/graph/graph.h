@@ -92,10 +92,20 @@ uint32_t td_exec_results(const td_exec *r, const td_val **out);
 /* Let go of it, about so many values at a time: true when it is gone. */
 bool td_exec_drop(td_exec *r, int most);
 
-/* Values as they come (proto/program/values.h): exactly n, of all the words and with all the tensors, which are
- * borrowed. What was read when it failed is in out[], to be dropped. */
-int td_vals_read(td_purse *p, const uint32_t *words, uint32_t nwords, td_tensor *const *tensors, uint32_t ntensors,
-                 uint32_t n, td_val *out, td_error *e);
+/* Values as they come (proto/program/values.h), read in as many parts as one likes: in the end of all the words and with
+ * all the tensors, which are borrowed. What was read when it failed is in out[], to be dropped. */
+typedef struct td_vals_reading {
+    td_purse *purse;
+    const uint32_t *words; /* that are left, as are tensors */
+    uint32_t left, depth;
+    td_tensor *const *tensors;
+    uint32_t ntensors;
+    td_error *e;
+} td_vals_reading;
+int td_vals_begin(td_vals_reading *r, td_purse *p, const uint32_t *words, uint32_t nwords, td_tensor *const *tensors,
+                  uint32_t ntensors, td_error *e);
+int td_vals_read(td_vals_reading *r, uint32_t n, td_val *out, td_error *e);
+int td_vals_end(const td_vals_reading *r, td_error *e);
 /* And as they go: the first `room` of their tensors, in order and borrowed; *ntensors is how many there are. */
 int td_vals_write(uint32_t n, const td_val *v, td_words *w, td_tensor **tensors, uint32_t room, uint32_t *ntensors,
                   td_error *e);

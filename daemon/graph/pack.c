@@ -3,14 +3,7 @@
 
 #include <stdlib.h>
 
-typedef struct reading {
-    td_purse *purse;
-    const uint32_t *words;
-    uint32_t left, depth;
-    td_tensor *const *tensors;
-    uint32_t ntensors;
-    td_error *e;
-} reading;
+typedef td_vals_reading reading;
 
 static int malformed(td_error *e)
 {
@@ -85,16 +78,26 @@ static int read_value(reading *r, td_val *out) /* NOLINT(misc-no-recursion) */
     }
 }
 
-int td_vals_read(td_purse *p, const uint32_t *words, uint32_t nwords, td_tensor *const *tensors, uint32_t ntensors,
-                 uint32_t n, td_val *out, td_error *e)
+int td_vals_begin(td_vals_reading *r, td_purse *p, const uint32_t *words, uint32_t nwords, td_tensor *const *tensors,
+                  uint32_t ntensors, td_error *e)
 {
-    reading r = {p, words, nwords, 0, tensors, ntensors, e};
-    if (nwords > TD_PV_WORDS)
-        return td_fail(e, TD_E_INVALID, "a program takes at most %d KB beside its tensors; give large lists as tensors",
-                       TD_PV_WORDS / 256);
+    *r = (reading){p, words, nwords, 0, tensors, ntensors, NULL};
+    if (nwords <= TD_PV_WORDS) return TD_OK;
+    return td_fail(e, TD_E_INVALID, "a program takes at most %d KB beside its tensors; give large lists as tensors",
+                   TD_PV_WORDS / 256);
+}
+
+int td_vals_read(td_vals_reading *r, uint32_t n, td_val *out, td_error *e)
+{
     int rc = TD_OK;
-    for (uint32_t k = 0; k < n && !rc; k++) rc = read_value(&r, &out[k]);
-    return rc || (!r.left && !r.ntensors) ? rc : malformed(e);
+    r->e = e;
+    for (uint32_t k = 0; k < n && !rc; k++) rc = read_value(r, &out[k]);
+    return rc;
+}
+
+int td_vals_end(const td_vals_reading *r, td_error *e)
+{
+    return !r->left && !r->ntensors ? TD_OK : malformed(e);
 }
 
 /* ---- back */

@@ -4,11 +4,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { STEP = 8 /* ops */, MOST_ARGS = TD_IR_MAX_ENDS };
+enum { STEP = 8 /* ops */, MOST_ARGS = TD_IR_MAX_ENDS, SOME = 512 /* arguments, tensors: one part */ };
+
+/* What it is called with, as far as that was taken. */
+typedef struct taking {
+    td_tensor **tensors; /* borrowed: the stream stands still, and so do their ids */
+    td_val *args;
+    uint32_t nargs, found, read; /* so many arguments; tensors that were found, arguments that were read */
+    td_vals_reading reading;
+} taking;
 
 typedef struct running {
     td_activity a;
     td_exec *at;
+    taking args;
+    bool begun;
     bool over; /* only to be let go of */
     td_session *session;
     td_deadline deadline;
@@ -76,21 +86,53 @@ static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error 
     return rc;
 }
 
-static int take_args(td_session *s, const td_record *r, td_exec *x, td_error *e)
+/* ---- what it is called with: thousands of tensors, perhaps, which are taken in parts */
+
+static void drop_args(running *x)
 {
+    taking *t = &x->args;
+    for (uint32_t k = 0; t->args && k < t->nargs; k++) td_val_drop(td_exec_purse(x->at), &t->args[k]);
+    free(t->args);
+    free(t->tensors);
+    *t = (taking){0};
+}
+
+static int begin_args(running *x, td_error *e)
+{
+    const td_record *r = &x->record;
+    taking *t = &x->args;
     uint32_t n = r->rest[5];
     if (n > MOST_ARGS) return td_fail(e, TD_E_INVALID, "a program takes at most %d arguments, not %u", MOST_ARGS, n);
-    td_val *args = calloc(n + 1, sizeof *args);
-    td_tensor **tensors = malloc((r->nin + 1u) * sizeof *tensors);
-    int rc = args && tensors ? TD_OK : td_no_memory(e, "for %u arguments of a program", n);
-    if (!rc) rc = td_session_values(s, r->in, r->nin, false, tensors, e);
-    if (!rc)
-        rc = td_vals_read(td_exec_purse(x), r->rest + TD_CALL_HEAD, r->nrest - TD_CALL_HEAD, tensors, r->nin, n, args,
-                          e);
-    if (!rc) rc = td_exec_begin(x, n, args, e);
-    for (uint32_t k = 0; args && k < n; k++) td_val_drop(td_exec_purse(x), &args[k]);
-    free(args);
-    free(tensors);
+    t->nargs = n;
+    t->args = calloc(n + 1, sizeof *t->args);
+    t->tensors = malloc((r->nin + 1u) * sizeof *t->tensors);
+    if (!t->args || !t->tensors) return td_no_memory(e, "for %u arguments of a program", n);
+    return td_vals_begin(&t->reading, td_exec_purse(x->at), r->rest + TD_CALL_HEAD, r->nrest - TD_CALL_HEAD, t->tensors,
+                         r->nin, e);
+}
+
+static uint32_t part(uint32_t done, uint32_t all)
+{
+    return all - done < SOME ? all - done : SOME;
+}
+
+/* Some of them. When all are there it begins. */
+static int take_args(td_session *s, running *x, td_error *e)
+{
+    const td_record *r = &x->record;
+    taking *t = &x->args;
+    uint32_t n = part(t->found, r->nin);
+    int rc = td_session_values(s, r->in + t->found, (int)n, false, t->tensors + t->found, e);
+    t->found += n;
+    if (rc || t->found < r->nin) return rc;
+    n = part(t->read, t->nargs);
+    rc = td_vals_read(&t->reading, n, t->args + t->read, e);
+    t->read += n;
+    if (rc || t->read < t->nargs) return rc;
+    rc = td_vals_end(&t->reading, e);
+    if (!rc) rc = td_exec_begin(x->at, t->nargs, t->args, e);
+    drop_args(x);
+    x->begun = true;
     return rc;
 }
 
@@ -156,6 +198,11 @@ static bool go_on(td_session *s, running *x)
         failed(s, &x->record, x->at, &x->stopped, &e);
         return true;
     }
+    if (!x->begun) {
+        if (!take_args(s, x, &why)) return false;
+        failed(s, &x->record, x->at, &why, &e);
+        return true;
+    }
     int rc = td_exec_step(x->at, td_session_step(s, STEP), &done, &lack, &heap, &why);
     rc = td_activity_memory(s, rc, td_exec_lacks(x->at), lack, heap, &why);
     td_activity_behind(s, &for_value, td_exec_behind(x->at));
@@ -169,6 +216,7 @@ static bool go_on(td_session *s, running *x)
 static bool drop(td_activity *a, int most)
 {
     running *x = of(a);
+    drop_args(x);
     if (!td_exec_drop(x->at, most)) return false;
     free(x);
     return true;
@@ -242,7 +290,8 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
         if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, 0, s->heap, &why);
         return rc == TD_AGAIN ? rc : failed(s, r, NULL, &why, e);
     }
-    rc = take_args(s, r, x->at, &why);
+    rc = begin_args(x, &why);
+    if (!rc) rc = take_args(s, x, &why); /* all, as a rule */
     s->issuer.may_touch = may_touch;
     s->activity = &x->a;
     if (r->rest[3]) td_deadline_arm(s->service, &x->deadline, r->rest[3], too_late, x);
