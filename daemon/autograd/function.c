@@ -3,7 +3,7 @@
  * The program has computed the outputs outside of every graph, and says what of. From here on they are the node's, as
  * if an op had made them. What it saves hangs on the node, not on the program: values of its own outputs without their
  * history, as of any node, or node and program would keep each other. */
-#include "daemon/autograd/node.h"
+#include "daemon/autograd/backward.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,19 +12,58 @@ static bool differentiable(const td_function_call *f, int o)
     return !(f->flags[o] & TD_FN_APART) && td_dtype_is_inexact((td_dtype)f->out[o]->desc.dtype);
 }
 
-static int place(const td_tensor *t, int n, td_tensor *const *among)
+/* Tensors, and where each is first; of many it is looked up. */
+typedef struct among {
+    td_tensor *const *t;
+    int n;
+    td_map map;
+} among;
+
+typedef struct places {
+    among in, out;
+} places;
+
+enum { FEW = 16 };
+
+static int place(const among *a, const td_tensor *t)
 {
-    for (int k = 0; k < n; k++)
-        if (among[k] == t) return k;
+    if (a->n > FEW) {
+        uint32_t at = td_map_get(&a->map, t);
+        return at == UINT32_MAX ? -1 : (int)at;
+    }
+    for (int k = 0; k < a->n; k++)
+        if (a->t[k] == t) return k;
     return -1;
 }
 
-static int check_output(const td_function_call *f, int o, td_error *e)
+static bool look_up(among *a, int n, td_tensor *const *t)
+{
+    *a = (among){.t = t, .n = n};
+    for (int k = 0; n > FEW && k < n; k++)
+        if (t[k] && td_map_get(&a->map, t[k]) == UINT32_MAX && !td_map_put(&a->map, t[k], (uint32_t)k)) return false;
+    return true;
+}
+
+static void places_drop(places *p)
+{
+    while (!td_map_drop(&p->in.map) || !td_map_drop(&p->out.map)) {
+    }
+}
+
+static int places_make(places *p, const td_function_call *f, td_error *e)
+{
+    *p = (places){0};
+    if (look_up(&p->in, f->nin, f->in) && look_up(&p->out, f->nout, f->out)) return 0;
+    places_drop(p);
+    return td_no_memory(e, "for a function of %d tensors", f->nin + f->nout);
+}
+
+static int check_output(const td_function_call *f, const places *p, int o, td_error *e)
 {
     td_tensor *t = f->out[o];
-    bool is_input = place(t, f->nin, f->in) >= 0, written = f->flags[o] & TD_FN_WRITTEN;
-    if (place(t, o, f->out) >= 0)
-        return td_fail(e, TD_E_AUTOGRAD, "outputs %d and %d of %s are one tensor", place(t, o, f->out), o, f->name);
+    int first = place(&p->out, t);
+    bool is_input = place(&p->in, t) >= 0, written = f->flags[o] & TD_FN_WRITTEN;
+    if (first < o) return td_fail(e, TD_E_AUTOGRAD, "outputs %d and %d of %s are one tensor", first, o, f->name);
     if (!written && is_input)
         return td_fail(e, TD_E_AUTOGRAD, "output %d of %s is one of its inputs; it must be a view of that", o, f->name);
     const td_auto *a = td_auto_of(t);
@@ -44,10 +83,10 @@ static int check_output(const td_function_call *f, int o, td_error *e)
     return 0;
 }
 
-static int check(const td_function_call *f, td_error *e)
+static int check(const td_function_call *f, const places *p, td_error *e)
 {
     int err = 0;
-    for (int o = 0; o < f->nout && !err; o++) err = check_output(f, o, e);
+    for (int o = 0; o < f->nout && !err; o++) err = check_output(f, p, o, e);
     for (int k = 0; k < f->nsaved && !err; k++)
         if (f->saved[k] && f->saved[k]->flags & TD_TF_INFERENCE)
             err = td_fail(e, TD_E_AUTOGRAD,
@@ -85,9 +124,9 @@ static int put_edges(td_node *n, const td_function_call *f, td_error *e)
 }
 
 /* A view whose base is an output would lead back to the node: it is saved without its history. */
-static bool leads_to_output(const td_function_call *f, const td_tensor *t)
+static bool leads_to_output(const places *p, const td_tensor *t)
 {
-    return t->view_base && place(t->view_base, f->nout, f->out) >= 0;
+    return t->view_base && place(&p->out, t->view_base) >= 0;
 }
 
 static int save_apart(td_saved *saved, td_tensor *t, td_error *e)
@@ -110,15 +149,15 @@ static void count_as_written(const td_issuer *who, const td_function_call *f)
     }
 }
 
-static int put_saved(td_node *n, const td_function_call *f, td_error *e)
+static int put_saved(td_node *n, const td_function_call *f, const places *p, td_error *e)
 {
     int err = 0;
     for (int k = 0; k < f->nsaved && !err; k++) {
         td_tensor *t = f->saved[k];
         if (!t) continue;
-        int o = place(t, f->nout, f->out), i = place(t, f->nin, f->in);
+        int o = place(&p->out, t), i = place(&p->in, t);
         if (o >= 0) err = td_save_output(&n->saved[k], t, o, e);
-        else if (leads_to_output(f, t)) err = save_apart(&n->saved[k], t, e);
+        else if (leads_to_output(p, t)) err = save_apart(&n->saved[k], t, e);
         else err = td_save_input(&n->saved[k], t, i >= 0 ? i : UINT16_MAX, t->version->value, e);
     }
     return err;
@@ -137,17 +176,27 @@ static int attach(td_node *n, const td_function_call *f, td_error *e)
     return err;
 }
 
-int td_function_record(td_issuer *who, td_hook_owner *owner, const td_function_call *f, td_error *e)
+static int record(td_issuer *who, td_hook_owner *owner, const td_function_call *f, const places *p, td_error *e)
 {
-    int err = check(f, e);
+    int err = check(f, p, e);
     td_node *n = err ? NULL : new_node(who, f, e);
     if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     err = put_edges(n, f, e);
     count_as_written(who, f);
-    if (!err) err = put_saved(n, f, e);
+    if (!err) err = put_saved(n, f, p, e);
     if (!err) err = td_hook_add(&n->hooks, TD_HOOK_FUNCTION, 0, f->hook, owner, who->account, e);
     if (!err) err = attach(n, f, e);
     if (!err) td_node_note(who->noted, n);
     td_node_unref(n);
+    return err;
+}
+
+int td_function_record(td_issuer *who, td_hook_owner *owner, const td_function_call *f, td_error *e)
+{
+    places p;
+    int err = places_make(&p, f, e);
+    if (err) return err;
+    err = record(who, owner, f, &p, e);
+    places_drop(&p);
     return err;
 }

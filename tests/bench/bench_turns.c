@@ -307,6 +307,7 @@ static void wide(void)
     td_program *p = read_text(c, f, &text);
     td_array *x[WIDE], *y[WIDE];
     td_value in[WIDE], out;
+    enum { EACH = 340 };
     for (int i = 0; i < WIDE; i++) {
         x[i] = ones(c), y[i] = ones(c);
         td_set_requires_grad(x[i], true);
@@ -320,6 +321,9 @@ static void wide(void)
     uint32_t flags[WIDE] = {0};
     bench_check(td_at_function(TD_HERE, "wide", td_arrays_of(900, x), td_arrays_of(90, y), td_arrays_of(30, y + 90),
                                flags) != 0,
+                td_last_error()->message);
+    bench_check(td_at_function(TD_HERE, "wide", td_arrays_of(EACH, x), td_arrays_of(EACH, y + 900),
+                               td_arrays_of(EACH, y + 900), flags) != 0,
                 td_last_error()->message);
     in_sync(c);
 }

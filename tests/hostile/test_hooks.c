@@ -253,6 +253,39 @@ static void nonsense(void)
     back_to_normal();
 }
 
+/* The most tensors that a function may have, in and out and saved; and one more. */
+static void wide_functions(void)
+{
+    enum { EACH = TD_MAX_INPUTS / 3, ALL = 3 * EACH, NAME = 4 };
+    raw r;
+    opened(&r);
+    td_words w = {0};
+    uint32_t ids[TD_MAX_INPUTS + 1], rest[4 + EACH + 2] = {9, EACH, EACH, EACH};
+    rest[4 + EACH] = NAME, rest[5 + EACH] = 0x6f6f6f66;
+    for (uint32_t k = 0; k < EACH; k++) {
+        full(&w, ids[k] = 100 + k, 4, 0);
+        requires_grad(&w, ids[k], 1);
+        full(&w, ids[EACH + k] = 1100 + k, 4, 0);
+        ids[2 * EACH + k] = k % 2 ? 100 + k : 1100 + k;
+    }
+    ids[2 * EACH - 1] = ids[EACH]; /* the first of the outputs, once more */
+    control(&w, TD_REC_FUNCTION, 0, ALL, ids, 0, NULL, 6 + EACH, rest);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_E_AUTOGRAD);
+    ids[2 * EACH - 1] = ids[EACH - 1]; /* an input that is not marked as written */
+    control(&w, TD_REC_FUNCTION, 0, ALL, ids, 0, NULL, 6 + EACH, rest);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_E_AUTOGRAD);
+    ids[2 * EACH - 1] = 1100 + EACH - 1;
+    rest[1] = TD_MAX_INPUTS + 1 - 2 * EACH;
+    for (uint32_t k = ALL; k <= TD_MAX_INPUTS; k++) ids[k] = 100;
+    control(&w, TD_REC_FUNCTION, 0, TD_MAX_INPUTS + 1, ids, 0, NULL, 6 + EACH, rest);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_E_INVALID);
+    rest[1] = EACH;
+    control(&w, TD_REC_FUNCTION, 0, ALL, ids, 0, NULL, 6 + EACH, rest);
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    raw_close(&r);
+    back_to_normal();
+}
+
 /* A function says that it has written what it has not, and saves what was made of that: no circle comes of it, and who
  * saved it before is told. */
 static void written_in_words_only(void)
@@ -487,4 +520,5 @@ TD_CUNIT_MAIN_WITH("hooks", start, stop, {"never answers", never_answers}, {"ans
                    {"many at once", many_at_once}, {"nonsense", nonsense}, {"two sessions", two_sessions},
                    {"ends in between", ends_in_between}, {"told of the end", told_of_the_end},
                    {"nodes by number", nodes_by_number}, {"written in words only", written_in_words_only},
-                   {"saved and not asked for", saved_and_not_asked_for}, {"unpacked to nonsense", unpacked_to_nonsense})
+                   {"wide functions", wide_functions}, {"saved and not asked for", saved_and_not_asked_for},
+                   {"unpacked to nonsense", unpacked_to_nonsense})
