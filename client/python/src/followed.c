@@ -3,8 +3,9 @@
  * takes a number takes it, with its name (client/trace.h). It is no int all the same, so that whoever wants a plain one
  * has to ask: that is where the program loses it, and where a warning tells.
  *
- * Comparisons that this package makes itself tell nothing: they look whether arguments fit. When the trace is over it
- * is its number, and nothing more. */
+ * Comparisons that this package makes itself tell nothing: most look whether arguments fit. They are part of the
+ * program instead, which fails where one comes out otherwise (_stepwise.py): so no call goes a way that was taken for
+ * other sizes. When the trace is over it is its number, and nothing more. */
 #include "client/python/src/py.h"
 
 #include "client/trace.h"
@@ -352,11 +353,34 @@ static PyObject *as_float(PyObject *self)
     return made;
 }
 
+/* What this package found, comparing a with b, the program has to find, too. */
+static bool hold(PyObject *a, PyObject *b, int how, bool found)
+{
+    static _Thread_local bool inside; /* who makes that part of it compares nothing for the program */
+    bool follows = (tdpy_is_followed(a) && td_trace_follows(((number *)a)->name)) ||
+                   (tdpy_is_followed(b) && td_trace_follows(((number *)b)->name));
+    if (inside || !follows) return true;
+    inside = true;
+    PyObject *module = PyImport_ImportModule("tensord._stepwise"), *made = NULL;
+    if (module) made = PyObject_CallMethod(module, "hold", "OOiO", a, b, how, found ? Py_True : Py_False);
+    Py_XDECREF(module);
+    Py_XDECREF(made);
+    inside = false;
+    return made != NULL;
+}
+
 static int truth(PyObject *self)
 {
-    if (!tdpy_at_home()) use(self, "the truth of a size");
     td_scalar s = ((number *)self)->is;
-    return s.kind == TD_S_INT ? s.i != 0 : s.re != 0;
+    bool is = s.kind == TD_S_INT ? s.i != 0 : s.re != 0;
+    if (!tdpy_at_home()) use(self, "the truth of a size");
+    else if (td_tracing) {
+        PyObject *none = PyLong_FromLong(0);
+        bool held = none && hold(self, none, Py_NE, is);
+        Py_XDECREF(none);
+        if (!held) return -1;
+    }
+    return is;
 }
 
 static PyObject *compare(PyObject *a, PyObject *b, int how)
@@ -364,7 +388,10 @@ static PyObject *compare(PyObject *a, PyObject *b, int how)
     PyObject *x = operand(a), *y = operand(b), *made = NULL;
     if (x && y) made = PyObject_RichCompare(x, y, how);
     else if (!PyErr_Occurred()) made = Py_NewRef(Py_NotImplemented);
-    if (x && y && !tdpy_at_home()) use(tdpy_is_followed(a) ? a : b, "a comparison of a size");
+    if (made && x && y && td_tracing) {
+        if (!tdpy_at_home()) use(tdpy_is_followed(a) ? a : b, "a comparison of a size");
+        else if (!hold(a, b, how, made == Py_True)) Py_CLEAR(made);
+    }
     Py_XDECREF(x);
     Py_XDECREF(y);
     return made;

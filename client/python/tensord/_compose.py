@@ -308,6 +308,9 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     of_a, of_b = ([_wrap(d, x.ndim) for d in ((d,) if isinstance(d, int) else d)] for x, d in zip((a, b), dims.tolist() if _is(dims) else dims))
     # one place beside several is broadcast: the several are summed first
     for i, j in zip(of_a, of_b):
+        if _more._follows(a.shape[i]) or _more._follows(b.shape[j]):
+            a, b = _more._program("evened")(a, b, i, j)
+            continue
         a, b = (a.sum(i, True, dtype=a.dtype) if b.shape[j] == 1 < a.shape[i] else a), (b.sum(j, True, dtype=b.dtype) if a.shape[i] == 1 < b.shape[j] else b)
     return ops.tensordot(a, b, of_a, of_b)
 

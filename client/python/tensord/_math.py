@@ -390,7 +390,7 @@ def resize_as_(self, the_template, *, memory_format=None):
 
 def sum_to_size(self, *sizes, size=None):
     size = _more._sizes(sizes, size)
-    if tuple(self.shape) == size:
+    if not any(map(_more._follows, (*self.shape, *size))) and tuple(self.shape) == size:
         return self
     whole = not self.is_floating_point() and not self.is_complex()
     return ops.sum_to(self.to(_C.int64) if whole else self, size)

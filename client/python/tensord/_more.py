@@ -202,10 +202,10 @@ def chunk(input, chunks, dim=0):
         raise _C.DTypeError(f"chunk(): argument 'chunks' must be int, not {type(chunks).__name__}")
     if chunks < 1:
         raise _C.InvalidError(f"chunk() needs at least 1 chunk, not {chunks}")
-    if not input.shape[dim]:
-        return ops.split(input, (0,) * chunks, dim)
     if _follows(input.shape[dim]):
         return tuple(_program("chunk")(input, chunks, dim))
+    if not input.shape[dim]:
+        return ops.split(input, (0,) * chunks, dim)
     return split(input, builtins.max(1, -(-input.shape[dim] // chunks)), dim)
 
 

@@ -4,7 +4,7 @@ import math
 import warnings
 from typing import Any
 
-from tensord import _C
+from tensord import _C, _more
 from tensord._C import Tensor, ops
 
 __all__ = ["pad", "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample"]
@@ -53,7 +53,7 @@ _MODES: dict = {"nearest": (0, (3, 4, 5)), "nearest-exact": (1, (3, 4, 5)), "lin
 def _nearest_whole(input, sizes, scales, exact):
     """Of whole numbers, one dimension after the other."""
     for dim, (to, scale) in enumerate(zip(sizes, scales), 2):
-        if input.shape[dim] != to or scale is not None:
+        if scale is not None or _more._follows(input.shape[dim]) or input.shape[dim] != to:
             input = ops.resample_nearest(input, dim, to, scale, exact)
     return input
 
@@ -61,7 +61,8 @@ def _nearest_whole(input, sizes, scales, exact):
 def _bytes(input, sizes, scales, number, align_corners, antialias):
     """Of bytes lines are made first, then columns of what they have become, rounded to bytes."""
     for place in (1, 0):
-        if input.shape[2 + place] != sizes[place]:
+        follows = _more._follows(input.shape[2 + place]) and scales[place] is None  # where sizes are the same, what is made is, too
+        if follows or input.shape[2 + place] != sizes[place]:
             size, scale = list(input.shape[2:]), [None, None]
             size[place], scale[place] = sizes[place], scales[place]
             made = ops.resample(input.to(_C.float32), size, number, align_corners, antialias, None, *scale)
@@ -90,7 +91,7 @@ def interpolate(input: Tensor, size=None, scale_factor=None, mode="nearest", ali
         return _bytes(input, sizes, scales, number, bool(align_corners), bool(antialias))
     if mode == "area":
         scales = [None] * len(scales)
-        if min(*sizes, *input.shape[2:]) < 1:  # what it says of such sizes is that of the pools
+        if any(n < 1 for n in (*sizes, *input.shape[2:])):  # what it says of such sizes is that of the pools
             return (ops.adaptive_avg_pool1d(input, sizes[0]) if len(sizes) == 1 else ops.adaptive_avg_pool2d(input, sizes) if len(sizes) == 2 else
                     ops.adaptive_avg_pool3d(input, sizes))
     if number < 2 and not input.is_floating_point():
