@@ -214,7 +214,7 @@ BY_SIZES = {
     "gather": lambda x: x.gather(1, td.zeros(x.size(0), 1, x.size(2), dtype=td.int64)), "one_hot": lambda x: F.one_hot(td.arange(x.size(1)), x.size(1) + 1), "as_strided": lambda x: x.as_strided((x.size(0), x.size(1)), (x.size(1) * x.size(2), x.size(2))),
     "pad": lambda x: F.pad(x, (0, 10 - x.size(2))), "reflection": lambda x: F.pad(x, (1, x.size(2) - 1), mode="reflect"), "interpolate": lambda x: (F.interpolate(x, size=x.size(2) * 2), F.interpolate(x[None], scale_factor=2, mode="bilinear")), "whole pool": lambda x: F.max_pool1d(x, x.size(2)),
     "adaptive": lambda x: F.adaptive_avg_pool2d(x, (x.size(1) // 2, None)), "layer_norm": lambda x: F.layer_norm(x, x.shape[1:]), "fold": lambda x: F.fold(F.unfold(x[None], 2), (x.size(1), x.size(2)), 2), "cross_entropy": lambda x: F.cross_entropy(x.view(-1, x.size(-1)), td.zeros(x.size(0) * x.size(1), dtype=td.int64)),
-    "whole numbers resized": lambda x: (F.interpolate(x.int(), size=8), F.interpolate((x[None] * 9).abs().byte(), size=(4, 8), mode="bilinear")),
+    "bytes": lambda x: x * x.nbytes / x.itemsize, "diagonal of three": lambda x: x.new_zeros((x.size(1),) * 3).fill_diagonal_(2), "whole numbers resized": lambda x: (F.interpolate(x.int(), size=8), F.interpolate((x[None] * 9).abs().byte(), size=(4, 8), mode="bilinear")),
     "sequences": lambda x: (nn.utils.rnn.pad_sequence([x[0], x[:, 0]]), nn.utils.rnn.pad_sequence([x[:, 0], x[0]], True, 2.0, "left")), "area": lambda x: F.interpolate(x, size=x.size(1), mode="area"), "summed": lambda x: x.sum_to_size(x.size(0), 1, x.size(2)), "pairs": lambda x: td.tensordot(x, x[:1, :, :x.size(1)], ([0], [0])),
     "what is chosen": lambda x: x[x > 0].numel() + x, "by an element": lambda x: (x[:, x[0, :, 0].argmax()], x.select(1, x[0, :, 0].argmax()), x.narrow(1, x[0, :, 0].argmax(), 1), x[:, :x[0, :, 0].argmax() + 1]), "what a script takes": lambda x: repeated(x, x.size(1), x.size(1) / 2),
 }
@@ -295,7 +295,7 @@ def test_as_many_tensors_as_there_were():
 
 USED = {
     "a comparison of a size": lambda x: x + 1 if x.size(0) > 2 else x, "the truth of a size": lambda x: x if x.size(0) else -x, "a size as an int of Python": lambda x: sum(x[i] for i in range(x.size(0))), "int() of a size": lambda x: x * int(x.size(0) / 2), "float() of a size": lambda x: x / math.sqrt(x.size(0)),
-    "a size as a key": lambda x: x * {2: 1, 3: 2}[x.size(0)], "a size in a text": lambda x: x * float(f"{x.size(0)}"), "len()": lambda x: x * len(x), "iteration": lambda x: [row + 1 for row in x], "an attribute of a size": lambda x: x * x.size(0).bit_length(), "a number": lambda x: x * pickle.loads(pickle.dumps(x.size(0))),
+    "stride()": lambda x: x.as_strided((x.size(0),), (x.stride(0),)), "storage_offset()": lambda x: x * x[1:].storage_offset(), "a size as a key": lambda x: x * {2: 1, 3: 2}[x.size(0)], "a size in a text": lambda x: x * float(f"{x.size(0)}"), "len()": lambda x: x * len(x), "iteration": lambda x: [row + 1 for row in x], "an attribute of a size": lambda x: x * x.size(0).bit_length(), "a number": lambda x: x * pickle.loads(pickle.dumps(x.size(0))),
 }
 
 

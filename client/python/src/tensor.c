@@ -206,8 +206,13 @@ static PyObject *get_numel(PyObject *self, void *ignored)
 
 static PyObject *get_nbytes(PyObject *self, void *ignored)
 {
-    (void)ignored;
-    return count(td_nbytes(tdpy_array(self)));
+    td_dtype d = td_dtype_of(tdpy_array(self));
+    PyObject *n = d == TD_DTYPE_NONE ? tdpy_fail() : get_numel(self, ignored), *made = NULL;
+    PyObject *each = n ? PyLong_FromSize_t(td_element_size(d)) : NULL;
+    if (each) made = PyNumber_Multiply(n, each);
+    Py_XDECREF(each);
+    Py_XDECREF(n);
+    return made;
 }
 
 static PyObject *get_layout(PyObject *self, void *ignored)
@@ -493,6 +498,7 @@ static PyObject *one_of(td_array *a, const int64_t *all, PyObject *args, PyObjec
 
 static PyObject *stride(PyObject *self, PyObject *args, PyObject *kw)
 {
+    if (td_tracing && !tdpy_at_home()) td_trace_look(tdpy_array(self), "stride()");
     return one_of(tdpy_array(self), td_strides(tdpy_array(self)), args, kw, "stride");
 }
 
@@ -505,7 +511,10 @@ static PyObject *storage_offset(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     if (td_ndim(tdpy_array(self)) < 0) return tdpy_fail();
-    return PyLong_FromLongLong(tdpy_array(self)->desc.offset);
+    int64_t offset = tdpy_array(self)->desc.offset;
+    /* this package takes one of 0, which most have, for one that they always have */
+    if (td_tracing && (offset || !tdpy_at_home())) td_trace_look(tdpy_array(self), "storage_offset()");
+    return PyLong_FromLongLong(offset);
 }
 
 static PyObject *dim(PyObject *self, PyObject *ignored)

@@ -142,8 +142,12 @@ def fill_diagonal_(self, fill_value, wrap=False):
         for first in range(0, rows, columns + 1):
             _C.diagonal(self[first:first + columns]).fill_(fill_value)
         return self
-    whole = _C.diagonal(self) if self.ndim == 2 else as_strided(self, (self.shape[0],), (builtins.sum(self.stride()),), self.storage_offset())
-    whole.fill_(fill_value)
+    if self.ndim == 2:
+        _C.diagonal(self).fill_(fill_value)
+    elif _more._follows(self.shape[0]):  # strides are nothing that a trace follows
+        self[(_C.arange(self.shape[0]),) * self.ndim] = fill_value
+    else:
+        as_strided(self, (self.shape[0],), (builtins.sum(self.stride()),), self.storage_offset()).fill_(fill_value)
     return self
 
 
