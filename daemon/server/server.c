@@ -249,12 +249,13 @@ void td_server_note_bytes(td_server *s)
 static bool much_was_freed(td_server *s)
 {
     td_server_note_bytes(s);
-    return s->most_bytes - bytes_of_malloc(s) >= MUCH;
+    return s->most_bytes - bytes_of_malloc(s) + s->sessions.freed_aside >= MUCH;
 }
 
 static void trim_aside(td_server *s)
 {
     s->most_bytes = bytes_of_malloc(s);
+    s->sessions.freed_aside = 0;
     background(s, trim, NULL, NULL);
 }
 

@@ -102,7 +102,7 @@ struct td_reading {
     atomic_bool unwanted; /* its session has ended */
     const uint8_t *bytes;
     size_t length;
-    uint64_t serial, charged;
+    uint64_t serial, charged, made; /* made: bytes of the module that came of it */
     uint32_t id, ncaptured;
     td_ir *ir; /* once it was unpacked */
     td_program *program;
@@ -132,6 +132,7 @@ static void work(void *arg)
     td_ir *ir = j->ir ? td_ir_improve_within(j->ir, &passes) : NULL;
     j->ir = NULL;
     if (!ir) return;
+    j->made = td_ir_bytes(ir);
     if (td_program_new(&j->program, ir, &j->error)) td_ir_unref(ir);
     else td_program_keep_bytes(j->program, j->bytes, j->length, &j->error);
 }
@@ -144,6 +145,7 @@ static void program_made(td_reading *j)
 
 static void let_go(td_reading *j)
 {
+    j->s->all->freed_aside += 2 * j->made; /* what it was on the way */
     td_ir_unref(j->ir);
     td_program_unref(j->program);
     for (uint32_t k = 0; k < j->ncaptured; k++) td_tensor_unref(j->captured[k]);

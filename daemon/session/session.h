@@ -51,6 +51,7 @@ typedef struct td_sessions {
     uint64_t ask_round;         /* the number of the last */
     uint64_t asked_ms;          /* when somebody was last asked */
     td_lines to_read;           /* programs that were sent: those that wait for a helper, and that helpers read */
+    uint64_t freed_aside;       /* bytes that reading programs needed for a while: who gives back what malloc has clears it */
     td_lines to_unpack;         /* large frames: those that wait for a helper, and that helpers unpack, ... */
     uint64_t unpacked;          /* ... and the bytes that became of such and are not worked off */
     td_deadline look_to_unpack; /* whether these wait for others */

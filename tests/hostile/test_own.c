@@ -274,7 +274,63 @@ static void all_kinds(void)
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) take_all(&kinds[k]);
 }
 
-static const td_test tests[] = {{"of all kinds, bounded and given back", all_kinds}};
+/* ---- programs that are larger than they look */
+
+/* Functions that call the next one twice: 2 KB, which stand for thousands of nodes. */
+static char *doubling(void)
+{
+    enum { DEEP = 12 };
+    static char text[1 << 12];
+    size_t at = (size_t)sprintf(text, "graph(%%x : Tensor):\n  %%y : Tensor = fn::f0(%%x)\n  return (%%y)\n");
+    for (int i = 0; i < DEEP; i++)
+        at += (size_t)sprintf(text + at,
+                              "fn f%d(%%x : Tensor):\n  %%a : Tensor = fn::f%d(%%x)\n"
+                              "  %%b : Tensor = fn::f%d(%%a)\n  return (%%b)\n",
+                              i, i + 1, i + 1);
+    sprintf(text + at, "fn f%d(%%x : Tensor):\n  %%a : Tensor = td::mul(%%x, %%x)\n  return (%%a)\n", DEEP);
+    return text;
+}
+
+/* What it took to read them goes back, also while others are at work: in the end there is what is counted. */
+static void read_and_given_back(void)
+{
+    enum { PROGRAMS = 48 };
+    raw r;
+    td_error e = {0};
+    size_t n;
+    CU_ASSERT_EQUAL_FATAL(start(), 0);
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket) && raw_zeros(&r, 1, 4));
+    td_ir *ir = td_ir_read(doubling(), strlen(doubling()), &e);
+    uint8_t *bytes = ir ? td_ir_pack(ir, &n, &e) : NULL;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    int64_t own = raw_status(&r, "bytes_own");
+    long anon = resident_kb("RssAnon"), most = 0, kb = 0;
+    uint32_t code = TD_OK;
+    for (uint32_t k = 1; k <= PROGRAMS && !code; k++) {
+        Td__Wire__Call c = TD__WIRE__CALL__INIT;
+        Td__Wire__ProgramNew q = TD__WIRE__PROGRAM_NEW__INIT;
+        q.program = k, q.ir.data = bytes, q.ir.len = n, c.program_new = &q;
+        code = ask(&r, &c);
+    }
+    CU_ASSERT_TRUE(code == TD_OK || code == TD_E_QUOTA);
+    own = (raw_status(&r, "bytes_own") - own) >> 10;
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; test_now_ms() < until && goes_on(&r); test_sleep_ms(5)) {
+        kb = resident_kb("RssAnon") - anon;
+        if (kb > most) most = kb;
+        if (kb < own + own / 4) break;
+    }
+    printf("\n    %ld KB are counted, %ld KB taken at most, %ld KB then", (long)own, most, kb);
+    CU_ASSERT_TRUE(!REAL || kb < own + own / 4);
+    CU_ASSERT_TRUE(own > 1 << 10);
+    free(bytes);
+    td_ir_unref(ir);
+    raw_close(&r);
+    back_to_normal();
+    CU_ASSERT_EQUAL(stop(), 0);
+}
+
+static const td_test tests[] = {{"of all kinds, bounded and given back", all_kinds},
+                                {"read, and given back", read_and_given_back}};
 
 int main(int argc, char **argv)
 {
