@@ -8,6 +8,7 @@ import importlib
 import json
 import threading
 import time
+import timeit
 import urllib.error
 import warnings
 
@@ -147,9 +148,11 @@ def test_what_is_asked_of_checkpoints():
 # ---- profiles
 
 
-def test_blocks_and_what_lies_in_them():
-    P = td.profiler
-    slow = P.record_function("slow")(lambda n: time.sleep(0.01) or (n and slow(n - 1)))
+def test_blocks_and_what_lies_in_them(monkeypatch):
+    """By a clock that stands but for what slow() takes: 10 ms, and what it calls."""
+    P, now = td.profiler, []
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: len(now) * 10_000_000)
+    slow = P.record_function("slow")(lambda n: now.append(0) or (n and slow(n - 1)))
     with P.record_function("nobody looks"):
         pass
     with P.profile(activities=[P.ProfilerActivity.CPU], record_shapes=True) as prof:
@@ -163,9 +166,8 @@ def test_blocks_and_what_lies_in_them():
     rows = {e.key: e for e in prof.key_averages()}
     assert set(rows) == {"outer", "slow", "raises"} and rows["slow"].count == 3
     inside = [e for e in prof.events() if e.name == "slow"]
-    assert rows["outer"].cpu_time_total >= 30e3 and rows["outer"].self_cpu_time_total >= 10e3, "another thread's blocks lie beside"
-    assert abs(rows["outer"].cpu_time_total - rows["outer"].self_cpu_time_total - max(e.cpu_time_total for e in inside)) < 1
-    assert min(e.self_cpu_time_total for e in inside) >= 10e3 and rows["slow"].cpu_time == rows["slow"].cpu_time_total / 3
+    assert (rows["outer"].cpu_time_total, rows["outer"].self_cpu_time_total) == (30e3, 10e3), "another thread's blocks lie beside"
+    assert sorted(e.cpu_time_total for e in inside) == [10e3, 10e3, 20e3] and {e.self_cpu_time_total for e in inside} == {10e3} and rows["slow"].cpu_time == 40e3 / 3
     table = prof.key_averages().table(sort_by="cpu_time_total", row_limit=2, header="Times")
     lines = table.splitlines()
     assert lines[0] == "Times" and lines[2].split()[:3] == ["Name", "Self", "CPU"] and len(lines) == 8 and "Self CPU time total: " in lines[-1]
@@ -174,19 +176,23 @@ def test_blocks_and_what_lies_in_them():
         prof.key_averages().table(sort_by="flops")
 
 
-def test_a_block_lasts_until_what_it_asked_for_has_ended():
-    x = td.randn(700, 700)
-    td.sync()
+def _events(monkeypatch, home, clock, of):
+    """What happens from now on: that the daemon has done all ("done"), that a clock was looked at ("looked"), which counts these."""
+    events, sync = [], home.sync
+    monkeypatch.setattr(home, "sync", lambda: (sync(), events.append("done")))
+    monkeypatch.setattr(clock, of, lambda: events.append("looked") or len(events))
+    return events
+
+
+def test_a_block_lasts_until_what_it_asked_for_has_ended(monkeypatch):
+    """And begins behind what was asked before it: the clock is looked at when the daemon has done all."""
+    x, events = td.randn(40, 40), _events(monkeypatch, td._C, time, "perf_counter_ns")
     with td.profiler.profile() as prof:
         with td.profiler.record_function("asked"):
-            for _ in range(30):
-                x = x @ x
-                x /= x.norm()
-        began = time.perf_counter()
-        td.sync()
-        left = time.perf_counter() - began
-    block = prof.events()[0]
-    assert left < 0.02 or (block.began + block.cpu_time_total) / 1e6 > began + left / 2, "it ends with its work, of which most was left"
+            x = x @ x
+            events.append("asked")
+    k = events.index("asked")
+    assert events[k - 2 : k + 3] == ["done", "looked", "asked", "done", "looked"] and prof.events()[0].cpu_time_total == pytest.approx(3e-3)
 
 
 @pytest.mark.parametrize("ways", [dict(skip_first=1, wait=1, warmup=1, active=2, repeat=2), dict(wait=0, warmup=0, active=1), dict(wait=2, warmup=0, active=2),
@@ -388,19 +394,21 @@ def test_trees_that_differ_and_nodes_of_one_s_own():
 # ---- timers
 
 
-def test_timers(capsys):
+def test_timers(capsys, monkeypatch):
+    """By a clock that goes by the calls of the statement: 10 us each."""
     from tensord.utils import benchmark
 
     calls = []
+    monkeypatch.setattr(timeit, "default_timer", lambda: len(calls) * 1e-5)
     t = benchmark.Timer("f(x)", setup="x = 3", globals={"f": calls.append}, label="append", sub_label="small", description="list")
     m = t.timeit(100)
     assert (m.number_per_run, len(m.times), m.label, m.as_row_name, m.num_threads, set(calls)) == (100, 1, "append", "small", 1, {3})
     assert m.mean == m.median == m.times[0] == m.raw_times[0] / 100 > 0 and m.iqr == 0
     m = t.blocked_autorange(min_run_time=0.02)
-    assert sum(m.raw_times) >= 0.02 and all(r > 1e-6 for r in m.raw_times) and "append: small" in repr(m) and "runs per measurement, 1 thread" in repr(m)
+    assert sum(m.raw_times) >= 0.02 and m.raw_times == pytest.approx([1e-4] * 200) and "append: small" in repr(m) and "10 runs per measurement, 1 thread" in repr(m)
     told = []
     m = t.adaptive_autorange(max_run_time=0.02, callback=lambda number, time: told.append(time))
-    assert m.raw_times == told
+    assert m.raw_times == told and 0.01 < sum(told) < 0.02  # the times agree before it is over
     one = benchmark.Measurement(10, [1.0, 2.0, 3.0, 4.0], benchmark.TaskSpec("a", "pass", label="l", sub_label="row", description="x"))
     two = benchmark.Measurement(10, [1e-3], benchmark.TaskSpec("b", "pass", label="l", sub_label="row", description="y"))
     assert (one.median, one.mean, round(one.iqr, 9), one.has_warnings) == (0.25, 0.25, 0.15, True)
@@ -416,14 +424,12 @@ def test_timers(capsys):
         benchmark.Timer("nothing").timeit(1)
 
 
-def test_timers_wait_for_what_was_asked():
+def test_timers_wait_for_what_was_asked(monkeypatch):
     from tensord.utils import benchmark
 
-    x = td.rand(400, 400)
-    x @ x
-    apart = [benchmark.Timer("x @ x", globals={"x": x}).timeit(5).median for _ in range(5)]
-    read = [benchmark.Timer("(x @ x)[0, 0].item()", globals={"x": x}).timeit(5).median for _ in range(5)]
-    assert min(apart) > min(read) / 3
+    x, events = td.rand(40, 40), _events(monkeypatch, td, timeit, "default_timer")
+    m = benchmark.Timer("ask()", globals={"ask": lambda: (x @ x, events.append("asked"))}).timeit(5)
+    assert events[-9:] == ["done", "looked", *["asked"] * 5, "done", "looked"] and m.raw_times == [7]
 
 
 @needs_new
