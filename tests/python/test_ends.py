@@ -121,6 +121,52 @@ def test_forks(name):
     assert r.returncode == 0 and not r.stderr, r.stderr[-3000:]
 
 
+ELSEWHERE = {  # a thread does the first, is at `here()` while the main thread forks, and goes on when that wants to
+    "imports what pickles tensors": ("pickle.dumps(x)", "pickle.loads(pickle.dumps(x)).tolist() == [7] * 3"),
+    "imports queues": ("td.Queue", "td.Queue('elsewhere', 2).put(td.ones(1)) is None"),
+    "imports layers": ("td.nn.Linear", "td.nn.Linear(2, 3)(td.ones(1, 2)).shape == (1, 3)"),
+    "draws with a generator": ("dice._draw(here)", "[td.rand(3, generator=dice).shape, td.rand(3).tolist()] == [(3,), first]"),
+    "has the turn of a program": ("with turn: here()", "turn.__enter__() is None"),
+    "makes a program": ("with made.lock: here()", "made.lock.acquire(timeout=60)"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_fork_while_another_thread(name):
+    """The child waits for no thread, as it has only the one that forked."""
+    work, check = ELSEWHERE[name]
+    setup = """
+import pickle
+x = td.full((3,), 7)
+there, forking = threading.Event(), threading.Event()
+def here(*ignored):
+    if threading.current_thread() is not threading.main_thread() and not there.is_set():
+        there.set()
+        assert forking.wait(60)
+"""
+    if name.startswith("imports"):
+        setup += "class Slow: find_spec = staticmethod(here)\nsys.meta_path.insert(0, Slow)\n"
+    else:
+        setup += """
+from tensord._turns import Turn
+from tensord._script_several import Made
+td.manual_seed(3); first = td.rand(3).tolist(); td.manual_seed(3)
+dice, turn, made = td.Generator().manual_seed(1), Turn(), Made()
+"""
+    body = f"""
+def work():
+    {work}
+thread = threading.Thread(target=work, daemon=True)
+thread.start()
+assert there.wait(60)
+os.register_at_fork(before=forking.set)
+fork(lambda: (signal.alarm(100), {check})[1])
+thread.join()
+"""
+    r = script(FORK + setup + body, flags=("-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning"))
+    assert r.returncode == 0 and not r.stderr, r.stderr[-3000:]
+
+
 def test_a_fork_that_returns_into_a_wait():
     """A handler forks while its program waits, and the child goes on after it: it is told that the answer is not its own."""
     r = script("""

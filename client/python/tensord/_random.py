@@ -8,15 +8,31 @@ generator draws, other threads of this process that draw do so from the same str
 manual_seed() begins all anew, so a script that calls it draws and shuffles the same way in every run.
 """
 
+import contextlib
 import os
 import random
 import struct
-import threading
 
-from tensord import _C, _more
+from tensord import _C, _forking, _more
 
-_lock = threading.RLock()
+_lock = _forking.rlock()
+_own = None  # the session's stream, while a generator draws
 _STATE = struct.Struct("<QQ625IBd")
+
+
+class _Forked:
+    """A child forked while another thread's generator draws goes on with the session's own stream."""
+
+    def _in_child(self):
+        global _own
+        if _own and not _lock._is_owned():
+            own, _own = _own, None
+            with contextlib.suppress(_C.Error):  # the next draw says it
+                _C._set_random_state(*own)
+
+
+_forked = _Forked()
+_forking.in_child(_forked)
 
 
 def _session():
@@ -62,14 +78,17 @@ class Generator(random.Random):
 
     def _draw(self, make, *args):
         """make(*args) with the numbers of this generator."""
+        global _own
         with _lock:
-            before = _session()
+            outer, before = _own, _session()
+            _own = outer or before
             _C._set_random_state(*self._stream)
             try:
                 return make(*args)
             finally:
                 self._stream = _session()
                 _C._set_random_state(*before)
+                _own = outer
 
     def _tensor_state(self):
         return self._stream

@@ -5,11 +5,10 @@ calls the one that was written, which is lowered for them (client/script, takes_
 """
 import ast
 import collections
-import threading
 import types
 import typing
 
-from . import _C, _script_named
+from . import _C, _forking, _script_named
 from ._script_states import _type_of
 
 _MOST = 64  # programs of one function
@@ -86,7 +85,7 @@ class Made(collections.OrderedDict):
 
     def __init__(self):
         super().__init__()
-        self.lock = threading.RLock()
+        self.lock = _forking.rlock()
 
     def keep(self, key, value):
         self[key] = value

@@ -5,12 +5,11 @@ To the front end such an attribute is a *state* (client/script/script.h); its ty
 import ast
 import inspect
 import re
-import threading
 import types
 import typing
 import weakref
 
-from . import _C, _script_named
+from . import _C, _forking, _script_named
 from ._turns import Turn, Turns
 
 _PLAIN = (bool, int, float, complex, str)
@@ -166,7 +165,7 @@ def _same(values):
     return parts.pop() if len(parts) == 1 else None
 
 
-_MAKING = threading.Lock()
+_MAKING = _forking.lock()
 
 
 def _turn_of(module):

@@ -7,14 +7,24 @@ import asyncio
 import collections
 import threading
 
+from . import _forking
+
 
 class Turn:
     """`with turn:` in threads, `async with turn:` in tasks. A thread may take again what it has."""
 
     def __init__(self):
-        self._guard = threading.Lock()
+        self._guard = _forking.lock()
         self._owner, self._depth = None, 0
         self._waiting = collections.deque()  # (owner to be, what wakes it)
+        _forking.in_child(self)
+
+    def _in_child(self):
+        """Whoever has it, or waits for it, is not there, except who forked."""
+        self._waiting.clear()
+        owner = self._owner
+        if owner != threading.get_ident() and not (isinstance(owner, asyncio.Task) and owner.get_loop() is asyncio._get_running_loop()):
+            self._owner, self._depth = None, 0
 
     def _take(self, owner, wake):
         """Has it now; otherwise it is in the queue."""
