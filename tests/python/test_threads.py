@@ -347,7 +347,7 @@ def test_threads_that_come_first_share_one_connection():
             def come():
                 start.wait()
                 try:
-                    q = td.Queue(f"first/{k}", 4)
+                    q = td.Queue(f"first/{k}", 4, keep=0)
                     q.put(k)
                     q.close()
                 except td.Error as e:
