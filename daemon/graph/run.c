@@ -367,9 +367,9 @@ static int run_node(td_exec *r, int *cost, uint64_t *lack, td_heap **heap, td_er
     }
     if (!rc || rc == TD_EXEC_SHAPED) go_behind(r, node);
     if (!rc) td_plan_after(r, node);
-    if (!rc || !r->planning) return rc;
+    if (!rc || !r->planning || rc == TD_WAIT_GROW) return rc; /* with more memory the node goes on, and is recorded */
     td_planning_drop(r);
-    if (!r->lacks || rc == TD_WAIT_GROW) return rc;
+    if (!r->lacks) return rc;
     r->lacks = false; /* what was recorded held memory: once more, without */
     td_error_clear(e);
     return TD_OK;

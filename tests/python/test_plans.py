@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 import tensord as td
-from common import at_rest, seed, settles
+from common import at_rest, script, seed, settles
 
 FLOATS = [td.float32, td.float64, td.float16, td.bfloat16]
 PLANS = os.environ.get("TENSORD_PLANS") != "0"
@@ -627,6 +627,21 @@ def test_loops_are_shown():
     alone, between = td.jit.script(exact).plan(*args), td.jit.script(mixed).plan(*args)
     assert "sweep of 13 ops" in alone and "  13 ops as one loop of machine code" in alone and "tiles of 8192 elements" in alone
     assert between.count("ops as one loop of machine code") == 3 and "tiles of 512 elements" in between
+
+
+@pytest.mark.skipif(not PLANS, reason="without plans")
+def test_a_row_is_recorded_while_memory_is_made():
+    """A daemon that has just begun makes memory in the run that records; so does one that gave back what was idle."""
+    r = script("""
+        import sys
+        import tensord as td
+        sys.path.insert(0, sys.argv[1])
+        from test_plans import exact
+
+        args = [td.rand(300, 400) for _ in range(3)]
+        print("1 plan" in td.jit.script(exact).plan(*args))
+    """, os.path.dirname(__file__))
+    assert r.stdout == "True\n", r.stderr
 
 
 @pytest.mark.skipif(not PLANS, reason="without plans")
