@@ -2,11 +2,12 @@
  * functions, failures, call sites, programs, tasks that wait, items, names), is counted in bytes,
  * bounded for all of them together, refused by an error that says who holds it, and comes back.
  *
- * The daemon of this suite may have little. Sessions take what they can get of a kind; what the process really has
- * must be no more than what is counted, by and large. */
+ * The daemon of this suite may have little, but for one in a memory group that leaves all limits to it. Sessions take
+ * what they can get of a kind; what the process really has must be no more than what is counted, by and large. */
 #include "proto/program/text.h"
 #include "proto/program/wire.h"
 #include "tests/hostile/counted.h"
+#include "tests/hostile/group.h"
 #include "tests/hostile/requests.h"
 #include "tests/unit/cunit_main.h"
 
@@ -129,6 +130,32 @@ static uint32_t more_sites(taker *t)
     return !ok ? TD_E_LOST : t->n + 2 >= 65536 / AT_ONCE ? TD_E_QUOTA : code;
 }
 
+static uint8_t *packed(const char *text, size_t *n)
+{
+    td_error e = {0};
+    td_ir *ir = td_ir_read(text, strlen(text), &e);
+    uint8_t *bytes = ir ? td_ir_pack(ir, n, &e) : NULL;
+    if (!bytes) printf("%s\n", e.message);
+    td_ir_unref(ir);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    return bytes;
+}
+
+/* Functions that call the next one twice: 2 KB, which stand for thousands of nodes. */
+static char *doubling(void)
+{
+    enum { DEEP = 12 };
+    static char text[1 << 12];
+    size_t at = (size_t)sprintf(text, "graph(%%x : Tensor):\n  %%y : Tensor = fn::f0(%%x)\n  return (%%y)\n");
+    for (int i = 0; i < DEEP; i++)
+        at += (size_t)sprintf(text + at,
+                              "fn f%d(%%x : Tensor):\n  %%a : Tensor = fn::f%d(%%x)\n"
+                              "  %%b : Tensor = fn::f%d(%%a)\n  return (%%b)\n",
+                              i, i + 1, i + 1);
+    sprintf(text + at, "fn f%d(%%x : Tensor):\n  %%a : Tensor = td::mul(%%x, %%x)\n  return (%%a)\n", DEEP);
+    return text;
+}
+
 /* One of 4 KB, of small nodes. */
 static uint8_t *a_program(size_t *n)
 {
@@ -140,13 +167,7 @@ static uint8_t *a_program(size_t *n)
                               i ? "  %%v%d : Tensor = td::mul(%%v%d, %%x)\n" : "  %%v%d : Tensor = td::mul(%%x, %%x)\n",
                               i, i - 1);
     sprintf(text + at, "  return (%%v%d)\n", NODES - 1);
-    td_error e = {0};
-    td_ir *ir = td_ir_read(text, strlen(text), &e);
-    uint8_t *bytes = ir ? td_ir_pack(ir, n, &e) : NULL;
-    if (!bytes) printf("%s\n", e.message);
-    td_ir_unref(ir);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-    return bytes;
+    return packed(text, n);
 }
 
 static uint32_t call_code(taker *t, Td__Wire__Call *c)
@@ -156,21 +177,44 @@ static uint32_t call_code(taker *t, Td__Wire__Call *c)
     return !x ? TD_E_LOST : x->error ? x->error->code : TD_OK;
 }
 
-static uint32_t more_programs(taker *t)
+enum { PROGRAMS_AT_ONCE = 32 };
+
+/* Takes the bytes. */
+static uint32_t send_programs(taker *t, uint8_t *bytes, size_t n)
 {
-    enum { AT_ONCE = 32 };
-    size_t n;
-    uint8_t *bytes = a_program(&n);
     uint32_t code = TD_OK;
-    for (uint32_t i = 0; i < AT_ONCE && !code; i++) {
+    for (uint32_t i = 0; i < PROGRAMS_AT_ONCE && !code; i++) {
         Td__Wire__Call c = TD__WIRE__CALL__INIT;
         Td__Wire__ProgramNew q = TD__WIRE__PROGRAM_NEW__INIT;
-        q.program = 1 + t->n * AT_ONCE + i, q.ir.data = bytes, q.ir.len = n;
+        q.program = 1 + t->n * PROGRAMS_AT_ONCE + i, q.ir.data = bytes, q.ir.len = n;
         c.program_new = &q;
         code = call_code(t, &c);
     }
     free(bytes);
     return code;
+}
+
+static uint32_t more_programs(taker *t)
+{
+    size_t n;
+    uint8_t *bytes = a_program(&n);
+    return send_programs(t, bytes, n);
+}
+
+static uint32_t more_doubling(taker *t)
+{
+    size_t n;
+    uint8_t *bytes = packed(doubling(), &n);
+    return send_programs(t, bytes, n);
+}
+
+/* 16 MB of shared memory, written. */
+static uint32_t more_bytes(taker *t)
+{
+    enum { EACH = 4 };
+    td_words w = {0};
+    for (uint32_t i = 0; i < EACH; i++) full(&w, 16 + t->n * EACH + i, 1 << 20, 0);
+    return sync_code(t, &w);
 }
 
 static uint32_t more_items(taker *t)
@@ -276,42 +320,18 @@ static void all_kinds(void)
 
 /* ---- programs that are larger than they look */
 
-/* Functions that call the next one twice: 2 KB, which stand for thousands of nodes. */
-static char *doubling(void)
-{
-    enum { DEEP = 12 };
-    static char text[1 << 12];
-    size_t at = (size_t)sprintf(text, "graph(%%x : Tensor):\n  %%y : Tensor = fn::f0(%%x)\n  return (%%y)\n");
-    for (int i = 0; i < DEEP; i++)
-        at += (size_t)sprintf(text + at,
-                              "fn f%d(%%x : Tensor):\n  %%a : Tensor = fn::f%d(%%x)\n"
-                              "  %%b : Tensor = fn::f%d(%%a)\n  return (%%b)\n",
-                              i, i + 1, i + 1);
-    sprintf(text + at, "fn f%d(%%x : Tensor):\n  %%a : Tensor = td::mul(%%x, %%x)\n  return (%%a)\n", DEEP);
-    return text;
-}
-
 /* What it took to read them goes back, also while others are at work: in the end there is what is counted. */
 static void read_and_given_back(void)
 {
-    enum { PROGRAMS = 48 };
+    enum { ROUNDS_OF_IT = 2 };
+    taker t = {0};
     raw r;
-    td_error e = {0};
-    size_t n;
     CU_ASSERT_EQUAL_FATAL(start(), 0);
-    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket) && raw_zeros(&r, 1, 4));
-    td_ir *ir = td_ir_read(doubling(), strlen(doubling()), &e);
-    uint8_t *bytes = ir ? td_ir_pack(ir, &n, &e) : NULL;
-    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket) && raw_zeros(&r, 1, 4) && raw_open(&t.r, d.socket));
     int64_t own = raw_status(&r, "bytes_own");
     long anon = resident_kb("RssAnon"), most = 0, kb = 0;
     uint32_t code = TD_OK;
-    for (uint32_t k = 1; k <= PROGRAMS && !code; k++) {
-        Td__Wire__Call c = TD__WIRE__CALL__INIT;
-        Td__Wire__ProgramNew q = TD__WIRE__PROGRAM_NEW__INIT;
-        q.program = k, q.ir.data = bytes, q.ir.len = n, c.program_new = &q;
-        code = ask(&r, &c);
-    }
+    for (; t.n < ROUNDS_OF_IT && !code; t.n++) code = more_doubling(&t);
     CU_ASSERT_TRUE(code == TD_OK || code == TD_E_QUOTA);
     own = (raw_status(&r, "bytes_own") - own) >> 10;
     for (uint64_t until = test_now_ms() + TEST_LONG_MS; test_now_ms() < until && goes_on(&r); test_sleep_ms(5)) {
@@ -322,15 +342,55 @@ static void read_and_given_back(void)
     printf("\n    %ld KB are counted, %ld KB taken at most, %ld KB then", (long)own, most, kb);
     CU_ASSERT_TRUE(!REAL || kb < own + own / 4);
     CU_ASSERT_TRUE(own > 1 << 10);
-    free(bytes);
-    td_ir_unref(ir);
+    raw_close(&t.r);
     raw_close(&r);
     back_to_normal();
     CU_ASSERT_EQUAL(stop(), 0);
 }
 
+/* ---- all at once, in a memory group, with whatever limits follow from it */
+
+static void take_what_there_is(const kind *k, taker *t, int n)
+{
+    for (int i = 0; i < n; i++) {
+        t[i] = (taker){0};
+        CU_ASSERT_TRUE_FATAL(raw_open(&t[i].r, d.socket));
+        uint32_t code = TD_OK;
+        for (; !code && t[i].n < ROUNDS; t[i].n++) code = k->more(&t[i]);
+        CU_ASSERT_TRUE(code == TD_E_QUOTA || code == TD_E_MEMORY);
+    }
+}
+
+static void at_once_in_a_group(void)
+{
+    enum { EACH = 4 };
+    static const kind first[] = {{"shared memory", more_bytes}, {"doubling", more_doubling}};
+    static taker t[2 + sizeof kinds / sizeof kinds[0]][EACH];
+    size_t n = 0;
+    raw look;
+    if (!REAL || !find_group()) {
+        td_test_skip(REAL ? "this process may not make a memory group" : "a sanitizer takes memory of its own");
+        return;
+    }
+    CU_ASSERT_TRUE_FATAL(start_in_group());
+    CU_ASSERT_TRUE_FATAL(raw_open(&look, d.socket) && raw_zeros(&look, 1, 4) && goes_on(&look));
+    for (size_t k = 0; k < 2; k++, n++) take_what_there_is(&first[k], t[n], EACH);
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++, n++) take_what_there_is(&kinds[k], t[n], EACH);
+    CU_ASSERT_TRUE(goes_on(&look));
+    CU_ASSERT_TRUE(test_daemon_alive(&d));
+    printf("\n    at once in a group of %d MB: %lld MB are taken at most", GROUP_MB, group_most() >> 20);
+    CU_ASSERT_TRUE(!REAL || group_most() < ((long long)GROUP_MB << 20) / 10 * 9);
+    for (size_t k = 0; k < n; k++)
+        for (int i = 0; i < EACH; i++) raw_close(&t[k][i].r);
+    raw_close(&look);
+    back_to_normal();
+    CU_ASSERT_EQUAL(stop(), 0);
+    CU_ASSERT_EQUAL(rmdir(group), 0);
+}
+
 static const td_test tests[] = {{"of all kinds, bounded and given back", all_kinds},
-                                {"read, and given back", read_and_given_back}};
+                                {"read, and given back", read_and_given_back},
+                                {"at once in a memory group", at_once_in_a_group}};
 
 int main(int argc, char **argv)
 {
