@@ -298,7 +298,10 @@ static bool hold_part(raw *r, uint32_t bytes)
     size_t n, sent = 0, all = bytes + TD_FRAME_HEADER - 1;
     const uint8_t *zeros = large_frame(false, &n) + TD_FRAME_HEADER;
     uint8_t head[TD_FRAME_HEADER];
-    if (!raw_open(r, d.socket)) return false;
+    if (!raw_open(r, d.socket)) {
+        raw_close(r);
+        return false;
+    }
     td_frame_put_header(head, bytes, TD_FRAME_BATCH, 0);
     CU_ASSERT_EQUAL_FATAL(send(r->fd, head, sizeof head, MSG_NOSIGNAL), sizeof head);
     sent = sizeof head;
