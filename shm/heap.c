@@ -180,6 +180,11 @@ td_heap *td_extent_heap(const td_extent *x)
     return block & SLAB_TAG ? ((td_slab *)(block & ~SLAB_TAG))->heap : ((td_chunk *)block)->owner->heap;
 }
 
+uint64_t td_heap_idle(const td_heap *h)
+{
+    return h->committed - h->used;
+}
+
 void td_heap_get_stats(const td_heap *h, td_heap_stats *out)
 {
     *out = (td_heap_stats){.committed = h->committed,

@@ -111,6 +111,7 @@ typedef struct td_heap_stats {
     uint32_t segments, extents;
 } td_heap_stats;
 void td_heap_get_stats(const td_heap *h, td_heap_stats *out);
+uint64_t td_heap_idle(const td_heap *h); /* committed and not used */
 
 /* What a client's descriptor is good for. Never blocks. REFUSED: `e` says why. MEMORY: a memfd sealed against
  * shrinking, of *size bytes. FILE: perhaps a file; what it is, only a thread that may block can find out. */

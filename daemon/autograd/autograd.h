@@ -36,6 +36,8 @@ int td_retain_grad(td_tensor *t, td_error *e);
 /* The gradient of (tensor, scope); scope 0 is the tensor's own, a session or a group may have another. Borrowed; NULL:
  * None. */
 td_tensor *td_grad(const td_tensor *t, uint32_t scope);
+/* All of them, of every scope; borrowed. */
+void td_grads_each(const td_tensor *t, void (*fn)(td_tensor *grad, void *arg), void *arg);
 /* The same for a session: one that is lost, as its program was told, is as if it had never come. */
 td_tensor *td_grad_known(const td_tensor *t, uint32_t scope, uint32_t session);
 int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e); /* takes a reference; NULL clears */

@@ -103,6 +103,13 @@ td_tensor *td_grad(const td_tensor *t, uint32_t scope)
     return s ? s->grad : NULL;
 }
 
+void td_grads_each(const td_tensor *t, void (*fn)(td_tensor *grad, void *arg), void *arg)
+{
+    td_auto *a = td_auto_of(t);
+    for (td_gslot *s = a ? a->grads : NULL; s; s = s->next)
+        if (s->grad) fn(s->grad, arg);
+}
+
 td_tensor *td_grad_known(const td_tensor *t, uint32_t scope, uint32_t session)
 {
     td_tensor *g = td_grad(t, scope);

@@ -44,6 +44,10 @@ int td_program_like(td_program **out, const td_program *p, td_tensor *const *cap
 int td_program_keep_bytes(td_program *p, const uint8_t *bytes, size_t n, td_error *e);
 const uint8_t *td_program_bytes(const td_program *p, size_t *n);
 uint32_t td_program_captured(const td_program *p, td_tensor *const **out);
+uint64_t td_program_captured_bytes(const td_program *p); /* of these together, views as far as they reach */
+/* For a table of what takes memory: true for the first who asks with this number, and what it takes of the daemon's own
+ * memory, in objects, which *account pays for. */
+bool td_program_list(td_program *p, uint32_t table, uint64_t *objects, td_account **account);
 uint32_t td_program_nodes(const td_program *p);
 /* Has it a backward that adds to .grad? */
 bool td_program_accumulates(const td_program *p);

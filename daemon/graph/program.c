@@ -196,7 +196,10 @@ int td_program_capture(td_program *p, uint32_t ncaptured, td_tensor *const *capt
     p->bytes = bytes;
     p->captured = malloc((ncaptured + 1) * sizeof(td_tensor *));
     if (!p->captured) return td_no_memory(e, "for a program of %u nodes", p->ir->nnodes);
-    for (uint32_t k = 0; k < ncaptured; k++) p->captured[k] = td_tensor_ref(captured[k]);
+    for (uint32_t k = 0; k < ncaptured; k++) {
+        p->captured[k] = td_tensor_ref(captured[k]);
+        p->captured_bytes += td_desc_nbytes(&captured[k]->desc);
+    }
     return TD_OK;
 }
 
@@ -238,6 +241,25 @@ uint32_t td_program_captured(const td_program *p, td_tensor *const **out)
 {
     *out = p->captured;
     return p->ir->ncaptures;
+}
+
+uint64_t td_program_captured_bytes(const td_program *p)
+{
+    return p->captured_bytes;
+}
+
+static uint64_t own_objects(const td_program *p)
+{
+    return 1 + td_objects_of(p->bytes) + p->plan_objects;
+}
+
+bool td_program_list(td_program *p, uint32_t table, uint64_t *objects, td_account **account)
+{
+    bool first = p->listed != table;
+    p->listed = table;
+    *objects = own_objects(p);
+    *account = p->account;
+    return first;
 }
 
 bool td_program_accumulates(const td_program *p)
@@ -283,7 +305,7 @@ void td_program_unref(td_program *p)
     if (!p || --p->refs) return;
     for (uint32_t k = 0; p->captured && k < p->ir->ncaptures; k++) td_tensor_unref(p->captured[k]);
     free(p->captured);
-    uint64_t bytes = bytes_of(p->ir) + p->plan_bytes, objects = 1 + td_objects_of(p->bytes) + p->plan_objects;
+    uint64_t bytes = bytes_of(p->ir) + p->plan_bytes, objects = own_objects(p);
     td_plan_count_loops(p, -(int)p->loops);
     if (p->account) td_account_discharge(p->account, p->bytes + p->plan_bytes, objects);
     td_account_unref(p->account);

@@ -28,6 +28,8 @@ struct td_program {
     td_facts *facts;
     td_account *account;
     uint64_t bytes; /* charged: as if nothing were shared */
+    uint64_t captured_bytes; /* of the tensors below */
+    uint32_t listed;         /* the number of the last table that has counted it */
     td_program_end end;
     td_tensor **captured; /* ir->ncaptures of them */
     uint8_t *joins;       /* by node (plan.h) */

@@ -20,8 +20,10 @@ struct td_queued {
 int td_queue_item_new(td_queue_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e)
 {
     size_t size = sizeof(td_queue_item) + most * (sizeof(td_tensor *) + sizeof(td_queued *)) + note_bytes;
-    td_queue_item plan = {
-        .note_bytes = note_bytes, .account = account, .cost = td_objects_of(size + most * sizeof(td_queued))};
+    td_queue_item plan = {.note_bytes = note_bytes,
+                          .account = account,
+                          .cost = td_objects_of(size + most * sizeof(td_queued)),
+                          .bytes = note_bytes};
     int rc = td_account_charge(account, note_bytes, plan.cost, e);
     if (rc) return rc;
     td_queue_item *i = malloc(size);
@@ -56,6 +58,7 @@ int td_queue_item_add(td_queue_item *i, td_tensor *t, bool keep, td_error *e)
 {
     i->as_put[i->count] = NULL;
     i->tensors[i->count++] = td_tensor_hold(t);
+    i->bytes += td_desc_nbytes(&t->desc);
     return keep ? td_queue_item_keep(i, i->count - 1, e) : TD_OK;
 }
 
@@ -82,6 +85,11 @@ int td_queue_item_settle(td_queue_item *i, int k, td_account *account, td_error 
     keep_no_more(i, k);
     if (as_put) td_tensor_unhold(was);
     return TD_OK;
+}
+
+td_storage *td_queue_item_copy(const td_queue_item *i, int k)
+{
+    return i->as_put[k] ? i->as_put[k]->copy : NULL;
 }
 
 void td_queued_copied(td_storage *s, td_storage *copy)

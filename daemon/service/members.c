@@ -54,7 +54,7 @@ static void destroy(td_service *s, td_queue *q)
 {
     td_deadline_disarm(s, &q->gone);
     td_deadline_disarm(s, &q->more);
-    if (s->queues_at == q) s->queues_at = q->hh.next;
+    td_queues_pass(s, q);
     HASH_DEL(s->queues, q);
     s->queue_count--;
     td_die(&q->remains, let_go);

@@ -15,7 +15,8 @@ static void push(td_queue *q, td_queue_item *i)
     *q->last = i;
     q->last = &i->next;
     q->size++;
-    q->bytes += i->note_bytes;
+    q->note_bytes += i->note_bytes;
+    q->bytes += i->bytes;
     i->place = q->puts++;
 }
 
@@ -26,22 +27,29 @@ td_queue_item *td_queue_pop(td_queue *q)
     q->first = i->next;
     if (!q->first) q->last = &q->first;
     q->size--;
-    q->bytes -= i->note_bytes;
+    q->note_bytes -= i->note_bytes;
+    q->bytes -= i->bytes;
     q->gets++;
     i->next = NULL;
     return i;
 }
 
-static bool full(const td_queue *q)
+static td_queue_item *take_first(td_service *s, td_queue *q)
 {
-    return q->size >= q->capacity || (q->open && q->bytes >= TD_QUEUE_MOST_BYTES);
+    td_items_pass(s, q->first);
+    return td_queue_pop(q);
+}
+
+bool td_queue_full(const td_queue *q)
+{
+    return q->size >= q->capacity || (q->open && q->note_bytes >= TD_QUEUE_MOST_BYTES);
 }
 
 /* "3 of 4", or what else it is full of. */
 static const char *content(const td_queue *q, char *text, size_t size)
 {
-    if (q->size >= q->capacity || !full(q)) snprintf(text, size, "%u of %u", q->size, q->capacity);
-    else snprintf(text, size, "%u items, %u MB beside their tensors", q->size, (unsigned)(q->bytes >> 20));
+    if (q->size >= q->capacity || !td_queue_full(q)) snprintf(text, size, "%u of %u", q->size, q->capacity);
+    else snprintf(text, size, "%u items, %u MB beside their tensors", q->size, (unsigned)(q->note_bytes >> 20));
     return text;
 }
 
@@ -60,6 +68,7 @@ static void waits_append(td_queue_wait *w)
     l->last = w;
     l->count++;
     w->member->waits++;
+    q->bytes += w->bytes;
     q->watching += is_watching(w);
 }
 
@@ -71,6 +80,8 @@ static void waits_remove(td_queue_wait *w)
     *(w->next ? &w->next->prev : &l->last) = w->prev;
     l->count--;
     w->member->waits--;
+    q->bytes -= w->bytes;
+    td_putters_pass(q->service, w);
     q->watching -= is_watching(w);
 }
 
@@ -155,11 +166,11 @@ static bool settle_one(td_service *s, td_queue *q, td_queue_wait **mourning)
         td_queue_item_free(p->item);
         closed_for_put(q, &e);
         finish_wait(s, p, NULL, &e);
-    } else if (p && !full(q)) {
+    } else if (p && !td_queue_full(q)) {
         push(q, p->item);
         finish_wait(s, p, NULL, NULL);
     } else if (g && q->first) {
-        finish_wait(s, g, td_queue_pop(q), NULL);
+        finish_wait(s, g, take_first(s, q), NULL);
     } else if (g && no_more_puts(q)) {
         closed_for_get(q, &e);
         finish_wait(s, g, NULL, &e);
@@ -234,7 +245,8 @@ static int wait_new(td_service *s, td_member *m, td_queue_item *item, uint32_t t
                        content(q, what, sizeof what));
     td_queue_wait *w = calloc(1, sizeof *w);
     if (!w) return td_no_memory(e, "to wait for queue '%s'", q->name);
-    *w = (td_queue_wait){.member = m, .put = item != NULL, .item = item, .then = then, .arg = arg};
+    *w = (td_queue_wait){
+        .member = m, .put = item != NULL, .item = item, .bytes = item ? item->bytes : 0, .then = then, .arg = arg};
     waits_append(w);
     if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->deadline, timeout_ms, wait_expired, w);
     *out = w;
@@ -248,7 +260,7 @@ int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t time
     if (!(m->role & TD_QUEUE_PRODUCER))
         return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as consumer only", q->name);
     if (q->ended) return closed_for_put(q, e);
-    if (full(q) || q->putters.first) return wait_new(s, m, item, timeout_ms, wait, then, arg, e);
+    if (td_queue_full(q) || q->putters.first) return wait_new(s, m, item, timeout_ms, wait, then, arg, e);
     push(q, item);
     td_queue_settle(s, q);
     return TD_OK;
@@ -263,7 +275,7 @@ int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t tim
         return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as producer only", q->name);
     if (death_untold(m)) return tell_death(m, e);
     if (q->first && !q->getters.first) {
-        *item = td_queue_pop(q);
+        *item = take_first(s, q);
         td_queue_settle(s, q);
         return TD_OK;
     }
@@ -290,7 +302,8 @@ static void put_back(td_queue *q, td_queue_item *item)
     *at = item;
     if (!item->next) q->last = &item->next;
     q->size++;
-    q->bytes += item->note_bytes;
+    q->note_bytes += item->note_bytes;
+    q->bytes += item->bytes;
     q->gets -= q->gets > 0;
 }
 
@@ -323,46 +336,4 @@ const char *td_queue_name(const td_queue *q)
 uint32_t td_queue_size(const td_queue *q)
 {
     return q->size;
-}
-
-static td_queue_info info_of(const td_queue *q)
-{
-    td_queue_info i = {.name = q->name,
-                       .capacity = q->capacity,
-                       .items = q->size,
-                       .deaths = q->deaths,
-                       .ended = q->ended,
-                       .full = full(q),
-                       .keep_ms = td_queue_keeps(q),
-                       .goes_ms = q->gone.armed ? q->gone.at_ms : 0,
-                       .puts = q->puts,
-                       .gets = q->gets,
-                       .producers = q->producers,
-                       .consumers = q->consumers,
-                       .waiting_put = q->putters.count,
-                       .waiting_get = q->getters.count};
-    return i;
-}
-
-bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg)
-{
-    td_queue *q = first ? s->queues : s->queues_at;
-    for (; q && most; q = q->hh.next, most--) {
-        td_queue_info i = info_of(q);
-        fn(&i, arg);
-    }
-    s->queues_at = q;
-    return !q;
-}
-
-bool td_queues_left(const td_service *s)
-{
-    return s->queues != NULL;
-}
-
-td_queue_info td_queue_look(const td_service *s, const char *name)
-{
-    td_queue *q;
-    HASH_FIND_STR(s->queues, name, q);
-    return q ? info_of(q) : (td_queue_info){0};
 }

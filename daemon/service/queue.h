@@ -27,7 +27,8 @@ struct td_queue {
     uint32_t capacity, size, deaths;
     bool sized; /* somebody said the capacity; until then it is 1, or ... */
     bool open;  /* ... TD_QUEUE_MOST, within TD_QUEUE_MOST_BYTES */
-    uint64_t bytes;
+    uint64_t note_bytes;
+    uint64_t bytes; /* of what lies in it, and of what waits for room */
     td_queue_item *first, **last;
     td_member *members;
     td_queue_waits putters, getters;
@@ -48,11 +49,17 @@ struct td_queue {
 };
 
 #define TD_QUEUE_KEEP_MS 60000 /* unless said: so long items wait for the first consumer */
+/* Has it no room for another item? */
+bool td_queue_full(const td_queue *q);
 /* How long items would stay if all left now. */
 uint32_t td_queue_keeps(const td_queue *q);
 /* Let waits that can go on do so, one at a time: some now, more soon. */
 void td_queue_settle(td_service *s, td_queue *q);
 /* The oldest item, or NULL; it is the caller's. */
 td_queue_item *td_queue_pop(td_queue *q);
+/* walk.c: a walk that is at the item, the putter or the queue goes on behind it. */
+void td_items_pass(td_service *s, const td_queue_item *i);
+void td_putters_pass(td_service *s, const td_queue_wait *w);
+void td_queues_pass(td_service *s, const td_queue *q);
 
 #endif

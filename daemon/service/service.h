@@ -63,6 +63,12 @@ struct td_service {
     struct td_queue *queues;
     struct td_name *names_at; /* of walks in parts */
     struct td_queue *queues_at;
+    struct td_items_at {              /* of a walk through what lies in queues */
+        struct td_queue *queue;
+        struct td_queue_item *item;   /* NULL: it is at those that wait for room, ... */
+        struct td_queue_wait *putter; /* ... at this one; NULL, too: the queue is done */
+        int tensor;                   /* of the item: the next one */
+    } items_at;
     td_deadline *deadlines; /* the first of them */
     uint32_t ndeadlines;
     struct td_name_waiters *name_waits, *name_told, *name_told_last; /* see names.c */
@@ -185,6 +191,7 @@ typedef struct td_queue_item {
     uint64_t place;      /* in its queue: so many were put before it */
     td_account *account; /* who put it: pays for its place, by its size in objects, and for the note's bytes */
     uint64_t cost;       /* these objects */
+    uint64_t bytes;      /* of its tensors, views as far as they reach, and of the note */
     td_dead remains;     /* of a large one that has gone: its tensors are let go of in parts */
 } td_queue_item;
 /* With room for so many tensors and for a note, none of which is there yet. */
@@ -195,6 +202,8 @@ int td_queue_item_add(td_queue_item *i, td_tensor *t, bool keep, td_error *e);
  * td_queue_item_keep(): it was not, and lies there as before. */
 int td_queue_item_settle(td_queue_item *i, int k, td_account *account, td_error *e);
 int td_queue_item_keep(td_queue_item *i, int k, td_error *e);
+/* What it was, where that had to be copied; borrowed, NULL: it was not. */
+td_storage *td_queue_item_copy(const td_queue_item *i, int k);
 /* The storage is about to be written: its items have this copy of it instead. */
 void td_queued_copied(td_storage *s, td_storage *copy);
 void td_queue_item_free(td_queue_item *i);
@@ -215,6 +224,7 @@ typedef struct td_queue_wait {
     td_member *member;
     bool put;
     td_queue_item *item; /* of a put: owned until it is in */
+    uint64_t bytes;      /* of that */
     td_deadline deadline;
     /* get: `item` is the callee's; put: item NULL. error NULL: it worked. The wait is gone afterwards. The callback
      * only takes note: it must not call into queues or names. */
@@ -257,9 +267,19 @@ typedef struct td_queue_info {
     uint32_t keep_ms; /* items would stay so long if all left now */
     uint64_t goes_ms; /* nobody has joined: then it goes (td_clock_ms()); else 0 */
     uint64_t puts, gets;
+    uint64_t bytes; /* of what lies in it, and of what waits for room */
 } td_queue_info;
 /* As td_name_some. */
 bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg);
+/* The same for what lies in queues and what waits for room there: `fn` is told of the tensors from `from` up to, and
+ * without, `to` of an item, which are all of them but for a large one, that comes in several parts. About `most` tensors
+ * and items at a time. */
+typedef struct td_items_seen {
+    const char *queue;
+    const td_queue_item *item;
+    int from, to;
+} td_items_seen;
+bool td_queue_items_some(td_service *s, bool first, int most, void (*fn)(const td_items_seen *i, void *arg), void *arg);
 /* Is there any? Without a session: one that keeps its items for whoever comes. */
 bool td_queues_left(const td_service *s);
 /* At the end: what is kept for whoever comes. */

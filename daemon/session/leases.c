@@ -24,6 +24,7 @@ static uint64_t lease_cost(uint64_t bytes)
 
 static void end_lease(td_account *account, td_lease *l, td_extent *extent)
 {
+    account->leased -= lease_cost(l->bytes);
     td_account_discharge(account, lease_cost(l->bytes), 1);
     if (extent) *extent = l->extent;
     else td_heap_release(td_extent_heap(&l->extent), &l->extent);
@@ -45,6 +46,7 @@ int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, 
         return rc;
     }
     l->bytes = bytes;
+    s->account->leased += lease_cost(bytes);
     do l->id = ++s->next_lease; /* not 0, and not one that has been open since the count went round */
     while (!l->id || td_lease_find(s, l->id));
     HASH_ADD(hh, s->leases, id, sizeof l->id, l);

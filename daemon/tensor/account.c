@@ -26,8 +26,8 @@ td_account *td_account_new(td_account *parent)
 void td_account_end(td_account *a)
 {
     td_account *parent = a->parent;
-    assert(!a->bytes && !a->objects && !a->wire && !a->children);
-    for (int d = 0; d < TD_MAX_DEVICES; d++) assert(!a->away[d]);
+    assert(!a->bytes && !a->objects && !a->wire && !a->leased && !a->children);
+    for (int d = 0; d < TD_MAX_DEVICES; d++) assert(!a->away[d] && !a->stored[d]);
     if (parent) *(a->prev ? &a->prev->next : &parent->children) = a->next;
     if (a->next) a->next->prev = a->prev;
     free(a);

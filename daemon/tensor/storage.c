@@ -14,6 +14,11 @@ static uint64_t cost_of(uint64_t nbytes)
     return nbytes ? (nbytes + TD_EXTENT_ALIGN - 1) & ~(uint64_t)(TD_EXTENT_ALIGN - 1) : TD_EXTENT_ALIGN;
 }
 
+uint64_t td_storage_takes(const td_storage *s)
+{
+    return cost_of(s->nbytes);
+}
+
 /* A record that is charged for and has no bytes yet. */
 static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes, td_error *e)
 {
@@ -35,6 +40,7 @@ static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes
 static void storage_done(td_storage *s)
 {
     if (s->account) td_account_ref(s->account);
+    td_account_stores(s->account, s->device, 0, cost_of(s->nbytes));
     td_loop_live.storages++;
     td_loop_live.bytes += sizeof *s;
 }
@@ -104,6 +110,7 @@ void td_storage_shrink(td_storage *s, uint64_t nbytes)
     assert(nbytes <= s->nbytes);
     td_device_get(s->device)->shrink(s, nbytes);
     td_account_discharge_on(s->account, s->device, cost_of(s->nbytes) - cost_of(nbytes));
+    td_account_stores(s->account, s->device, cost_of(s->nbytes), cost_of(nbytes));
     s->nbytes = nbytes;
 }
 
@@ -116,6 +123,7 @@ void td_storage_unref(td_storage *s)
     if (s->late) td_storage_drop_late(s);
     td_cause_unref(s->poison);
     if (s->flags & TD_SF_IMPORTED) td_account_unimport(s->account);
+    td_account_stores(s->account, s->device, cost_of(s->nbytes), 0);
     td_account_discharge_on(s->account, s->device, cost_of(s->nbytes));
     td_account_unref(s->account);
     td_freelist_give(&loop_dead, s);

@@ -18,6 +18,14 @@ static inline uint64_t td_objects_of(uint64_t bytes)
     return (bytes + TD_OBJECT_BYTES - 1) / TD_OBJECT_BYTES;
 }
 
+/* What a table of what takes memory (daemon/session/tensors.c) has counted of what an account pays for. */
+typedef struct td_listed {
+    uint32_t table;                 /* its number; of an older one nothing is left to be known */
+    uint64_t bytes[TD_MAX_DEVICES]; /* of storages on each device */
+    uint64_t leased, objects;
+    uint64_t below_objects, below_wire; /* of its children */
+} td_listed;
+
 /* Who pays. Bytes and objects are charged before they are given; the parents (a session's user, a user's daemon) are
  * charged too. */
 typedef struct td_account {
@@ -34,9 +42,12 @@ typedef struct td_account {
     uint32_t refs;
     uint32_t session; /* 0: the daemon's account, or a user's */
     uint32_t uid, pid;
-    char name[32];                 /* program of the peer, for messages */
-    bool ended;                    /* its session has */
-    uint64_t away[TD_MAX_DEVICES]; /* bytes on each device but the CPU */
+    char name[32];                   /* program of the peer, for messages */
+    bool ended;                      /* its session has */
+    uint64_t away[TD_MAX_DEVICES];   /* bytes on each device but the CPU */
+    uint64_t stored[TD_MAX_DEVICES]; /* of its own, without its children: bytes of storages on each device, ... */
+    uint64_t leased;                 /* ... and of memory that is leased, which counts on the CPU */
+    td_listed listed;
 } td_account;
 
 td_account *td_account_new(td_account *parent);
@@ -109,6 +120,12 @@ static inline void td_account_discharge_on(td_account *a, unsigned device, uint6
 static inline uint64_t td_account_bytes(const td_account *a, unsigned device)
 {
     return device == TD_CPU ? a->bytes : a->away[device];
+}
+/* Of what is charged, so much more is a storage on a device, so much less: it says which part of the bytes lies in
+ * shared memory, and which is what calls work with, programs and notes. */
+static inline void td_account_stores(td_account *a, unsigned device, uint64_t before, uint64_t now)
+{
+    if (a) a->stored[device] += now - before;
 }
 /* What a call works with is charged as bytes where it runs, until the call is over. */
 int td_account_work(td_account *a, unsigned device, uint64_t bytes, td_error *e);
@@ -193,6 +210,7 @@ typedef struct td_storage {
     uint8_t device, flags;
     uint32_t pinned;        /* how often backward passes still have to read it */
     uint32_t lease_session; /* holder of the write lease */
+    uint32_t listed;        /* the number of the last table that has counted its bytes */
     uint64_t nbytes;        /* as asked for */
     unsigned char *data;
     td_extent extent;
@@ -203,7 +221,7 @@ typedef struct td_storage {
     void *hazards;    /* pending tasks, kept by sched; NULL when nothing is pending */
     td_kept *kept;
     td_queued *queued; /* items of queues hold what is in it now; NULL: none do */
-    uint32_t looked; /* how often the layer above would have kept something, since the last write */
+    uint32_t looked;   /* how often the layer above would have kept something, since the last write */
 } td_storage;
 
 typedef struct td_tensor td_tensor;
@@ -255,6 +273,8 @@ void td_storage_lacks(unsigned device);
 int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
 /* Keep the first `nbytes` only (a result that turned out smaller than it might have). No tensor may reach further. */
 void td_storage_shrink(td_storage *s, uint64_t nbytes);
+/* What it takes there, and is charged for: its bytes, rounded up. */
+uint64_t td_storage_takes(const td_storage *s);
 static inline td_storage *td_storage_ref(td_storage *s)
 {
     s->refs++;
