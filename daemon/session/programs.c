@@ -73,7 +73,16 @@ static void end(td_known_program **all, td_known_program *p)
 
 void td_session_program_gone(td_session *s, uint32_t id)
 {
-    end(&s->programs, find(s, id));
+    td_known_program *p = find(s, id);
+    td_table_pass_program(s, p, p->hh.next);
+    end(&s->programs, p);
+}
+
+td_program *td_known_programs_at(td_known_program **at)
+{
+    td_program *p = (*at)->program;
+    *at = (*at)->hh.next;
+    return p;
 }
 
 bool td_known_programs_drop(td_known_program **all, int most)

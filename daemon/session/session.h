@@ -60,6 +60,7 @@ typedef struct td_sessions {
     td_session *take_next;      /* of such a round; NULL: none is under way */
     uint64_t taken_bytes;       /* by the last */
     struct td_session_table *table; /* of status, that is being made; one at a time */
+    uint32_t tables;            /* of what takes memory, that were begun: the number of the last */
     uint64_t table_from_ns;     /* no table of status before: who asks waits */
     char holders[480];          /* the biggest, as refused clients are told ... */
     uint64_t holders_of;        /* ... of that device and user ... */

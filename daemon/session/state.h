@@ -368,6 +368,7 @@ int td_session_region_end(td_session *s, const td_record *r, td_error *e);
 void td_session_regions_drop(td_session *s);
 /* Let go of about `most`: true when all are gone. */
 bool td_known_programs_drop(td_known_program **all, int most);
+td_program *td_known_programs_at(td_known_program **at); /* borrowed; and go on to the next one */
 /* Some more of what another has, for a clone; TD_AGAIN: and *next. */
 int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_error *e);
 /* program.c: run one, as an activity */
@@ -640,5 +641,6 @@ int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_address_fo
 int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* The table that is being made goes on behind a session that ends. */
 void td_table_pass(td_session *s);
+void td_table_pass_program(td_session *s, const td_known_program *p, td_known_program *next);
 
 #endif

@@ -4,7 +4,7 @@
  * names and queues that it goes through may come and go meanwhile. One is made at a time. */
 #include "daemon/ops/group.h"
 #include "daemon/ops/packs.h"
-#include "daemon/session/state.h"
+#include "daemon/session/table.h"
 #include "daemon/tensor/device.h"
 #include "proto/device.h"
 
@@ -15,9 +15,7 @@
 #include <unistd.h>
 
 enum {
-    MOST_ROWS = 10000,
-    SOME = 32,             /* rows at a time */
-    COST = 32,             /* of these, in records */
+    COST = 32,             /* of a part of a table, in records */
     MOST_BYTES = 12 << 20, /* a frame takes a little more */
     COPIED_MOST = 64 << 10,
     FREE_HERE = 1 << 20,
@@ -26,28 +24,7 @@ enum {
     TABLE_SHARE = 9 /* a long table, and so many times as long for everything else */
 };
 
-typedef struct td_session_table table;
-
-/* True: all rows are there. */
-typedef bool (*filler)(table *b, td_session *s);
-
-struct td_session_table {
-    td_activity a;
-    td_sessions *all;
-    uint64_t serial;
-    const char *what;
-    filler fill;
-    const char *const *columns;
-    size_t n_columns;
-    td_long_reply reply; /* rows, as they are sent */
-    uint32_t rows;
-    bool begun, failed;
-    td_session *at;    /* the next session */
-    uint32_t page, fd; /* the next of its objects; the next descriptor to look at */
-    FILE *maps_file;
-    uint64_t fds_size, fds, maps; /* places of descriptors; counted so far */
-    uint64_t took_ns;
-};
+typedef td_status_table table;
 
 static uint8_t *make_room(table *b, size_t n)
 {
@@ -65,13 +42,12 @@ static uint8_t *make_room(table *b, size_t n)
     return r->block + r->end;
 }
 
-enum { TABLE_OF_REPLY = 9, ROWS_OF_TABLE = 2, MOST_COLUMNS = 16 };
+enum { TABLE_OF_REPLY = 9, ROWS_OF_TABLE = 2 };
 
-static void add_row(table *b, size_t ncells, const Td__Wire__Cell *cells)
+void td_table_row(table *b, size_t ncells, const Td__Wire__Cell *cells)
 {
     Td__Wire__Row r = TD__WIRE__ROW__INIT;
-    Td__Wire__Cell *list[MOST_COLUMNS];
-    if (b->rows >= MOST_ROWS) return;
+    Td__Wire__Cell *list[TD_TABLE_MOST_COLUMNS];
     for (size_t i = 0; i < ncells; i++) list[i] = (Td__Wire__Cell *)(uintptr_t)&cells[i];
     r.n_cells = ncells;
     r.cells = list;
@@ -87,45 +63,14 @@ static void add_row(table *b, size_t ncells, const Td__Wire__Cell *cells)
     b->rows++;
 }
 
-static Td__Wire__Cell integer(uint64_t v)
+static void add_row(table *b, size_t ncells, const Td__Wire__Cell *cells)
 {
-    Td__Wire__Cell c;
-    td__wire__cell__init(&c);
-    c.value_case = TD__WIRE__CELL__VALUE_INTEGER;
-    c.integer = (int64_t)v;
-    return c;
-}
-
-static Td__Wire__Cell real(double v)
-{
-    Td__Wire__Cell c;
-    td__wire__cell__init(&c);
-    c.value_case = TD__WIRE__CELL__VALUE_REAL;
-    c.real = v;
-    return c;
-}
-
-static Td__Wire__Cell yes(bool v)
-{
-    Td__Wire__Cell c;
-    td__wire__cell__init(&c);
-    c.value_case = TD__WIRE__CELL__VALUE_YES;
-    c.yes = v;
-    return c;
-}
-
-static Td__Wire__Cell text(const char *v)
-{
-    Td__Wire__Cell c;
-    td__wire__cell__init(&c);
-    c.value_case = TD__WIRE__CELL__VALUE_TEXT;
-    c.text = (char *)(uintptr_t)v;
-    return c;
+    if (b->rows < TD_TABLE_MOST_ROWS) td_table_row(b, ncells, cells);
 }
 
 static void key_value(table *b, const char *key, Td__Wire__Cell v)
 {
-    add_row(b, 2, (Td__Wire__Cell[]){text(key), v});
+    add_row(b, 2, (Td__Wire__Cell[]){td_cell_text(key), v});
 }
 
 /* A number of /proc/self/status; 0 when there is none. */
@@ -141,14 +86,17 @@ static uint64_t process_number(const char *key)
 }
 
 /* The table of descriptors is as large as the highest ever was, rounded up. (/proc/self/fd is closed to a process that
- * others may not look into.) Some of them; true: these were all. */
+ * others may not look into.) */
+static bool count_places(table *b)
+{
+    b->fds_size = process_number("FDSize");
+    return true;
+}
+
+/* Some of them; true: these were all. */
 static bool count_descriptors(table *b)
 {
-    enum { FDS = 64 }; /* a microsecond each */
-    if (!b->fds_size) {
-        b->fds_size = process_number("FDSize");
-        return !b->fds_size;
-    }
+    enum { FDS = 32 }; /* a microsecond each */
     for (int n = 0; b->fd < b->fds_size && n < FDS; n++, b->fd++) b->fds += fcntl((int)b->fd, F_GETFD) >= 0;
     return b->fd >= b->fds_size;
 }
@@ -163,7 +111,7 @@ static uint64_t most_descriptors(void)
 /* Some lines of the list; true: these were all. */
 static bool count_maps(table *b)
 {
-    enum { LINES = 64 };
+    enum { LINES = 16 }; /* two microseconds each */
     if (!b->maps_file && !(b->maps_file = fopen("/proc/self/maps", "re"))) return true;
     uint64_t until = b->maps + LINES;
     for (int c; b->maps < until;) {
@@ -187,7 +135,7 @@ static void add_devices_used(table *b, const td_service *v)
     for (unsigned d = TD_CPU + 1; d < TD_MAX_DEVICES; d++) {
         if (!td_device_get(d)) continue;
         snprintf(key, sizeof key, "bytes_used_on_%s", td_device_name(d));
-        key_value(b, key, integer(info_of(v, d).used));
+        key_value(b, key, td_cell_integer(info_of(v, d).used));
     }
 }
 
@@ -200,67 +148,78 @@ static bool fill_devices(table *b, td_session *s)
         if (!td_device_get(d)) continue;
         td_device_info i = info_of(s->service, d);
         add_row(b, 4,
-                (Td__Wire__Cell[]){text(td_device_name(d)), integer(i.used), integer(i.committed), integer(i.limit)});
+                (Td__Wire__Cell[]){td_cell_text(td_device_name(d)), td_cell_integer(i.used),
+                                   td_cell_integer(i.committed), td_cell_integer(i.limit)});
     }
     return true;
 }
 
-static bool fill_status(table *b, td_session *s)
+/* All of one moment. */
+static bool tell_counts(table *b)
 {
-    static const char *const columns[] = {"key", "value"};
-    b->columns = columns;
-    b->n_columns = 2;
-    if (!count_descriptors(b) || !count_maps(b)) return false;
-    td_service *v = s->service;
+    const td_sessions *all = b->all;
+    const td_service *v = all->service;
     td_live live = td_live_counts();
     td_sched_stats st;
     td_sched_get_stats(v->sched, &st);
     struct rusage use = {0};
     getrusage(RUSAGE_SELF, &use);
-    key_value(b, "pid", integer((uint64_t)getpid()));
-    key_value(b, "version", text(TD_VERSION));
-    key_value(b, "uptime_s", real((double)(td_clock_ms() - v->started_ms) / 1000));
-    key_value(b, "sessions", integer(s->all->count));
-    key_value(b, "rings", integer(s->all->rings));
-    key_value(b, "tensors", integer(live.tensors));
-    key_value(b, "storages", integer(live.storages));
-    key_value(b, "causes", integer(live.causes));
-    key_value(b, "names", integer(v->name_count));
-    key_value(b, "queues", integer(v->queue_count));
-    key_value(b, "segments", integer(v->budget.segments));
-    key_value(b, "bytes_limit", integer(v->budget.limit));
-    key_value(b, "bytes_committed", integer(v->budget.committed));
-    key_value(b, "bytes_used", integer(v->budget.used));
+    key_value(b, "pid", td_cell_integer((uint64_t)getpid()));
+    key_value(b, "version", td_cell_text(TD_VERSION));
+    key_value(b, "uptime_s", td_cell_real((double)(td_clock_ms() - v->started_ms) / 1000));
+    key_value(b, "sessions", td_cell_integer(all->count));
+    key_value(b, "rings", td_cell_integer(all->rings));
+    key_value(b, "tensors", td_cell_integer(live.tensors));
+    key_value(b, "storages", td_cell_integer(live.storages));
+    key_value(b, "causes", td_cell_integer(live.causes));
+    key_value(b, "names", td_cell_integer(v->name_count));
+    key_value(b, "queues", td_cell_integer(v->queue_count));
+    key_value(b, "segments", td_cell_integer(v->budget.segments));
+    key_value(b, "bytes_limit", td_cell_integer(v->budget.limit));
+    key_value(b, "bytes_committed", td_cell_integer(v->budget.committed));
+    key_value(b, "bytes_used", td_cell_integer(v->budget.used));
     add_devices_used(b, v);
-    key_value(b, "bytes_work", integer(v->budget.work));
-    key_value(b, "bytes_packed", integer(td_packs_bytes()));
-    key_value(b, "bytes_warm", integer(v->budget.warm_bytes));
-    key_value(b, "bytes_bookkeeping", integer(live.bytes));
-    key_value(b, "bytes_own", integer(td_account_own(v->account)));
-    key_value(b, "bytes_own_limit", integer(v->options.own_bytes));
-    key_value(b, "bytes_of_connections", integer(v->account->wire));
-    key_value(b, "segments_warm", integer(v->budget.warm_count));
-    key_value(b, "descriptors", integer(b->fds));
-    key_value(b, "descriptors_limit", integer(most_descriptors()));
-    key_value(b, "maps", integer(b->maps));
-    key_value(b, "tasks_pending", integer(st.pending));
-    key_value(b, "nodes", integer(td_autograd_nodes()));
-    key_value(b, "nodes_recorded", integer(td_autograd_recorded()));
-    key_value(b, "ops_run", integer(v->ops_run));
-    key_value(b, "run_inline", integer(st.run_inline));
-    key_value(b, "run_pool", integer(st.run_pool));
-    key_value(b, "run_planned", integer(td_groups_ran()));
-    key_value(b, "run_packed", integer(td_packs_used()));
-    key_value(b, "workers", integer(st.workers));
-    key_value(b, "busy_s", real(st.busy_ns / 1e9));
-    key_value(b, "frames_in", integer(v->frames_in));
-    key_value(b, "turns", integer(v->turns));
-    key_value(b, "bytes_in", integer(v->bytes_in));
-    key_value(b, "bytes_out", integer(v->bytes_out));
-    key_value(b, "peak_rss_bytes", integer((uint64_t)use.ru_maxrss * 1024));
-    key_value(b, "lost_pages", integer(td_sigbus_count()));
-    key_value(b, "kernels", text(td_cpu_describe()));
+    key_value(b, "bytes_work", td_cell_integer(v->budget.work));
+    key_value(b, "bytes_packed", td_cell_integer(td_packs_bytes()));
+    key_value(b, "bytes_warm", td_cell_integer(v->budget.warm_bytes));
+    key_value(b, "bytes_bookkeeping", td_cell_integer(live.bytes));
+    key_value(b, "bytes_own", td_cell_integer(td_account_own(v->account)));
+    key_value(b, "bytes_own_limit", td_cell_integer(v->options.own_bytes));
+    key_value(b, "bytes_of_connections", td_cell_integer(v->account->wire));
+    key_value(b, "segments_warm", td_cell_integer(v->budget.warm_count));
+    key_value(b, "descriptors", td_cell_integer(b->fds));
+    key_value(b, "descriptors_limit", td_cell_integer(most_descriptors()));
+    key_value(b, "maps", td_cell_integer(b->maps));
+    key_value(b, "tasks_pending", td_cell_integer(st.pending));
+    key_value(b, "nodes", td_cell_integer(td_autograd_nodes()));
+    key_value(b, "nodes_recorded", td_cell_integer(td_autograd_recorded()));
+    key_value(b, "ops_run", td_cell_integer(v->ops_run));
+    key_value(b, "run_inline", td_cell_integer(st.run_inline));
+    key_value(b, "run_pool", td_cell_integer(st.run_pool));
+    key_value(b, "run_planned", td_cell_integer(td_groups_ran()));
+    key_value(b, "run_packed", td_cell_integer(td_packs_used()));
+    key_value(b, "workers", td_cell_integer(st.workers));
+    key_value(b, "busy_s", td_cell_real(st.busy_ns / 1e9));
+    key_value(b, "frames_in", td_cell_integer(v->frames_in));
+    key_value(b, "turns", td_cell_integer(v->turns));
+    key_value(b, "bytes_in", td_cell_integer(v->bytes_in));
+    key_value(b, "bytes_out", td_cell_integer(v->bytes_out));
+    key_value(b, "peak_rss_bytes", td_cell_integer((uint64_t)use.ru_maxrss * 1024));
+    key_value(b, "lost_pages", td_cell_integer(td_sigbus_count()));
+    key_value(b, "kernels", td_cell_text(td_cpu_describe()));
     return true;
+}
+
+static bool fill_status(table *b, td_session *s)
+{
+    (void)s;
+    static const char *const columns[] = {"key", "value"};
+    static bool (*const stages[])(table *) = {count_places, count_descriptors, count_maps, tell_counts};
+    enum { STAGES = sizeof stages / sizeof stages[0] };
+    b->columns = columns;
+    b->n_columns = 2;
+    if (stages[b->stage](b)) b->stage++;
+    return b->stage == STAGES;
 }
 
 /* What it waits for, in the stream or beside it: there the oldest, and how many more there are. */
@@ -309,13 +268,6 @@ const char *td_session_program(const td_session *s)
     return s->account->name;
 }
 
-/* The line of the program that bound it, when the session still knows. */
-static const char *site_of(const td_session *s, const td_object *o)
-{
-    if (!o->site || o->site >= s->nsites || !s->sites[o->site]) return "";
-    return o->since < s->renamed[o->site] ? "" : s->sites[o->site];
-}
-
 static bool fill_sessions(table *b, td_session *s)
 {
     static const char *const columns[] = {"session",    "pid",     "uid",     "program",    "objects",   "bytes",
@@ -323,66 +275,28 @@ static bool fill_sessions(table *b, td_session *s)
     b->columns = columns;
     b->n_columns = 12;
     if (!b->begun) b->at = s->all->first;
-    for (uint32_t n = 0; b->at && n < SOME; n++, b->at = b->at->next) {
+    for (uint32_t n = 0; b->at && n < TD_TABLE_SOME; n++, b->at = b->at->next) {
         const td_session *x = b->at;
         char waits[TD_NAME_MAX + 80], away[AWAY_SIZE];
         add_row(b, 12,
-                (Td__Wire__Cell[]){integer(x->id), integer(x->pid), integer(x->uid), text(x->account->name),
-                                   integer(x->objects.live), integer(x->account->bytes), integer(x->account->peak),
-                                   integer(x->ops_run), integer(td_flow_pending(x->flow)),
-                                   text(held_away(x->account, away, sizeof away)), integer(td_account_own(x->account)),
-                                   text(waits_for(x, waits, sizeof waits))});
+                (Td__Wire__Cell[]){
+                    td_cell_integer(x->id), td_cell_integer(x->pid), td_cell_integer(x->uid),
+                    td_cell_text(x->account->name), td_cell_integer(x->objects.live),
+                    td_cell_integer(x->account->bytes), td_cell_integer(x->account->peak), td_cell_integer(x->ops_run),
+                    td_cell_integer(td_flow_pending(x->flow)), td_cell_text(held_away(x->account, away, sizeof away)),
+                    td_cell_integer(td_account_own(x->account)), td_cell_text(waits_for(x, waits, sizeof waits))});
     }
     return !b->at;
-}
-
-static void add_tensor(table *b, const td_session *x, uint32_t now, uint32_t id, const td_object *o)
-{
-    const td_tensor *t = o->tensor;
-    char shape[128];
-    const char *fn = td_grad_fn(t), *memory = t->storage->poison                  ? "poisoned"
-                                              : t->storage->device != TD_CPU      ? td_device_name(t->storage->device)
-                                              : t->storage->flags & TD_SF_SERVICE ? "service"
-                                                                                  : "session";
-    add_row(b, 13,
-            (Td__Wire__Cell[]){integer(x->id), integer(id), text(td_desc_text(&t->desc, shape, sizeof shape)),
-                               integer(td_desc_nbytes(&t->desc)), integer((uint64_t)(uintptr_t)t->storage >> 4),
-                               integer(td_version_writes(t->version)), yes(td_requires_grad(t)), text(fn ? fn : ""),
-                               text(memory), integer(x->pid), text(x->account->name), text(site_of(x, o)),
-                               real((double)(now - o->since) * TD_TICK_MS / 1000)});
-}
-
-static bool fill_tensors(table *b, td_session *s)
-{
-    static const char *const columns[] = {"session",       "id",      "tensor", "bytes", "storage", "version",
-                                          "requires_grad", "grad_fn", "memory", "pid",   "program", "where",
-                                          "age_s"};
-    b->columns = columns;
-    b->n_columns = 13;
-    uint32_t now = td_ticks(s->service); /* not when the request came: others may have bound something since */
-    if (!b->begun) b->at = s->all->first;
-    for (int n = 0; b->at && b->rows < MOST_ROWS && n < SOME; n++) {
-        const td_objects *o = &b->at->objects;
-        for (; b->page < o->npages * TD_PAGE_OBJECTS && n < SOME; b->page++) {
-            const td_object *x = td_objects_slot(o, b->page);
-            if (!x) b->page |= TD_PAGE_OBJECTS - 1; /* the next page */
-            if (!x || !x->tensor) continue;
-            add_tensor(b, b->at, now, b->page, x);
-            n++;
-        }
-        if (b->page < o->npages * TD_PAGE_OBJECTS) continue;
-        b->page = 0;
-        b->at = b->at->next;
-    }
-    return !b->at || b->rows >= MOST_ROWS;
 }
 
 static void add_segments(table *b, const td_heap *h, uint64_t session)
 {
     for (td_segment *g = NULL; (g = td_heap_next_segment(h, g));)
         add_row(b, 6,
-                (Td__Wire__Cell[]){integer(g->id), integer(g->generation), integer(g->size), integer(session),
-                                   text(g->kind == TD_SEGMENT_SERVICE ? "service" : "session"), integer(g->shared)});
+                (Td__Wire__Cell[]){td_cell_integer(g->id), td_cell_integer(g->generation), td_cell_integer(g->size),
+                                   td_cell_integer(session),
+                                   td_cell_text(g->kind == TD_SEGMENT_SERVICE ? "service" : "session"),
+                                   td_cell_integer(g->shared)});
 }
 
 static bool fill_segments(table *b, td_session *s)
@@ -394,22 +308,19 @@ static bool fill_segments(table *b, td_session *s)
         b->at = s->all->first;
         add_segments(b, s->service->heap, 0);
     }
-    for (uint32_t n = 0; b->at && n < SOME; n++, b->at = b->at->next) add_segments(b, b->at->heap, b->at->id);
+    for (uint32_t n = 0; b->at && n < TD_TABLE_SOME; n++, b->at = b->at->next) add_segments(b, b->at->heap, b->at->id);
     return !b->at;
 }
 
-/* Of a program: with what it captures. */
-static uint64_t name_of(const td_named *n, char *what, size_t size)
+uint64_t td_named_tell(const td_named *n, char *what, size_t size)
 {
     uint32_t tensors = n->edition.tree - 1;
     if (n->program) {
         td_tensor *const *captured;
         uint32_t many = td_program_captured(n->program, &captured);
-        uint64_t bytes = 0;
-        for (uint32_t k = 0; k < many; k++) bytes += td_desc_nbytes(&captured[k]->desc);
         snprintf(what, size, "program of %u node%s, %u captured", td_program_nodes(n->program),
                  td_program_nodes(n->program) == 1 ? "" : "s", many);
-        return bytes;
+        return td_program_captured_bytes(n->program);
     }
     if (n->edition.tree) snprintf(what, size, "tree of %u tensor%s", tensors, tensors == 1 ? "" : "s");
     else td_desc_text(&n->tensor->desc, what, size);
@@ -420,11 +331,12 @@ static void add_name(const td_name *n, void *arg)
 {
     table *b = arg;
     char what[128];
-    uint64_t bytes = name_of(&n->what, what, sizeof what);
+    uint64_t bytes = td_named_tell(&n->what, what, sizeof what);
     const char *kind = n->what.program ? "program" : n->what.edition.tree ? "tree" : "tensor";
     add_row(b, 7,
-            (Td__Wire__Cell[]){text(n->name), text(what), integer(bytes), text(n->program), integer(n->pid),
-                               real((double)(td_clock_ms() - n->since_ms) / 1000), text(kind)});
+            (Td__Wire__Cell[]){td_cell_text(n->name), td_cell_text(what), td_cell_integer(bytes),
+                               td_cell_text(n->program), td_cell_integer(n->pid),
+                               td_cell_real((double)(td_clock_ms() - n->since_ms) / 1000), td_cell_text(kind)});
 }
 
 static bool fill_names(table *b, td_session *s)
@@ -432,27 +344,31 @@ static bool fill_names(table *b, td_session *s)
     static const char *const columns[] = {"name", "tensor", "bytes", "program", "pid", "age_s", "kind"};
     b->columns = columns;
     b->n_columns = 7;
-    return td_name_some(s->service, !b->begun, SOME, add_name, b) || b->rows >= MOST_ROWS;
+    return td_name_some(s->service, !b->begun, TD_TABLE_SOME, add_name, b) || b->rows >= TD_TABLE_MOST_ROWS;
 }
 
 static void add_queue(const td_queue_info *q, void *arg)
 {
     table *b = arg;
     uint64_t now = td_clock_ms();
-    add_row(b, 12,
-            (Td__Wire__Cell[]){text(q->name), integer(q->items), integer(q->capacity), integer(q->producers),
-                               integer(q->consumers), integer(q->waiting_put), integer(q->waiting_get),
-                               integer(q->puts), integer(q->gets), integer(q->deaths), yes(q->ended),
-                               q->goes_ms > now ? integer((q->goes_ms - now + 999) / 1000) : text("")});
+    add_row(b, 13,
+            (Td__Wire__Cell[]){td_cell_text(q->name), td_cell_integer(q->items), td_cell_integer(q->capacity),
+                               td_cell_integer(q->producers), td_cell_integer(q->consumers),
+                               td_cell_integer(q->waiting_put), td_cell_integer(q->waiting_get),
+                               td_cell_integer(q->puts), td_cell_integer(q->gets), td_cell_integer(q->deaths),
+                               td_cell_yes(q->ended),
+                               q->goes_ms > now ? td_cell_integer((q->goes_ms - now + 999) / 1000) : td_cell_text(""),
+                               td_cell_integer(q->bytes)});
 }
 
 static bool fill_queues(table *b, td_session *s)
 {
-    static const char *const columns[] = {"queue",       "items", "capacity", "producers", "consumers", "waiting_put",
-                                          "waiting_get", "puts",  "gets",     "deaths",    "ended",     "goes_in_s"};
+    static const char *const columns[] = {"queue",       "items",       "capacity", "producers", "consumers",
+                                          "waiting_put", "waiting_get", "puts",     "gets",      "deaths",
+                                          "ended",       "goes_in_s",   "bytes"};
     b->columns = columns;
-    b->n_columns = 12;
-    return td_queue_some(s->service, !b->begun, SOME, add_queue, b) || b->rows >= MOST_ROWS;
+    b->n_columns = 13;
+    return td_queue_some(s->service, !b->begun, TD_TABLE_SOME, add_queue, b) || b->rows >= TD_TABLE_MOST_ROWS;
 }
 
 static bool fill_turns(table *b, td_session *s)
@@ -463,9 +379,10 @@ static bool fill_turns(table *b, td_session *s)
     b->n_columns = 12;
     const td_laps *t = s->service->laps;
     for (const td_lap_kind *k = t ? t->kinds : NULL; t && k < t->kinds + t->count; k++) {
-        Td__Wire__Cell row[12] = {text(k->name), integer(k->count), real((double)k->total_ns / 1e6),
-                                  integer(k->longest_ns / 1000), integer(k->longest_cpu_ns / 1000)};
-        for (int i = 0; i <= TD_LAP_BOUNDS; i++) row[5 + i] = integer(k->within[i]);
+        Td__Wire__Cell row[12] = {td_cell_text(k->name), td_cell_integer(k->count),
+                                  td_cell_real((double)k->total_ns / 1e6), td_cell_integer(k->longest_ns / 1000),
+                                  td_cell_integer(k->longest_cpu_ns / 1000)};
+        for (int i = 0; i <= TD_LAP_BOUNDS; i++) row[5 + i] = td_cell_integer(k->within[i]);
         add_row(b, 12, row);
     }
     return true;
@@ -478,7 +395,9 @@ static bool fill_memory(table *b, td_session *s)
     b->columns = columns;
     b->n_columns = 4;
     const td_account *a = s->account;
-    add_row(b, 4, (Td__Wire__Cell[]){integer(a->bytes), integer(a->peak), integer(a->work), integer(a->objects)});
+    add_row(b, 4,
+            (Td__Wire__Cell[]){td_cell_integer(a->bytes), td_cell_integer(a->peak), td_cell_integer(a->work),
+                               td_cell_integer(a->objects)});
     return true;
 }
 
@@ -492,10 +411,10 @@ static bool fill_memory_anew(table *b, td_session *s)
 
 static const struct {
     const char *what;
-    filler fill;
+    td_table_filler fill;
 } tables[] = {
-    {"status", fill_status}, {"sessions", fill_sessions},      {"tensors", fill_tensors}, {"names", fill_names},
-    {"queues", fill_queues}, {"segments", fill_segments},      {"turns", fill_turns},     {"devices", fill_devices},
+    {"status", fill_status}, {"sessions", fill_sessions},      {"tensors", td_fill_tensors}, {"names", fill_names},
+    {"queues", fill_queues}, {"segments", fill_segments},      {"turns", fill_turns},        {"devices", fill_devices},
     {"memory", fill_memory}, {"memory_anew", fill_memory_anew}};
 
 /* One at a time, and those that take milliseconds follow each other at a distance, whoever asks for them. */
@@ -515,7 +434,7 @@ void td_table_pass(td_session *s)
     table *b = s->all->table;
     if (!b || b->at != s) return;
     b->at = s->next;
-    b->page = 0;
+    td_listing_pass(b);
 }
 
 static bool drop_table(td_activity *a, int most)
@@ -524,6 +443,7 @@ static bool drop_table(td_activity *a, int most)
     table *b = (table *)(void *)a;
     b->all->table = NULL;
     if (b->maps_file) fclose(b->maps_file);
+    td_listing_drop(&b->list);
     const td_service_options *o = &b->all->service->options;
     uint8_t *block = b->reply.block;
     if (block && b->reply.capacity > FREE_HERE && o->background) {

@@ -210,6 +210,21 @@ def test_a_device_that_fails():
     assert out.stdout.strip() == "good", out.stderr
 
 
+def test_each_byte_there_is_in_a_row():
+    """Of the table of what takes memory: what lies in a queue, what has an id, its gradient, what a graph has saved."""
+    w = td.ones(1000, device="fake:0", requires_grad=True)
+    y = (w * 2).exp().sin().sum()
+    y.backward(retain_graph=True)
+    queue = td.Queue("rows", 2, keep=0)
+    queue.put([td.ones(500, device="fake:0"), td.ones(500)])
+    td.sync()
+    rows, counts = td.status("tensors"), {row["key"]: row["value"] for row in td.status()}
+    for device, key in (("cpu", "bytes_used"), ("fake:0", "bytes_used_on_fake:0")):
+        assert sum(row["bytes_used"] for row in rows if row["device"] == device) == counts[key], (device, rows)
+    there = {row["kind"] for row in rows if row["device"] == "fake:0" and row["bytes_used"]}
+    assert there == {"queue item", "tensor", "gradient", "graph"}, rows
+
+
 SHARES = """
 import multiprocessing, sys
 import tensord as td

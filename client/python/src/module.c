@@ -618,7 +618,13 @@ static PyMethodDef functions[] = {
     {"_connected", connected, METH_VARARGS, NULL},
     {"status", status_function, METH_VARARGS,
      "status(what='status', /)\n--\n\nTables of the daemon as lists of dicts: status, sessions, tensors, names, "
-     "queues, segments, devices, turns."},
+     "queues, segments, devices, turns.\n\n'tensors' has each byte of memory in one row: bytes_used of them together "
+     "is the "
+     "bytes_used of 'status' (of rows\nwhose device is 'cpu'), with bytes_idle its bytes_committed, and bytes_own its "
+     "bytes_own. kind says what holds it: 'name',\n'tree', 'handle', 'program', 'queue item', 'copy', 'tensor', "
+     "'gradient', 'ring', 'lease', 'graph', 'ended session', 'records',\n'connection', 'free', 'warm'; name which name "
+     "or "
+     "queue that is. bytes is how far it reaches, whoever else has the memory."},
     {"get_default_dtype", get_default_dtype, METH_NOARGS,
      "get_default_dtype()\n--\n\nThe dtype that floats of Python become."},
     {"_autocast", tdpy_set_autocast, METH_O, NULL},
