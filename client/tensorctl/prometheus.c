@@ -90,8 +90,8 @@ int ctl_prometheus(const ctl_options *o)
     static const char *const of_device[] = {"device", NULL};
     static const char *const of_devices[] = {"bytes_used", "bytes_committed", "bytes_limit", NULL};
     static const char *const of_sessions[] = {"objects", "bytes", "ops_run", "pending", NULL};
-    static const char *const of_queues[] = {"items",       "capacity", "producers", "consumers", "waiting_put",
-                                            "waiting_get", "puts",     "gets",      "deaths",    NULL};
+    static const char *const of_queues[] = {"items",       "bytes", "capacity", "producers", "consumers", "waiting_put",
+                                            "waiting_get", "puts",  "gets",     "deaths",    NULL};
     td_client *c = ctl_connect(o);
     if (!c) return 1;
     td_table *status = td_status(c, "status"), *sessions = status ? td_status(c, "sessions") : NULL;

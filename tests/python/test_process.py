@@ -353,11 +353,13 @@ print(told)
     tensorctl = os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "../../client/tensorctl")
     r = subprocess.run([sys.executable, str(tmp_path / "learn.py"), tensorctl], capture_output=True, text=True, timeout=100 * SLOW)
     rows = [re.split(r"  +", line.strip()) for line in r.stdout.splitlines()]
-    assert rows[0] == ["program", "pid", "bytes", "tensors", "oldest_s", "largest", "where"], r.stdout + r.stderr
+    assert rows[0] == ["program", "pid", "kind", "bytes", "bytes_own", "rows", "oldest_s", "largest", "where"], r.stdout + r.stderr
     mine = [row for row in rows[1:] if "/learn.py:" in row[-1]]  # a long path has its end only
-    assert [(row[0], row[2], row[3], row[5], os.path.basename(row[6])) for row in mine] == [
-        ("learn.py", "1.0 MB", "1", "float32[500, 500]", "learn.py:4"), ("learn.py", "998.0 kB", "1", "float32[500, 499]", "learn.py:5"),
-        ("learn.py", "2.0 kB", "5", "float32[10, 10]", "learn.py:3"), ("learn.py", "400 B", "1", "float32[100]", "learn.py:6")], r.stdout
+    assert [(row[0], row[2], row[3], row[5], row[7], os.path.basename(row[8])) for row in mine] == [
+        ("learn.py", "tensor", "1.0 MB", "1", "float32[500, 500]", "learn.py:4"), ("learn.py", "tensor", "2.2 kB", "5", "float32[10, 10]", "learn.py:3"),
+        ("learn.py", "tensor", "0 B", "1", "float32[500, 499]", "learn.py:5"), ("learn.py", "tensor", "0 B", "1", "float32[100]", "learn.py:6")], r.stdout
+    assert ["learn.py", "name", "448 B", "float32[100]", "learn/copied"] in [[row[k] for k in (0, 2, 3, 7, 8)] for row in rows[1:] if len(row) == 9], r.stdout
+    assert [row[:2] for row in rows if row[0] == "all"] == [["all", "used"], ["all", "committed"]], r.stdout
     assert re.search("(an item of a queue 'learn/jobs'|the name 'learn/late'|a name 'learn/late'), and 1 more", r.stdout), r.stdout
 
 

@@ -1,5 +1,6 @@
 """Each byte that a daemon holds is in a row of td.status("tensors"): of whatever kind, and when its program has ended or was killed, in none."""
 import collections
+import json
 import os
 import signal
 import subprocess
@@ -210,6 +211,26 @@ def test_queues_tell_what_they_hold(place):
     assert held() == both - one
     q.get()
     assert held() == 0
+
+
+def test_tensorctl_shows_them(place):
+    p = Program(place, "td.ones(1000).publish('shown'); q = td.Queue('shown', 3, keep=0); q.put(td.ones(2000))")
+    tensorctl = os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "../../client/tensorctl")
+
+    def tell(*args):
+        return subprocess.run([tensorctl, "--socket", place, *args], check=True, timeout=60 * SLOW, stdout=subprocess.PIPE, text=True).stdout
+
+    shown = [line.split() for line in tell("tensors").splitlines()]
+    assert shown[0] == ["program", "pid", "kind", "bytes", "bytes_own", "rows", "oldest_s", "largest", "where"]
+    pid = str(p.process.pid)
+    assert ["python3", pid, "name", "4.0", "kB"] in [line[:5] for line in shown] or [pid, "name", "4.0", "kB"] in [line[1:5] for line in shown], shown
+    assert [pid, "queue", "item", "8.0", "kB"] in [line[1:6] for line in shown], shown
+    rows = json.loads(tell("--json", "tensors"))
+    assert {"bytes_used", "bytes_idle", "bytes_own", "kind", "name"} <= rows[0].keys()
+    assert [line[:2] for line in shown[-2:]] == [["all", "used"], ["all", "committed"]]
+    assert "8.0 kB" in tell("queues") and 'queue_bytes{queue="shown"} 8' in tell("--prometheus")
+    p.end(killed=False)
+    td.drop("shown")
 
 
 def test_it_is_told_while_all_of_it_changes(place):
