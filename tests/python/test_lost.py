@@ -378,3 +378,88 @@ def test_a_users_quota_names_who_holds_it(tmp_path):
         """, d.path)
         hold.communicate("\n")
     assert "biggest holders: " in r.stdout and f"(pid {hold.pid}) 50.3 MB" in r.stdout, r.stdout + r.stderr
+
+
+OPENED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from f import f
+
+def opened(**timeout):
+    "A program of a name, of a daemon that has gone, and nobody here knows it."
+    f.publish("served")
+    p = td.jit.open("served", **timeout)
+    assert p(td.ones(2)).tolist() == [2, 2] and p._program.is_there()
+    kill()
+    try: p(td.ones(2)).tolist()
+    except td.ConnectionLost: pass
+    else: raise AssertionError("it is there")
+    return p
+"""
+
+
+def run_opened(tmp_path, text):
+    (tmp_path / "f.py").write_text("import tensord as td\n@td.jit.script\ndef f(x):\n    return x * 2\n@td.jit.script\ndef g(x, k: int):\n    return x * k\n")
+    run(OPENED + textwrap.dedent(text), tmp_path)
+
+
+@pytest.mark.parametrize("call", ("p(td.ones(3)).tolist()", "loop(td.aio.call(p, td.ones(3))).tolist()", "p(x=td.ones(3)).tolist()"))
+def test_an_opened_program_is_opened_anew(call, tmp_path):
+    """By its name, by the next call; again and again, and as what has the name then."""
+    run_opened(tmp_path, f"""
+        p = opened()
+        for k in range(3):
+            f.publish("served")
+            assert {call} == [2, 2, 2]
+            lose()
+        f.publish("served")
+        assert p.plan() is not None and p.save_to_buffer()
+        lose()
+        f.publish("served")
+        p.publish("again")
+        assert td.jit.open("again")(td.ones(1)).item() == 2
+        lose()
+        from f import g
+        g.publish("served")
+        assert p(td.ones(1), 5).item() == 5 and p(x=td.ones(1), k=7).item() == 7 and "k" in p.graph
+        print("done")
+    """)
+
+
+def test_an_opened_program_that_nobody_published_again(tmp_path):
+    """Says so; a call waits for the name as open() did, but in a loop, which would stand still."""
+    run_opened(tmp_path, """
+        p, patient = opened(), opened(timeout=60)
+        for call in (lambda: p(td.ones(1)), lambda: loop(td.aio.call(p, td.ones(1))), lambda: loop(td.aio.call(patient, td.ones(1))), lambda: p.publish("other")):
+            try: call()
+            except td.NotFound as e: assert "'served'" in str(e) and "published" in e.__notes__[0], (e, e.__notes__)
+            else: raise AssertionError("it is there")
+        got = []
+        t = threading.Thread(target=lambda: got.append(patient(td.ones(1)).item()))
+        t.start()
+        while not any("served" in row["waits_for"] for row in td.status("sessions")): time.sleep(0.001)
+        f.publish("served")
+        t.join()
+        assert got == [2]
+        print("done")
+    """)
+
+
+def test_an_opened_program_in_threads_and_in_another_daemon(tmp_path):
+    """Those who call at once all get there; td.connect() names where."""
+    with daemon(str(tmp_path)) as d:
+        run_opened(tmp_path, f"""
+            p = opened()
+            f.publish("served")
+            results, threads = [], [threading.Thread(target=lambda k=k: results.append(p(td.ones(k)).sum().item())) for k in range(1, 9)]
+            for t in threads: t.start()
+            for t in threads: t.join()
+            assert sorted(results) == [2 * k for k in range(1, 9)]
+            lose()
+            td.connect({d.path!r})
+            f.publish("served")
+            assert p(td.ones(2)).tolist() == [2, 2]
+            assert td.connection()["path"] == {d.path!r}
+            td.drop("served")
+            print("done")
+        """)

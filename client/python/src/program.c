@@ -280,6 +280,13 @@ static PyObject *program_holds(PyObject *self, PyObject *captured)
     return PyBool_FromLong(same);
 }
 
+/* is_there(): is the daemon that has it? */
+static PyObject *program_is_there(PyObject *self, PyObject *none)
+{
+    (void)none;
+    return PyBool_FromLong(!((program *)self)->program->client->lost);
+}
+
 /* _program_timeout(ms): of this thread's calls, 0 for none; what it was before. */
 static PyObject *set_timeout(PyObject *module, PyObject *ms)
 {
@@ -289,8 +296,10 @@ static PyObject *set_timeout(PyObject *module, PyObject *ms)
     return PyLong_FromLong(td_set_program_timeout(v > INT32_MAX ? INT32_MAX : (int)v));
 }
 
-static PyMethodDef program_methods[] = {
-    {"call", program_run, METH_O, NULL}, {"holds", program_holds, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef program_methods[] = {{"call", program_run, METH_O, NULL},
+                                        {"holds", program_holds, METH_O, NULL},
+                                        {"is_there", program_is_there, METH_NOARGS, NULL},
+                                        {NULL, NULL, 0, NULL}};
 static PyType_Slot program_slots[] = {{Py_tp_doc, "A program that the daemon has; see tensord.jit."},
                                       {Py_tp_new, program_new},
                                       {Py_tp_dealloc, program_dealloc},

@@ -120,24 +120,42 @@ class timeout:
 class OpenedProgram(Named):
     """A program that some process has published; made by open(). Call it with values for its parameters."""
 
-    def __init__(self, program):
-        self._program = program
-        self.graph, self._names = _C._program_text(program)
+    _program: "_C._Program"
+
+    def __init__(self, name: str, timeout: "float | None" = 0):
+        self._name, self._timeout = name, timeout
+        self._open(timeout)
+
+    def _open(self, timeout):
+        self._program = _C._program_open(self._name, timeout)
+        self.graph, self._names = _C._program_text(self._program)
+
+    def _open_anew(self, timeout: "float | None") -> None:
+        """What has the name in the daemon that is there now, when the one that it was opened in has gone."""
+        if self._program.is_there():
+            return
+        try:
+            self._open(timeout)
+        except _C.NotFound as e:
+            e.add_note(f"The daemon in which the program {self._name!r} was opened has gone: whoever published it has to do so again.")
+            raise
 
     def _daemons(self):
+        self._open_anew(self._timeout)
         return self._program
 
     def _parts(self):
         from ._filed import Part
 
-        captured = _C._program_captured(self._program)
+        captured = _C._program_captured(self._daemons())
         return [Part("forward", self.graph, dict(zip(_C._names_in(self.graph)[1], captured)))]
 
     def _asks(self, args, kwargs):
+        program = self._daemons()
         given = self._in_order(args, kwargs) if kwargs else args
         if len(given) != len(self._names):
             raise TypeError(f"the program takes {len(self._names)} arguments, and {len(given)} are given: ({', '.join(self._names)})")
-        return self._program, given, None
+        return program, given, None
 
     def _in_order(self, args, kwargs):
         rest = self._names[len(args):]
@@ -153,6 +171,7 @@ class OpenedProgram(Named):
 def open(name: str, timeout: "float | None" = 0) -> OpenedProgram:
     """The program that some process has published under this name. Waits for the name up to timeout seconds (None: for ever).
 
-    It keeps its program when the name is given to another one: open() it again for that. It is called without defaults,
-    which are the function's, not the program's."""
-    return OpenedProgram(_C._program_open(name, timeout))
+    It keeps its program when the name is given to another one: open() it again for that. When its daemon has gone the next call
+    opens what has the name in the next one, and waits for it as open() did. It is called without defaults, which are the
+    function's, not the program's."""
+    return OpenedProgram(name, timeout)

@@ -149,8 +149,9 @@ async def call(program: Any, /, *args: Any, timeout: float | None = None, **kwar
     """What program(*args, **kwargs) gives, of any program of td.jit: numbers, texts, lists and dicts of such, tensors (await ready() of
     these, or what is wanted of them). A program that is not at its end when the time is over, or the task is cancelled, is stopped;
     what it had written by then stays written. Calls of one that keeps what it writes in its module go one after the other, and the
-    time of each begins when it is its turn. A parameter called timeout is given by its place."""
-    from tensord._named import Named
+    time of each begins when it is its turn. A parameter called timeout is given by its place. One of td.jit.open() whose daemon has gone
+    is opened anew, without a wait for its name."""
+    from tensord._named import Named, OpenedProgram
 
     if isinstance(program, types.MethodType) and isinstance(program.__func__, Named):
         program, args = program.__func__, (program.__self__, *args)
@@ -159,6 +160,8 @@ async def call(program: Any, /, *args: Any, timeout: float | None = None, **kwar
     if type(program).__call__ is not Named.__call__ and (program._before or program._after or any(program._around)):
         raise _C.Unsupported("call(): hooks of a module run in a call that waits; remove them, or call the module itself")
     async with program._alone() or contextlib.nullcontext():  # of one that keeps what it writes the next one sees it
+        if isinstance(program, OpenedProgram):
+            program._open_anew(0)
         theirs, given, finish = program._asks(args, kwargs)
         result = await _ask(_C._aio_call, theirs, given, timeout)
         return result if finish is None else finish(result)
