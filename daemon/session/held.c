@@ -28,6 +28,7 @@ void *td_held_new(td_session *s, const td_wait_kind *kind, size_t bytes, uint64_
     }
     *h = (td_held){.wait = {.kind = kind, .serial = serial}, .session = s, .next = s->held, .bytes = bytes};
     if (h->next) h->next->prev = h;
+    else s->oldest_held = h;
     s->held = h;
     s->nheld++;
     return h;
@@ -63,6 +64,7 @@ static void held_free(td_session *s, td_held *h)
     if (h->prev) h->prev->next = h->next;
     else s->held = h->next;
     if (h->next) h->next->prev = h->prev;
+    else s->oldest_held = h->prev;
     s->nheld--;
     td_account_discharge(s->account, 0, td_objects_of(h->bytes));
     free(h);

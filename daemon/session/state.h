@@ -222,6 +222,7 @@ struct td_session {
     td_open_region *regions;
     uint32_t nregions;
     td_held *held, *over, **last_over; /* requests beside the stream; those whose wait has ended, in that order */
+    td_held *oldest_held;
     uint32_t nheld;
     td_sent *sent;
     char **sites;      /* texts by id, grown as ids come */

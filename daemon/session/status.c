@@ -226,8 +226,7 @@ static bool fill_status(table *b, td_session *s)
 static const char *waits_for(const td_session *s, char *buffer, size_t size)
 {
     if (s->wait.kind) return td_session_awaits(s, buffer, size);
-    const td_held *h = s->held;
-    while (h && h->next) h = h->next;
+    const td_held *h = s->oldest_held;
     if (!h) return s->parked ? "its program's answer to a hook" : "";
     const td_wait_kind *k = h->wait.kind;
     const char *of = k->whom ? k->whom(&h->wait) : NULL;
