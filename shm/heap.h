@@ -97,6 +97,11 @@ bool td_budget_settle(td_budget *b);
 bool td_budget_shed(td_budget *b);
 /* The segments of a heap, one after the other (NULL starts): for sending descriptors and for clearing `shared`. */
 td_segment *td_heap_next_segment(const td_heap *h, const td_segment *after);
+/* The one with this number; NULL: it has gone. */
+td_segment *td_heap_find_segment(const td_heap *h, uint32_t id, uint32_t generation);
+/* Call `fn` for `most` of them behind the first `from`. How many that were: fewer, and these were the last. */
+uint32_t td_heap_some_segments(const td_heap *h, uint32_t from, uint32_t most,
+                               void (*fn)(const td_segment *s, void *arg), void *arg);
 
 /* Reserve budget for a segment that will be made elsewhere, and either give it to the heap or cancel. */
 int td_heap_reserve(td_heap *h, uint64_t size, td_error *e);

@@ -241,3 +241,20 @@ td_segment *td_heap_next_segment(const td_heap *h, const td_segment *after)
     }
     return a ? a->segment : NULL;
 }
+
+td_segment *td_heap_find_segment(const td_heap *h, uint32_t id, uint32_t generation)
+{
+    const td_arena_segment *a = h->segments;
+    while (a && (a->segment->id != id || a->segment->generation != generation)) a = a->next;
+    return a ? a->segment : NULL;
+}
+
+uint32_t td_heap_some_segments(const td_heap *h, uint32_t from, uint32_t most,
+                               void (*fn)(const td_segment *s, void *arg), void *arg)
+{
+    const td_arena_segment *a = h->segments;
+    uint32_t n = 0;
+    while (a && from--) a = a->next;
+    for (; a && n < most; a = a->next, n++) fn(a->segment, arg);
+    return n;
+}

@@ -212,9 +212,7 @@ static void look_again(void *session)
 
 static td_segment *segment_of(const td_session *s, const td_sent *x)
 {
-    td_segment *g = td_heap_next_segment(s->heap, NULL);
-    while (g && (g->id != x->segment || g->generation != x->generation)) g = td_heap_next_segment(s->heap, g);
-    return g;
+    return td_heap_find_segment(s->heap, x->segment, x->generation);
 }
 
 /* ---- who has descriptors of a segment */

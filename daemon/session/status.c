@@ -288,14 +288,29 @@ static bool fill_sessions(table *b, td_session *s)
     return !b->at;
 }
 
-static void add_segments(table *b, const td_heap *h, uint64_t session)
+typedef struct segments_of {
+    table *b;
+    uint64_t session; /* 0: of the service */
+} segments_of;
+
+static void add_segment(const td_segment *g, void *arg)
 {
-    for (td_segment *g = NULL; (g = td_heap_next_segment(h, g));)
-        add_row(b, 6,
-                (Td__Wire__Cell[]){td_cell_integer(g->id), td_cell_integer(g->generation), td_cell_integer(g->size),
-                                   td_cell_integer(session),
-                                   td_cell_text(g->kind == TD_SEGMENT_SERVICE ? "service" : "session"),
-                                   td_cell_integer(g->shared)});
+    const segments_of *of = arg;
+    add_row(of->b, 6,
+            (Td__Wire__Cell[]){td_cell_integer(g->id), td_cell_integer(g->generation), td_cell_integer(g->size),
+                               td_cell_integer(of->session),
+                               td_cell_text(g->kind == TD_SEGMENT_SERVICE ? "service" : "session"),
+                               td_cell_integer(g->shared)});
+}
+
+/* Some of a heap's, behind those that came before; true: these were all. */
+static bool add_segments(table *b, const td_heap *h, uint64_t session, uint32_t *most)
+{
+    uint32_t n = td_heap_some_segments(h, b->page, *most, add_segment, &(segments_of){b, session});
+    bool all = n < *most;
+    b->page = all ? 0 : b->page + n;
+    *most -= all ? n + 1 : n;
+    return all;
 }
 
 static bool fill_segments(table *b, td_session *s)
@@ -303,11 +318,16 @@ static bool fill_segments(table *b, td_session *s)
     static const char *const columns[] = {"segment", "generation", "bytes", "session", "kind", "mapped_by"};
     b->columns = columns;
     b->n_columns = 6;
-    if (!b->begun) {
+    uint32_t most = TD_TABLE_SOME;
+    if (!b->stage) {
+        if (!add_segments(b, s->service->heap, 0, &most)) return false;
+        b->stage = 1;
         b->at = s->all->first;
-        add_segments(b, s->service->heap, 0);
     }
-    for (uint32_t n = 0; b->at && n < TD_TABLE_SOME; n++, b->at = b->at->next) add_segments(b, b->at->heap, b->at->id);
+    while (b->at && most) {
+        const td_session *x = b->at;
+        if (add_segments(b, x->heap, x->id, &most)) b->at = x->next;
+    }
     return !b->at;
 }
 

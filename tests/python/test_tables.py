@@ -233,6 +233,24 @@ def test_tensorctl_shows_them(place):
     td.drop("shown")
 
 
+def test_segments_are_told_in_parts(place):
+    """Each once, of a session that has many, too."""
+    p = Program(place, "x = [td.ones(1 << 20) for _ in range(40)]")
+
+    def told():
+        rows, counts = td.status("segments"), {row["key"]: row["value"] for row in td.status()}
+        committed = sum(row["bytes"] for row in rows) + counts["bytes_warm"]
+        seen[:] = rows, committed, counts["bytes_committed"]
+        return committed == counts["bytes_committed"]
+
+    seen = []
+    assert wait_for(told), seen
+    rows = seen[0]
+    many = [row for row in rows if row["session"] == next(s["session"] for s in td.status("sessions") if s["pid"] == p.process.pid)]
+    assert len(many) > 12 and len({(row["segment"], row["generation"]) for row in rows}) == len(rows)
+    p.end(killed=True)
+
+
 def test_it_is_told_while_all_of_it_changes(place):
     """Names, items, programs and sessions come and go while the table is made."""
     churn = """

@@ -328,6 +328,8 @@ static void grown_elsewhere(void)
     CU_ASSERT_PTR_EQUAL(x.segment, s);
     CU_ASSERT_PTR_EQUAL(td_heap_next_segment(h, NULL), s);
     CU_ASSERT_PTR_NULL(td_heap_next_segment(h, s));
+    CU_ASSERT_PTR_EQUAL(td_heap_find_segment(h, s->id, s->generation), s);
+    CU_ASSERT_PTR_NULL(td_heap_find_segment(h, s->id, s->generation + 1));
     /* the owner goes while a segment is being made: the heap waits for it */
     CU_ASSERT_EQUAL(td_heap_reserve(h, MIB, NULL), 0);
     td_heap_release(h, &x);
