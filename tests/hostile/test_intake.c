@@ -3,11 +3,10 @@
  *
  * The daemon of this suite may have little for it: a quarter of its own memory. One test starts a daemon in a memory
  * group and leaves all limits to it, where this process may make such a group. */
-#include "proto/program/text.h"
 #include "proto/program/values.h"
-#include "proto/program/wire.h"
 #include "tests/hostile/counted.h"
 #include "tests/hostile/group.h"
+#include "tests/hostile/packed.h"
 #include "tests/hostile/requests.h"
 #include "tests/hostile/ringer.h"
 #include "tests/unit/cunit_main.h"
@@ -374,12 +373,8 @@ static const char endless[] = "graph(%n : int):\n"
 /* As number 1. */
 static bool send_program(raw *r, const char *text)
 {
-    td_error e = {0};
     size_t n;
-    td_ir *ir = td_ir_read(text, strlen(text), &e);
-    uint8_t *bytes = ir ? td_ir_pack(ir, &n, &e) : NULL;
-    td_ir_unref(ir);
-    if (!bytes) return false;
+    uint8_t *bytes = packed(text, &n);
     Td__Wire__Call c = TD__WIRE__CALL__INIT;
     Td__Wire__ProgramNew q = TD__WIRE__PROGRAM_NEW__INIT;
     q.program = 1, q.ir.data = bytes, q.ir.len = n;

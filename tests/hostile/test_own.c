@@ -4,10 +4,9 @@
  *
  * The daemon of this suite may have little, but for one in a memory group that leaves all limits to it. Sessions take
  * what they can get of a kind; what the process really has must be no more than what is counted, by and large. */
-#include "proto/program/text.h"
-#include "proto/program/wire.h"
 #include "tests/hostile/counted.h"
 #include "tests/hostile/group.h"
+#include "tests/hostile/packed.h"
 #include "tests/hostile/requests.h"
 #include "tests/unit/cunit_main.h"
 
@@ -128,17 +127,6 @@ static uint32_t more_sites(taker *t)
     td_words w = {0};
     uint32_t code = sync_code(t, &w);
     return !ok ? TD_E_LOST : t->n + 2 >= 65536 / AT_ONCE ? TD_E_QUOTA : code;
-}
-
-static uint8_t *packed(const char *text, size_t *n)
-{
-    td_error e = {0};
-    td_ir *ir = td_ir_read(text, strlen(text), &e);
-    uint8_t *bytes = ir ? td_ir_pack(ir, n, &e) : NULL;
-    if (!bytes) printf("%s\n", e.message);
-    td_ir_unref(ir);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-    return bytes;
 }
 
 /* Functions that call the next one twice: 2 KB, which stand for thousands of nodes. */

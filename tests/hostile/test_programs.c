@@ -2,10 +2,9 @@
  * they can get, clients that are gone in the middle, answers that nobody reads.
  *
  * After each test the daemon must hold exactly what it held before; while one runs, others are answered. */
-#include "proto/program/text.h"
 #include "proto/program/values.h"
-#include "proto/program/wire.h"
 #include "tests/hostile/counted.h"
+#include "tests/hostile/packed.h"
 #include "tests/hostile/requests.h"
 #include "tests/unit/cunit_main.h"
 
@@ -26,17 +25,6 @@ static unsigned rnd(unsigned below)
 {
     seed = seed * 1664525u + 1013904223u;
     return (seed >> 8) % below;
-}
-
-static uint8_t *packed(const char *text, size_t *n)
-{
-    td_error e = {0};
-    td_ir *ir = td_ir_read(text, strlen(text), &e);
-    uint8_t *bytes = ir ? td_ir_pack(ir, n, &e) : NULL;
-    if (!bytes) printf("%s\n", e.message);
-    td_ir_unref(ir);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-    return bytes;
 }
 
 static uint32_t program_of_bytes(raw *r, uint32_t id, const uint8_t *bytes, size_t n, size_t ncaptured,
