@@ -168,14 +168,25 @@ static void leases(void)
     for (int i = 0; i < MANY / 3; i++) bench_check(td_lease_new(c, 64) != NULL, "a lease");
 }
 
+/* All of them, beside much that each has to tell of. */
 static void tables(void)
 {
+    static const char *const all[] = {"tensors", "status", "sessions", "names", "queues", "segments", "devices"};
     td_client *c = join();
-    td_array *x = ones(c);
+    td_array *x = ones(c), *each[TD_MAX_ITEM];
+    td_queue *q = td_queue_open(c, "told of", TD_ANY_NUMBER, TD_PRODUCER);
+    td_queue *none = td_queue_open(c, "empty", 1, TD_CONSUMER | TD_PRODUCER);
+    bench_check(q && none, "queues");
     for (int i = 0; i < MANY / 10; i++) td_keep(td_add(x, x));
-    for (int i = 0; i < 5; i++) {
-        td_table *t = td_status(c, "tensors");
-        bench_check(t != NULL, "a table");
+    for (int i = 0; i < MANY / 100; i++) bench_check(td_queue_put(q, td_arrays(x), NULL, 0, -1) == 0, "a put");
+    for (int i = 0; i < TD_MAX_ITEM; i++) each[i] = td_full(c, td_dims(8), i, TD_FLOAT32);
+    for (int i = 0; i < 8; i++)
+        bench_check(td_queue_put(q, td_arrays_of(TD_MAX_ITEM, each), NULL, 0, -1) == 0, "many tensors");
+    for (int i = 0; i < HELD; i++) bench_check(td_async_get(none, -1, came, NULL) != NULL, "a get");
+    for (int i = 0; i < 300; i++) bench_check(td_lease_new(c, 1 << 20) != NULL, "a lease");
+    for (size_t i = 0; i < 5 * sizeof all / sizeof all[0]; i++) {
+        td_table *t = td_status(c, all[i % (sizeof all / sizeof all[0])]);
+        bench_check(t != NULL, td_last_error()->message);
         td_table_free(t);
     }
 }
