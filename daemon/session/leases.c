@@ -3,8 +3,8 @@
  * A write lease keeps its tensor, so that it can end whatever became of the id. While one is open nobody else touches
  * the storage; who wants to waits for its end, up to a deadline where the request has one. What needs it in a stream
  * waits for a minute, since all that comes behind waits along, and fails then, naming the holder: that may be stopped,
- * or hang. Whatever else needs it before that lease ends fails at once. So does, and after as long, who is to write
- * what another's backward has yet to read. */
+ * or hang. Whatever else needs it before that lease ends fails at once. A write to what another's backward has yet to
+ * read fails when that backward has stood still for as long. */
 #include "daemon/session/state.h"
 
 #include <stdio.h>
@@ -262,14 +262,28 @@ static int unread(td_session *s, td_storage *st, td_error *e)
                    of, (double)s->all->lease_ms / 1e3);
 }
 
-/* Backwards have yet to read it. */
+/* A number that changes while a backward goes on: steps and tasks; what runs now may take long. */
+static bool goes_on(td_session *s, const td_session *reader)
+{
+    uint64_t steps = reader ? reader->steps + td_flow_ended(reader->flow) : 0;
+    bool on = reader && (steps != s->awaited_steps || td_flow_pending(reader->flow));
+    s->awaited_steps = steps;
+    return on;
+}
+
+/* Backwards have yet to read it. One that goes on comes to its end; only one that has stood still for a minute holds up
+ * nobody. */
 static int pinned(td_session *s, td_storage *st, bool patiently, td_error *e)
 {
     if (patiently) return wait_for(s, &for_backward, st);
     uint64_t now = td_clock_ms();
-    if (s->awaited_read != st) s->awaited_read = st, s->awaited_since_ms = now;
+    if (s->awaited_read != st) {
+        goes_on(s, reader_of(s->all, st));
+        s->awaited_read = st, s->awaited_since_ms = now;
+    }
     uint64_t waited = now - s->awaited_since_ms;
-    if (st->flags & TD_SF_OVERDUE || waited >= s->all->lease_ms) return unread(s, st, e);
+    if (waited >= s->all->lease_ms && goes_on(s, reader_of(s->all, st))) s->awaited_since_ms = now, waited = 0;
+    else if (st->flags & TD_SF_OVERDUE || waited >= s->all->lease_ms) return unread(s, st, e);
     return wait_for_until(s, &for_backward, st, s->all->lease_ms - waited);
 }
 

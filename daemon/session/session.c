@@ -406,6 +406,7 @@ static int step_activity(td_session *s, td_error *e)
     const td_activity_kind *kind = s->activity->kind;
     td_lap_is(s->service->laps, kind->name);
     int rc = kind->step(s, s->activity, e);
+    s->steps++;
     td_session_reads(s, rc && kind->reads && kind->reads(s->activity, NULL, &(uint32_t){0}));
     if (rc == TD_OK) {
         s->activity = NULL;

@@ -205,6 +205,8 @@ struct td_session {
     td_session *next_for_leases, **at_for_leases; /* of those that wait until leases change */
     uint64_t awaited_lease, awaited_since_ms;     /* the number of the write lease whose end it waited for last */
     const td_storage *awaited_read;               /* or what the current record wants to write when backwards have read it */
+    uint64_t awaited_steps;                       /* how far the backward was that has yet to read it */
+    uint64_t steps;                               /* that its activities have taken */
     td_session *next_reading, **at_reading;       /* of those whose activity is a backward that still reads something */
     int jobs;                /* background work that still points here */
     td_issuer issuer;

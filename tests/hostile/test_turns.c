@@ -1234,6 +1234,12 @@ static void a_backward_without_an_end(void)
     CU_ASSERT_EQUAL(serve(b.session, &e), TD_RUN_SUSPENDED);
     CU_ASSERT_STRING_EQUAL(td_session_awaits(b.session, text, sizeof text),
                            "a backward that has yet to read the tensor, of client (pid 77)");
+    for (int k = 0; k < 5; k++) { /* as long as it goes on, one waits */
+        CU_ASSERT_FALSE(turn(&a));
+        hand_clock_go_on((LEASE_MS + 1) * MS);
+        td_deadlines_run(&service);
+        CU_ASSERT_EQUAL_FATAL(serve(b.session, &e), TD_RUN_SUSPENDED);
+    }
     hand_clock_go_on((LEASE_MS + 1) * MS);
     td_deadlines_run(&service);
     CU_ASSERT_EQUAL_FATAL(serve(b.session, &e), TD_RUN_IDLE);
