@@ -168,6 +168,32 @@ def test_waits_end_and_go_on_in_the_next():
     """)
 
 
+def test_a_tensor_of_the_next_daemon_is_unpickled_by_who_did_not_notice():
+    """A worker of a pool, for one, that waited for its next task while the daemon was killed. What lay in the one before is said to be lost with it."""
+    run("""
+        old = td.ones(3)
+        old.tolist()
+        before, (here, there), (again, back) = pickle.dumps(old), os.pipe(), os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(back)
+            kill()
+            while True:
+                try: old.sum().item()
+                except td.ConnectionLost: break
+            x = td.full((3,), 7)
+            os.write(there, pickle.dumps(x))
+            os.read(again, 1)
+            os._exit(0)
+        assert pickle.loads(os.read(here, 10000)).tolist() == [7, 7, 7]
+        os.write(back, b".")
+        assert os.waitpid(pid, 0)[1] == 0
+        kill()
+        assert gone(pickle.loads(before))
+        print("done")
+    """)
+
+
 def test_forked_children_connect_anew():
     """Children of before and of after: each has new tensors, old ones are lost, and all meet by a name."""
     run("""

@@ -84,11 +84,24 @@ def _take(handle, pid, named):
         raise _C.NotFound(f"{why}. It was published as {named[0]!r}: {e}") from None
 
 
+def _have(handle, path, pid, named):
+    """A process that did nothing since its daemon ended learns of it here: the tensor may be in the next daemon."""
+    try:
+        _connect(path)
+        return _take(handle, pid, named)
+    except _C.ConnectionLost as e:
+        lost = e
+    try:
+        _connect(path)
+        return _take(handle, pid, named)
+    except (_C.NotFound, _C.ConnectionLost):
+        raise lost from None
+
+
 def rebuild(handle, path, kind, state, form, named=None):
     dtype, shape, pid = form
     try:
-        _connect(path)
-        t = _take(handle, pid, named)
+        t = _have(handle, path, pid, named)
         if kind is not _C.Tensor:
             t = _of_class(kind, t)
     except _C.Error as e:
