@@ -149,10 +149,8 @@ TD_API td_array *td_at_contiguous(const char *where, td_array *x)
 {
     const td_desc *d = desc_of(x);
     if (!d) return NULL;
-    if (!td_desc_is_contiguous(d)) return td_at_copy(where, x, TD_DTYPE_NONE);
-    if (!td_tracing || d->ndim < 2) return td_alias(x);
-    td_array *row = td_at_ravel(where, x); /* what a program is called with may lie otherwise */
-    return row ? then(row, td_at_view(where, row, shape_of(x))) : NULL;
+    if (td_tracing) return td_at_packed(where, x); /* what a program is called with may lie otherwise */
+    return td_desc_is_contiguous(d) ? td_alias(x) : td_at_copy(where, x, TD_DTYPE_NONE);
 }
 
 TD_API td_array *td_at_to(const char *where, td_array *x, td_dtype dtype)
@@ -213,12 +211,9 @@ TD_API td_array *td_at_reshape(const char *where, td_array *x, td_ints shape)
     const td_desc *d = desc_of(x);
     if (!d) return NULL;
     td_error e = {0};
-    if (td_tracing &&
-        (d->ndim >= 4 || td_desc_is_contiguous(d))) { /* a program is called with what lies otherwise, too */
-        td_array *row = td_at_ravel(where, x);
-        return row ? then(row, td_at_view(where, row, shape)) : NULL;
-    }
-    if (!try_view(d, shape, &e)) return td_at_view(where, x, shape);
+    bool views = !try_view(d, shape, &e);
+    if (td_tracing && (views || e.code == TD_E_SHAPE)) return td_at_reshaped(where, x, shape); /* as there */
+    if (views) return td_at_view(where, x, shape);
     td_array *packed = td_at_copy(where, x, TD_DTYPE_NONE); /* where not even that helps, view says why */
     return then(packed, td_at_view(where, packed, shape));
 }

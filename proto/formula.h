@@ -101,6 +101,9 @@ int td_fx_make(td_fx *f, const td_op *op, int nin, const td_fval *in, const td_a
 /* What the column `composer` names: written by hand. */
 void td_compose_einsum(td_fx *f);
 void td_compose_linalg_multi_dot(td_fx *f);
+void td_compose_packed(td_fx *f);
+void td_compose_ravel(td_fx *f);
+void td_compose_reshaped(td_fx *f);
 
 /* ---- for the generated functions */
 

@@ -44,7 +44,7 @@ def wait(future):
 
 
 def reshape(input, shape: list[int]):
-    return ops.view(ops.flatten(input), shape)
+    return ops.reshaped(input, shape)
 
 
 def laid_order(input, format: int):
@@ -59,7 +59,7 @@ def laid_out(input, format):
     if format is None or format == 1:
         return input
     if format == 0:
-        return ops.view(ops.flatten(input), input.shape)
+        return ops.packed(input)
     return input if lies_in_rows(ops.permute(input, laid_order(input, format))) else ops.copy_last(input)
 
 
@@ -70,7 +70,7 @@ def clone_as(input, format):
 
 
 def contiguous(input, memory_format=None):
-    return ops.view(ops.flatten(input), input.shape) if memory_format is None else laid_out(input, memory_format)
+    return ops.packed(input) if memory_format is None else laid_out(input, memory_format)
 
 
 def flatten(input, start_dim: int = 0, end_dim: int = -1):
@@ -306,7 +306,7 @@ def new_tensor(input, data, dtype=None, device=None, requires_grad: bool = False
 
 
 def type_as(input, other):
-    return ops.copy(input, other.dtype)
+    return input.to(other.dtype)
 
 
 def out_is(input, src):

@@ -1168,6 +1168,14 @@ for _name in "nansum", "nanmean":
 op("fliplr", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.fliplr))(r.shape(2, 4)))
 op("flipud", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.flipud))(r.shape(1, 4)))
 op("ravel", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.ravel))(r.shape()))
+op("packed", INTS)(lambda r: (lambda s: ([r.t(s)], [], torch.Tensor.contiguous))(r.shape()))
+
+
+@op("reshaped", INTS)
+def _(r):
+    s = r.shape(1, 4)
+    to = [math.prod(s[:2]), *s[2:]] if r.int(0, 1) else [*s[:-1], 1, s[-1]]
+    return [r.t(s)], [to], lambda x: x.reshape(to)
 
 
 @op("addmv")

@@ -590,3 +590,76 @@ def many(x, n: int):
 def test_lists_of_tensors_have_room():
     for n in (0, 1, 200):
         assert values(td.jit.script(many)(td.ones(1), n)) == values(many(td.ones(1), n))
+
+
+def reshaped_rows(x):
+    x[:, :2].reshape(x.size(0), 2, 1).add_(10)
+    return x
+
+
+def reshaped_turned(x):
+    y = x.t()
+    z = y.reshape(y.size(0), 1, -1)
+    z += 10
+    return x
+
+
+def reshaped_as(x):
+    x[:, 1:].reshape_as(x[:, 1:]).mul_(2)
+    return x
+
+
+def reshaped_packed(x):
+    x.t().reshape(-1).add_(10)
+    return x
+
+
+def a_column(x):
+    x[:, 0].contiguous().add_(10)
+    return x
+
+
+def a_column_as_row(x):
+    x[:, 1:2].contiguous().view(-1).zero_()
+    return x
+
+
+def a_column_raveled(x):
+    x[:, 0].ravel().add_(10)
+    return x
+
+
+def rows_raveled(x):
+    x[1:].ravel().add_(10)
+    x[:1].contiguous().add_(1)
+    return x
+
+
+def of_its_own_type(x):
+    x[0].type_as(x).add_(10)
+    return x
+
+
+@pytest.mark.parametrize("function, wrote", [
+    (reshaped_rows, [[11, 12, 3], [14, 15, 6]]), (reshaped_turned, [[11, 12, 13], [14, 15, 16]]), (reshaped_as, [[1, 4, 6], [4, 10, 12]]), (reshaped_packed, [[1, 2, 3], [4, 5, 6]]), (a_column, [[1, 2, 3], [4, 5, 6]]),
+    (a_column_as_row, [[1, 2, 3], [4, 5, 6]]), (a_column_raveled, [[1, 2, 3], [4, 5, 6]]), (rows_raveled, [[2, 3, 4], [14, 15, 16]]), (of_its_own_type, [[11, 12, 13], [4, 5, 6]])],
+    ids=lambda p: getattr(p, "__name__", ""))
+def test_what_is_a_view_and_what_a_copy(function, wrote):
+    """By how the tensor lies, as outside of programs; a trace, too, whatever its example looked like."""
+    def fresh():
+        return td.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+
+    assert td.jit.script(function)(fresh()).tolist() == wrote and function(fresh()).tolist() == wrote
+    for example in ((2, 3), (1, 3), (2, 2), (1, 2)):
+        assert td.jit.trace(function, td.ones(example), check_trace=False)(fresh()).tolist() == wrote, example
+
+
+def into(x, shape: list[int]):
+    return x.reshape(shape)
+
+
+@pytest.mark.parametrize("has, shape", [((2, 3), [7]), ((2, 3), [-1, 4]), ((2, 3), [-1, -1]), ((2, 3), [3, -2]), ((0, 3), [0, -1])])
+def test_shapes_that_do_not_fit(has, shape):
+    for lies in (td.ones(has), td.ones(has).t()):
+        with pytest.raises(td.ShapeError, match=r"invalid|inferred|ambiguous"):
+            td.jit.script(into)(lies, shape).tolist()
