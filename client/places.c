@@ -327,7 +327,7 @@ const char *td_places_text(const td_place *d, char *out, size_t size)
         snprintf(out, size, "the private daemon of %s (pid %d)", td_text_visible(name, sizeof name, d->name),
                  (int)d->program);
     else
-        snprintf(out, size, "the private daemon of pid %d, which has ended or is in another pid namespace",
+        snprintf(out, size, "the private daemon of pid %d (ended, or in another pid namespace)",
                  (int)d->program);
     return out;
 }

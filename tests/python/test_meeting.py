@@ -254,4 +254,4 @@ def test_words_for_a_queue_that_is_elsewhere(program):
         path = other.stdout.readline().strip()
         r = program("import tensord as td\ntry: td.Queue('elsewhere').get(timeout=5)\nexcept td.QueueEmpty: pass\n", well=False)
         other.stdin.close()
-    assert r.returncode == 0 and f"has one that is put into: start this program with TENSORD_SOCKET={path}" in r.stderr, r.stderr
+    assert r.returncode == 0 and f"has a queue of this name with items or a producer: start this program with TENSORD_SOCKET={path}" in r.stderr, r.stderr

@@ -435,7 +435,7 @@ def test_a_queue_in_another_program_s_daemon_is_told(tmp_path):
         producer.stdout.readline()
         get = "import queue, tensord as td\ntry: print(td.Queue('far/jobs').get(timeout=1.5))\nexcept queue.Empty: print('empty')"
         r = script(get)
-        found = re.search(rf"private daemon of producer.py \(pid {producer.pid}\) has one that is put into: start this program with (TENSORD_SOCKET)=(\S+)", r.stderr)
+        found = re.search(rf"private daemon of producer.py \(pid {producer.pid}\) has a queue of this name with items or a producer: start this program with (TENSORD_SOCKET)=(\S+)", r.stderr)
         assert r.stdout == "empty\n" and r.stderr.count("\n") == 1 and found, r.stderr
         r = script(get, **{found[1]: found[2]})
         assert (r.stdout, r.stderr) == ("7\n", "")

@@ -395,7 +395,11 @@ typedef struct unpacking {
 static void *strange(void)
 {
     PyErr_Clear();
-    return tdpy_raise(TD_E_PROTOCOL, "an item of the queue was put by something else than tensord.Queue");
+    return tdpy_raise(
+        TD_E_PROTOCOL,
+        "an item of the queue was put by something else than tensord.Queue, and is let go of: what td_queue_put() of C "
+        "puts, "
+        "td_queue_get() takes. Programs in C and in Python share tensors by names: td_publish(), tensord.open()");
 }
 
 static bool take(unpacking *u, void *to, size_t n)
