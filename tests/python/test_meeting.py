@@ -255,3 +255,31 @@ def test_words_for_a_queue_that_is_elsewhere(program):
         r = program("import tensord as td\ntry: td.Queue('elsewhere').get(timeout=5)\nexcept td.QueueEmpty: pass\n", well=False)
         other.stdin.close()
     assert r.returncode == 0 and f"has a queue of this name with items or a producer: start this program with TENSORD_SOCKET={path}" in r.stderr, r.stderr
+
+
+def test_words_for_items_of_a_program_that_has_ended(program):
+    """The next program in the same shell, for one, looks for them."""
+    r = program("import tensord as td\ntd.Queue('ended').put(1)\nprint(td.connection()['path'])\n", well=False)
+    path = r.stdout.strip()
+    assert r.returncode == 0 and r.stderr.startswith("tensord: 1 item of queue 'ended' that nobody took waits "), r.stderr
+    assert program("import tensord as td\nprint(td.Queue('ended').get(timeout=60))\n", TENSORD_SOCKET=path) == ["1"]
+
+
+def test_words_for_items_of_queues_that_are_closed_or_out_of_scope(program):
+    r = program("""
+        import tensord as td
+
+        def work():
+            queue = td.Queue("of a function")
+            queue.put(1)
+            queue.put(2)
+
+        work()
+        closed, taken = td.Queue("closed"), td.Queue("taken")
+        closed.put(1)
+        closed.close()
+        taken.put(1)
+        taken.get()
+    """, well=False)
+    said = sorted(line.partition(" that nobody took wait")[0] for line in r.stderr.splitlines())
+    assert r.returncode == 0 and said == ["tensord: 1 item of queue 'closed'", "tensord: 2 items of queue 'of a function'"], r.stderr

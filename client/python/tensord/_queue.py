@@ -65,18 +65,26 @@ def _lost(q, ends):
     items, _, producers, consumers, _, _, keeps = _C._queue_look(q.name)
     if not items or consumers or producers > 1:
         return None
-    what = f"{items} item{'s' * (items > 1)} of queue {q.name!r} that nobody took {'are' if items > 1 else 'is'} lost"
+    what = _untaken(q.name, items)
     if not keeps:
-        return f"{what} with its last user; Queue(..., keep=60) would keep them for a minute"
-    if ends and _C._private() and len(_C.status("sessions")) == 1 and _is_root():
-        return (f"{items} item{'s' * (items > 1)} of queue {q.name!r} that nobody took wait{'s' * (items == 1)} {keeps / 1000:g} s in the daemon at {_C.connection()['path']}, "
-                "which only processes of this program find: start `tensord` before programs that are to meet, or the next with TENSORD_SOCKET set to that")
+        return f"{what} {'are' if items > 1 else 'is'} lost with its last user; Queue(..., keep=60) would keep them for a minute"
+    if ends and _is_all():
+        return f"{what} {_stay(items, keeps / 1000)}"
     return None
 
 
-def _is_root():
-    """Whether this process is the one after which its private daemon is called, and with which it ends (client/places.h)."""
-    return os.path.basename(os.path.dirname(_C.connection()["path"])).startswith(f"{os.getpid()}-")
+def _untaken(name, items):
+    return f"{items} item{'s' * (items > 1)} of queue {name!r} that nobody took"
+
+
+def _stay(items, seconds):
+    return (f"wait{'s' * (items == 1)} {seconds:g} s in the daemon at {_C.connection()['path']}, which only processes of this program find: "
+            "start `tensord` before programs that are to meet, or the next with TENSORD_SOCKET set to that")
+
+
+def _is_all():
+    """Whether this process is the one after which its private daemon is called (client/places.h), and nobody else is there."""
+    return _C._private() and len(_C.status("sessions")) == 1 and os.path.basename(os.path.dirname(_C.connection()["path"])).startswith(f"{os.getpid()}-")
 
 
 def _tell_what_is_lost(q, ends=False):
@@ -91,8 +99,16 @@ def _tell_what_is_lost(q, ends=False):
 
 
 def _at_exit():
+    told = {q.name for q in _producers if not q._closed}
     for q in list(_producers):
         _tell_what_is_lost(q, True)
+    try:
+        if _C.connection() and _is_all():
+            for row in _C.status("queues"):
+                if row["items"] and row["queue"] not in told:  # closed by now, or one of a function that has returned
+                    print(f"tensord: {_untaken(row['queue'], row['items'])} {_stay(row['items'], row['goes_in_s'])}", file=sys.stderr)
+    except _C.Error:
+        pass
 
 
 def _remember(q):
