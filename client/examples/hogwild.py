@@ -121,7 +121,8 @@ class Workers:
     def told(self, line):
         """By the daemon, of a death: what did it hold for it, and what is left of that?"""
         if self.killed and f"(pid {self.killed['pid']})" in line:
-            left = sum(row["session"] == self.killed["session"] for what in ("sessions", "segments", "tensors") for row in td.status(what))
+            rows = [row for what in ("sessions", "segments", "tensors") for row in td.status(what) if row["session"] == self.killed["session"]]
+            left = sum(row.get("bytes_used") != 0 for row in rows)  # some of the daemon's own memory may go a moment later
             line += (f"; of its {self.killed['objects']} tensors, {_common.megabytes(self.killed['bytes'])} in {len(self.killed['segments'])} "
                      f"segments, {left or 'nothing'} is left")
         print(f"daemon: {line}", flush=True)
