@@ -1,7 +1,7 @@
 /* tensorctl doctor: what this machine grants, and what to change. Tries what can be tried rather than believing
  * settings. */
 #include "client/tensorctl/tensorctl.h"
-#include "proto/group.h"
+#include "proto/cgroup.h"
 #include "proto/place.h"
 
 #include <errno.h>
@@ -87,8 +87,8 @@ static void check_dev_shm(report *r)
 
 static void check_groups(report *r)
 {
-    uint64_t memory = td_group_memory("");
-    int granted = td_group_processors("");
+    uint64_t memory = td_cgroup_memory("");
+    int granted = td_cgroup_processors("");
     if (!memory) say(r, "memory group", "ok", "", "no limit");
     else
         say(r, "memory group", "ok", "shared memory counts to the daemon's group; --memory stays below it", "%.0f MB",

@@ -4,7 +4,7 @@
  * reference of its own. With create_graph ops are recorded like anybody else's. A tensor made here by an op that is no
  * view is marked fresh: nobody else holds its bytes, so it may be added into or become a .grad. */
 #include "daemon/autograd/backward.h"
-#include "daemon/ops/group.h"
+#include "daemon/ops/fused.h"
 #include "proto/opid.h"
 #include <stdlib.h>
 #include <string.h>

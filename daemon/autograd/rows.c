@@ -1,4 +1,4 @@
-/* Rows: nodes of a backward that follow each other, run as one call (daemon/ops/group.h) when a graph that looks like
+/* Rows: nodes of a backward that follow each other, run as one call (daemon/ops/fused.h) when a graph that looks like
  * this one has been gone through before.
  *
  * What a backward computes follows from how its graph looks: ops, attributes, what leads where, what the saved tensors
@@ -45,11 +45,11 @@ typedef struct row_out {
 typedef struct known {
     uint64_t hash, used;
     uint64_t *words; /* NULL: it was seen once */
-    td_group *group; /* NULL: node by node */
+    td_fused *fused; /* NULL: node by node */
     row_out *outs;
     size_t bytes;
     uint32_t nwords;
-    uint16_t length, nouts;        /* nodes that are run; nouts: room, where there is a group */
+    uint16_t length, nouts;        /* nodes that are run; nouts: room, where there is a fused call */
     bool known, recorded, stopped; /* stopped: the node behind cannot be in a row */
 } known;
 
@@ -105,7 +105,7 @@ static inline void put(writing *w, uint64_t word)
 static void put_tensor(writing *w, const td_tensor *t)
 {
     td_looking l = {w->at, loop_words + WORDS, true, false, 0};
-    td_look_put(&l, (uint64_t)(t->flags & (TD_GROUP_MARKS | TD_TF_FRESH)) << 8 | (t->view_base != NULL));
+    td_look_put(&l, (uint64_t)(t->flags & (TD_FUSED_MARKS | TD_TF_FRESH)) << 8 | (t->view_base != NULL));
     td_look_tensor(&l, &t->desc, true);
     w->at = l.at;
 }
@@ -249,7 +249,7 @@ static uint64_t hash_of(const uint64_t *words, uint32_t n)
 static void forget(known *k)
 {
     loop_rows.bytes -= k->bytes;
-    td_group_unref(k->group);
+    td_fused_unref(k->fused);
     free(k->words);
     free(k->outs);
     *k = (known){0};
@@ -360,11 +360,11 @@ static void make(const td_backward *b, td_row *r, known *k)
     uint16_t n = take_outs(b, r, outs, tensors);
     if (n > OUTS || !td_recording_is_worth(r->recording)) return;
     row_out *kept = malloc((n + 1u) * sizeof *kept);
-    if (kept && !td_recording_end(r->recording, n, tensors, UINT32_MAX, &k->group, NULL) && k->group) {
+    if (kept && !td_recording_end(r->recording, n, tensors, UINT32_MAX, &k->fused, NULL) && k->fused) {
         memcpy(kept, outs, n * sizeof *outs);
         k->outs = kept;
         k->nouts = n;
-        k->bytes = r->nwords * sizeof *r->words + n * sizeof *outs + td_group_bytes(k->group);
+        k->bytes = r->nwords * sizeof *r->words + n * sizeof *outs + td_fused_bytes(k->fused);
         k->words = r->words;
         r->words = NULL;
         loop_rows.bytes += k->bytes;
@@ -540,7 +540,7 @@ static int run(td_backward *b, td_row *r, const known *k, bool *ran, td_error *e
     td_tensor *outs[OUTS];
     td_eval *v = &b->eval;
     if (!make_places(b, r, k)) return td_no_memory(e, "for a gradient");
-    int err = td_group_call(k->group, b->who, r->inputs, outs, "", nothing, v->lack, v->heap, e);
+    int err = td_fused_call(k->fused, b->who, r->inputs, outs, "", nothing, v->lack, v->heap, e);
     if (!err) go_behind(b, r, k, outs);
     *ran = err != TD_E_MEMORY && err != TD_E_QUOTA;
     if (*ran) return td_eval_failed(v, err);
@@ -568,7 +568,7 @@ static int look_for_row(td_backward *b, td_row *r, bool *ran, td_error *e)
     }
     b->who->strange_rows = 0;
     if (k->length > r->described) return 0; /* of another that has the same hash */
-    if (k->group) return run(b, r, k, ran, e);
+    if (k->fused) return run(b, r, k, ran, e);
     r->until = k->length + (k->stopped || r->until == k->length + 1);
     if (k->recorded || k->length < LEAST) return 0;
     r->stops = k->stopped;

@@ -3,7 +3,7 @@
 #define TENSORD_AUTOGRAD_ROWS_H
 
 #include "daemon/autograd/backward.h"
-#include "daemon/ops/group.h"
+#include "daemon/ops/fused.h"
 
 /* Before the next node is begun: a row that is known is run in its place (*ran). What that costs is
  * added to b->debt. Errors, and lacking memory, as of a node. */

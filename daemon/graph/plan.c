@@ -1,4 +1,4 @@
-/* Plans: rows of small nodes of one block that are run as one call (daemon/ops/group.h).
+/* Plans: rows of small nodes of one block that are run as one call (daemon/ops/fused.h).
  *
  * A row is recorded while it is run node by node, the second time that a run comes by: what its arguments look like,
  * the calls that its nodes came to, and what of it is used behind it. Nodes that may be in a row do nothing but write
@@ -75,7 +75,7 @@ static uint32_t ops_from(const td_ir *ir, uint32_t node, const uint8_t *may)
     return n;
 }
 
-/* A long one, which what comes behind may go on with (group.h). A row begins there, whatever comes in front. */
+/* A long one, which what comes behind may go on with (fused.h). A row begins there, whatever comes in front. */
 static bool may_head(const td_ir *ir, uint32_t node)
 {
     if (!is_op(ir, node) || td_ir_row(ir->nodes[node].op)->id != TD_OP_CONV2D) return false;
@@ -170,7 +170,7 @@ uint32_t td_plan_loops_left(const td_program *g)
 
 void td_plan_free(td_plan *p)
 {
-    td_group_unref(p->group);
+    td_fused_unref(p->fused);
     free(p->arguments);
     free(p->words);
     free(p->results);
@@ -209,7 +209,7 @@ static bool take_tensor(td_taking *t, td_tensor *x)
     td_looking *l = t->look;
     if (t->graded && td_requires_grad(x)) t->refused = true;
     if (t->refused || t->n == TD_PLAN_ENDS || !td_look_room(l, 2 + 2 * x->desc.ndim)) return false;
-    td_look_put(l, (uint64_t)(x->flags & TD_GROUP_MARKS) << 8 | (x->view_base != NULL));
+    td_look_put(l, (uint64_t)(x->flags & TD_FUSED_MARKS) << 8 | (x->view_base != NULL));
     td_look_tensor(l, &x->desc, true);
     t->tensors[t->n++] = x;
     return !l->differ;
@@ -273,7 +273,7 @@ static int may_use(td_exec *r, const td_plan *p, td_tensor *const *tensors, td_e
 {
     int rc = TD_OK;
     for (uint32_t k = 0; k < p->ninputs && !rc; k++)
-        if (td_group_uses(p->group, k)) rc = td_exec_may_use(r, tensors[k], td_group_writes(p->group, k), e);
+        if (td_fused_uses(p->fused, k)) rc = td_exec_may_use(r, tensors[k], td_fused_writes(p->fused, k), e);
     return rc;
 }
 
@@ -287,13 +287,13 @@ static bool passes_by(const td_tensor *t)
  * themselves, and those in front of what fails have been done. */
 static bool is_sound(const td_exec *r, const td_plan *p, td_tensor *const *tensors)
 {
-    if (!td_group_writes_inputs(p->group)) return true;
+    if (!td_fused_writes_inputs(p->fused)) return true;
     bool good = !r->who->region;
     for (uint32_t k = 0; k < p->ninputs && good; k++) {
         const td_storage *s = tensors[k]->storage;
         bool shut = s->flags & TD_SF_READONLY || (td_plan_graded(r) && passes_by(tensors[k]));
-        bool locked = shut && td_group_writes(p->group, k);
-        good = !td_group_uses(p->group, k) || !(s->poison || locked);
+        bool locked = shut && td_fused_writes(p->fused, k);
+        good = !td_fused_uses(p->fused, k) || !(s->poison || locked);
     }
     return good;
 }
@@ -315,10 +315,10 @@ static int run(td_exec *r, const td_plan *p, td_tensor *const *tensors, bool *ra
 {
     td_tensor *outs[TD_PLAN_ENDS];
     int rc = is_sound(r, p, tensors) ? may_use(r, p, tensors, e) : TD_E_INVALID;
-    *ran = rc <= 0 || !td_group_writes_inputs(p->group);
+    *ran = rc <= 0 || !td_fused_writes_inputs(p->fused);
     if (rc) return rc;
     td_exec_set_place(r, r->node);
-    rc = td_group_call(p->group, r->who, tensors, outs, r->caller, finished, lack, heap, e);
+    rc = td_fused_call(p->fused, r->who, tensors, outs, r->caller, finished, lack, heap, e);
     r->lacks = rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
     *ran = rc != TD_E_MEMORY && rc != TD_E_QUOTA;
     if (!rc) go_behind(r, p, outs);
@@ -348,7 +348,7 @@ static int at_start(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **
         const td_plan *p = s->plans[k];
         if (!fits(r, p, tensors)) continue;
         int rc = run(r, p, tensors, ran, lack, heap, e);
-        *cost -= (int)(td_group_calls(p->group) / OPS_A_UNIT + 1) * TD_EXEC_COST_OP;
+        *cost -= (int)(td_fused_calls(p->fused) / OPS_A_UNIT + 1) * TD_EXEC_COST_OP;
         if (*ran) return rc;
         r->lacks = false; /* op by op it needs less at once, or comes as far as it may */
         td_error_clear(e);

@@ -3,7 +3,7 @@
 #define TENSORD_GRAPH_PLAN_PARTS_H
 
 #include "daemon/graph/run.h"
-#include "daemon/ops/group.h"
+#include "daemon/ops/fused.h"
 #include "proto/look.h"
 
 enum {
@@ -15,11 +15,11 @@ enum {
 
 typedef struct td_plan_result {
     uint32_t value;
-    td_val number; /* None: it is the group's next tensor */
+    td_val number; /* None: it is the fused call's next tensor */
 } td_plan_result;
 
 typedef struct td_plan {
-    td_group *group;
+    td_fused *fused;
     uint32_t end; /* the node behind; TD_IR_NONE: the block ends */
     uint32_t narguments, nwords, nresults, ndrops, ninputs;
     bool shares;         /* the look says what lies in one memory */

@@ -181,7 +181,7 @@ static void *copy_of(const void *from, size_t bytes)
 
 static bool take_look(td_plan *p, td_planning *from)
 {
-    p->shares = from->twins || td_group_writes_inputs(p->group);
+    p->shares = from->twins || td_fused_writes_inputs(p->fused);
     if (p->shares && !td_plan_share(&from->look, from->ninputs, from->tensors)) return false;
     p->narguments = from->narguments;
     p->ninputs = from->ninputs;
@@ -194,7 +194,7 @@ static bool take_look(td_plan *p, td_planning *from)
 static bool pay(td_plan *p, td_program *g)
 {
     uint64_t numbers = (uint64_t)p->narguments + p->ndrops;
-    p->bytes = sizeof *p + td_group_bytes(p->group) + numbers * sizeof(uint32_t) + p->nwords * sizeof(uint64_t) +
+    p->bytes = sizeof *p + td_fused_bytes(p->fused) + numbers * sizeof(uint32_t) + p->nwords * sizeof(uint64_t) +
                p->nresults * sizeof(td_plan_result);
     return td_plan_charge(g, p->bytes);
 }
@@ -205,14 +205,14 @@ static void keep(td_program *g, td_spot *s, td_plan *p)
     if (s->nplans == TD_SPOT_PLANS) {
         at = s->recorded % TD_SPOT_PLANS;
         td_plan_pay_back(g, s->plans[at]->bytes);
-        td_plan_count_loops(g, -(int)td_group_loops(s->plans[at]->group));
+        td_plan_count_loops(g, -(int)td_fused_loops(s->plans[at]->fused));
         td_plan_free(s->plans[at]);
     } else {
         s->nplans++;
         g->nplans++;
     }
     s->plans[at] = p;
-    td_plan_count_loops(g, (int)td_group_loops(p->group));
+    td_plan_count_loops(g, (int)td_fused_loops(p->fused));
 }
 
 /* There will be no plan from here; behind a long call, perhaps. */
@@ -234,10 +234,10 @@ static void make(td_exec *r, uint32_t end)
     if (!p) return;
     p->end = end;
     bool good = take_results(r, p, end, outs, &nouts) && take_drops(r, p, end);
-    if (good && !td_recording_end(now->recording, nouts, outs, td_plan_loops_left(r->program), &p->group, NULL) &&
-        !p->group)
+    if (good && !td_recording_end(now->recording, nouts, outs, td_plan_loops_left(r->program), &p->fused, NULL) &&
+        !p->fused)
         give_up(r);
-    if (p->group && take_look(p, now) && pay(p, r->program)) keep(r->program, now->spot, p);
+    if (p->fused && take_look(p, now) && pay(p, r->program)) keep(r->program, now->spot, p);
     else td_plan_free(p);
 }
 

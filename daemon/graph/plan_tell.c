@@ -68,7 +68,7 @@ void td_spots_tell(const td_program *p, FILE *out)
                 return;
             }
             fprintf(out, "from node %u: ", n);
-            td_group_tell(s->plans[k]->group, out);
+            td_fused_tell(s->plans[k]->fused, out);
             tell_end(p->ir, s->plans[k]->end, out);
         }
     }

@@ -136,15 +136,15 @@ void td_call_free(td_call *c)
 bool td_call_writes_input(const td_call *c, int i)
 {
     if (c->in[i].kind != TD_IN_TENSOR) return false;
-    if (c->flags & TD_CF_GROUP) return c->in[i].writes;
+    if (c->flags & TD_CF_FUSED) return c->in[i].writes;
     const td_param *p = &c->op->params[td_op_param_of(c->op, c->nin, i)];
     return (p->flags & TD_PF_MUTATED) && (!p->only_if || td_attr_bool(&c->attrs, p->only_if - 1));
 }
 
-/* Those of a group's call are in a row. */
+/* Those of a fused call are in a row. */
 static void void_steps(const td_call *c, const td_input *in)
 {
-    uint32_t n = c->flags & TD_CF_GROUP ? in->writes : 1;
+    uint32_t n = c->flags & TD_CF_FUSED ? in->writes : 1;
     while (n-- > 0) td_version_void(in->tensor->version, in->step - n);
 }
 

@@ -21,7 +21,7 @@ typedef enum td_input_kind { TD_IN_ABSENT = 0, TD_IN_TENSOR = 1, TD_IN_NUMBER = 
 
 typedef struct td_input {
     uint8_t kind;
-    uint16_t writes;   /* of a group's call (TD_CF_GROUP): how often it is written */
+    uint16_t writes;   /* of a fused call (TD_CF_FUSED): how often it is written */
     uint32_t step;     /* that writing it moved its version to */
     td_tensor *tensor; /* borrowed until the call is submitted; then the call holds a reference if it must wait */
     td_scalar number;
@@ -34,7 +34,7 @@ enum {                        /* td_call.flags */
        TD_CF_VIEW = 8,        /* set by prepare: a view, there is nothing to run */
        TD_CF_HELD = 16,       /* set by td_call_hold */
        TD_CF_DEFER = 32, /* prepare moves no versions: td_ops_conclude does, when the call is sure to be submitted */
-       TD_CF_GROUP = 64, /* several calls as one: in[].writes say what is written */
+       TD_CF_FUSED = 64, /* several calls as one: in[].writes say what is written */
        TD_CF_DEVICE = 8  /* from this bit on, four: the device of what a creation op makes */
 };
 /* The flags that name a device. */

@@ -2,7 +2,7 @@
 #include "daemon/server/options.h"
 
 #include "daemon/tensor/tensor.h"
-#include "proto/group.h"
+#include "proto/cgroup.h"
 #include "proto/place.h"
 #include "proto/text.h"
 
@@ -40,14 +40,14 @@ void td_log(td_log_level level, const char *format, ...)
 
 uint64_t td_memory_available(void)
 {
-    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), group = td_group_memory("");
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE), group = td_cgroup_memory("");
     return group && group < machine ? group : machine;
 }
 
 int td_processors_available(void)
 {
     cpu_set_t set;
-    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1, granted = td_group_processors("");
+    int n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1, granted = td_cgroup_processors("");
     return granted && granted < n ? granted : n;
 }
 

@@ -2,7 +2,7 @@
  *
  * A table is made as an activity of who asked for it, some rows at a time, already as they are sent; the sessions,
  * names and queues that it goes through may come and go meanwhile. One is made at a time. */
-#include "daemon/ops/group.h"
+#include "daemon/ops/fused.h"
 #include "daemon/ops/packs.h"
 #include "daemon/session/table.h"
 #include "daemon/tensor/device.h"
@@ -196,7 +196,7 @@ static bool tell_counts(table *b)
     key_value(b, "ops_run", td_cell_integer(v->ops_run));
     key_value(b, "run_inline", td_cell_integer(st.run_inline));
     key_value(b, "run_pool", td_cell_integer(st.run_pool));
-    key_value(b, "run_planned", td_cell_integer(td_groups_ran()));
+    key_value(b, "run_planned", td_cell_integer(td_fused_ran()));
     key_value(b, "run_packed", td_cell_integer(td_packs_used()));
     key_value(b, "workers", td_cell_integer(st.workers));
     key_value(b, "busy_s", td_cell_real(st.busy_ns / 1e9));

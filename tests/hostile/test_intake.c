@@ -5,7 +5,7 @@
  * group and leaves all limits to it, where this process may make such a group. */
 #include "proto/program/values.h"
 #include "tests/hostile/counted.h"
-#include "tests/hostile/group.h"
+#include "tests/hostile/cgroup.h"
 #include "tests/hostile/packed.h"
 #include "tests/hostile/requests.h"
 #include "tests/hostile/ringer.h"

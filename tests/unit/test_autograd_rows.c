@@ -1,7 +1,7 @@
 /* Backwards whose nodes are run as rows: the bits of node by node, wherever memory lacks, whatever is asked for, for
  * lengths on both sides of a row's; and nothing of a graph is kept. */
 #include "daemon/autograd/backward.h"
-#include "daemon/ops/group.h"
+#include "daemon/ops/fused.h"
 #include "tests/unit/grad_support.h"
 #include <stdlib.h>
 
@@ -42,7 +42,7 @@ static uint64_t gradients(int n, bool rows, bool late, uint32_t flags, double ou
     td_error e = {0};
     td_tensor *leaf[] = {leaf_of(0.5), leaf_of(1.5)}, *y = rounds(leaf[0], leaf[1], n), *g[2] = {0};
     setenv("TENSORD_PLANS", rows ? "1" : "0", 1);
-    uint64_t spared = td_groups_ran();
+    uint64_t spared = td_fused_ran();
     td_backward *b;
     bool adds = flags & TD_BW_ACCUMULATE, done = late;
     CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, who, 1, &y, NULL, adds ? 0 : 2, leaf, flags, 0, &e), 0);
@@ -56,7 +56,7 @@ static uint64_t gradients(int n, bool rows, bool late, uint32_t flags, double ou
     }
     td_tensor_unref(y), td_tensor_unref(leaf[0]), td_tensor_unref(leaf[1]);
     CU_ASSERT_EQUAL(td_autograd_nodes(), 0);
-    return td_groups_ran() - spared;
+    return td_fused_ran() - spared;
 }
 
 static void the_bits_of_node_by_node(void)

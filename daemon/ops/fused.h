@@ -1,4 +1,4 @@
-/* Groups: calls that came one after the other, remembered as one.
+/* Fused calls: calls that came one after the other, remembered as one.
  *
  * What inference and planning find follows from how operands look (recipe.h), not from where they lie. So a row of
  * small calls that was issued once is, for inputs that look the same, one call with one chunk: it runs their kernels in
@@ -6,30 +6,30 @@
  * become a *sweep*: all of them do one tile, then the next. A convolution that is too long for a row may be a *head*:
  * what follows it element by element goes on behind each of its chunks, on what that wrote, in place. The bits are the
  * same, since each kernel is planned as before, and what a sweep cuts depends on its own element only. Calls may write
- * what came before, in the row or from outside: the call of a group names what it writes, so that whoever orders calls,
- * or counts versions, finds of the row what it would find of its calls. One that might fail beside such writes is in no
- * group, for they would be lost with it. A group holds no addresses and no tensors; any number of calls may run it at
- * once. */
-#ifndef TENSORD_OPS_GROUP_H
-#define TENSORD_OPS_GROUP_H
+ * what came before, in the row or from outside: the fused call names what it writes, so that whoever orders calls, or
+ * counts versions, finds of the row what it would find of its calls. One that might fail beside such writes is not
+ * fused, for they would be lost with it. A fused call holds no addresses and no tensors; any number of workers may run
+ * it at once. */
+#ifndef TENSORD_OPS_FUSED_H
+#define TENSORD_OPS_FUSED_H
 
 #include "daemon/ops/ops.h"
 #include <stdio.h>
 
 enum {
-    TD_GROUP_LEAST = 3,       /* small calls: fewer are as fast one by one */
-    TD_GROUP_CALLS = 256,     /* ... and at most */
-    TD_GROUP_SWEEP = 64,      /* of a sweep, at most */
-    TD_GROUP_SWEEP_NS = 1600, /* a pointwise call that costs more begins a sweep */
-    TD_GROUP_CALL_NS = 20000, /* no row has a call that costs more: others may work beside it */
-    TD_GROUP_NS = 100000,     /* all of a row: a chunk's length */
-    TD_GROUP_HEADS_NS = 20000 /* of a row with a call that could be a head: run at once (sched.h), no worker is woken */
+    TD_FUSED_LEAST = 3,       /* small calls: fewer are as fast one by one */
+    TD_FUSED_CALLS = 256,     /* ... and at most */
+    TD_FUSED_SWEEP = 64,      /* of a sweep, at most */
+    TD_FUSED_SWEEP_NS = 1600, /* a pointwise call that costs more begins a sweep */
+    TD_FUSED_CALL_NS = 20000, /* no row has a call that costs more: others may work beside it */
+    TD_FUSED_NS = 100000,     /* all of a row: a chunk's length */
+    TD_FUSED_HEADS_NS = 20000 /* of a row with a call that could be a head: run at once (sched.h), no worker is woken */
 };
 
 /* What is kept of a tensor's marks. */
-enum { TD_GROUP_MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE | TD_TF_FUNCTION_VIEW };
+enum { TD_FUSED_MARKS = TD_TF_MULTI_VIEW | TD_TF_NO_GRAD_VIEW | TD_TF_INFERENCE | TD_TF_FUNCTION_VIEW };
 
-typedef struct td_group td_group;
+typedef struct td_fused td_fused;
 typedef struct td_recording td_recording;
 
 /* ---- recording. A recording holds what it saw while somebody else does, so that none is taken for another. */
@@ -39,11 +39,11 @@ void td_recording_free(td_recording *r);
 /* One that comes from outside, before it is used; they are numbered as they come. One that comes once more is the same
  * one under another number, which nothing uses. The recording holds it to its end. False: there is no memory. */
 bool td_recording_input(td_recording *r, td_tensor *t);
-/* A call that was prepared, and is about to be issued. `where`: its place, but for who called (td_group_call). */
+/* A call that was prepared, and is about to be issued. `where`: its place, but for who called (td_fused_call). */
 void td_recording_call(td_recording *r, const td_call *c, const char *where);
 /* Between nodes: what nobody else has any more is let go of. */
 void td_recording_let_go(td_recording *r);
-/* False: something came that no group can have. */
+/* False: something came that no fused call can have. */
 bool td_recording_good(const td_recording *r);
 /* Could a call of this op be in it? */
 bool td_recording_may(const td_recording *r, const td_op *op);
@@ -51,11 +51,11 @@ bool td_recording_may(const td_recording *r, const td_op *op);
 bool td_recording_is_full(const td_recording *r);
 /* Its first call is a head. */
 bool td_recording_heads(const td_recording *r);
-/* Are there enough for a group to be faster? */
+/* Are there enough for one fused call to be faster? */
 bool td_recording_is_worth(const td_recording *r);
-/* The group of what came, which gives `outs`, with so many loops of machine code at most (kernels/jit.h). 0 and NULL:
- * there is none that could. */
-int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, uint32_t loops, td_group **out,
+/* The fused call of what came, which gives `outs`, with so many loops of machine code at most (kernels/jit.h). 0 and
+ * NULL: there is none that could. */
+int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, uint32_t loops, td_fused **out,
                      td_error *e);
 
 /* ---- running */
@@ -64,22 +64,22 @@ int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, ui
  * where it writes one, they lie in one memory, or apart, as those did, and what is written may be. Errors, and lacking
  * memory, as of td_ops_try: nothing has changed then. `caller` goes behind a failing call's place;
  * `finished` as of a call. */
-int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tensor **outs, const char *caller,
+int td_fused_call(td_fused *g, td_issuer *who, td_tensor *const *inputs, td_tensor **outs, const char *caller,
                   void (*finished)(td_call *c), uint64_t *lack, td_heap **heap, td_error *e);
 /* Is an input used, by a kernel or for a view? */
-bool td_group_uses(const td_group *g, uint32_t input);
+bool td_fused_uses(const td_fused *g, uint32_t input);
 /* Does it write inputs at all; this one? */
-bool td_group_writes_inputs(const td_group *g);
-bool td_group_writes(const td_group *g, uint32_t input);
-/* Of all groups of this thread: how many calls were not issued one by one, for status. */
-uint64_t td_groups_ran(void);
-uint32_t td_group_calls(const td_group *g);
+bool td_fused_writes_inputs(const td_fused *g);
+bool td_fused_writes(const td_fused *g, uint32_t input);
+/* Of all fused calls of this thread: how many calls were not issued one by one, for status. */
+uint64_t td_fused_ran(void);
+uint32_t td_fused_calls(const td_fused *g);
 /* "row of 12 ops, 3.4 us of a core, 0.8 KB to work with, makes 2 tensors", and each op with its place. */
-void td_group_tell(const td_group *g, FILE *out);
-uint64_t td_group_bytes(const td_group *g);
-uint32_t td_group_loops(const td_group *g); /* of machine code, that it has */
+void td_fused_tell(const td_fused *g, FILE *out);
+uint64_t td_fused_bytes(const td_fused *g);
+uint32_t td_fused_loops(const td_fused *g); /* of machine code, that it has */
 /* Any thread. */
-td_group *td_group_ref(td_group *g);
-void td_group_unref(td_group *g);
+td_fused *td_fused_ref(td_fused *g);
+void td_fused_unref(td_fused *g);
 
 #endif

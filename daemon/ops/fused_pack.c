@@ -1,15 +1,15 @@
-/* What the parts of a group have packed (packs.h): looked for when the group is called, by the loop, for a worker runs
- * them all. */
-#include "daemon/ops/group_parts.h"
+/* What the parts of a fused call have packed (packs.h): looked for when the fused call is called, by the loop, for a
+ * worker runs them all. */
+#include "daemon/ops/fused_parts.h"
 #include "daemon/ops/packs.h"
 #include <stdlib.h>
 
 /* An input from outside that stays as it is, and where in its storage the part's operand lies. Of a row that writes
  * there is none: what is packed here is what was there before, and another input may lie in the same memory. */
-static td_storage *kept_of(const td_group *g, const td_group_part *p, td_tensor *const *inputs, td_desc *d)
+static td_storage *kept_of(const td_fused *g, const td_fused_part *p, td_tensor *const *inputs, td_desc *d)
 {
-    const td_group_operand *o = &g->operands[p->plan.operands + p->plan.packing.in - 1];
-    if (o->base == TD_GROUP_NONE || o->base < 1 || o->base > g->ninputs) return NULL;
+    const td_fused_operand *o = &g->operands[p->plan.operands + p->plan.packing.in - 1];
+    if (o->base == TD_FUSED_NONE || o->base < 1 || o->base > g->ninputs) return NULL;
     const td_tensor *t = inputs[o->base - 1];
     if (g->nwritten) return NULL;
     *d = g->descs[o->desc];
@@ -17,28 +17,28 @@ static td_storage *kept_of(const td_group *g, const td_group_part *p, td_tensor 
     return t->storage;
 }
 
-static void take(const td_group *g, const td_group_part *p, td_tensor *const *inputs, td_kcall *k, td_group_packs *to)
+static void take(const td_fused *g, const td_fused_part *p, td_tensor *const *inputs, td_kcall *k, td_fused_packs *to)
 {
     td_desc d;
     td_storage *st = p->plan.nphases && p->plan.packing.in ? kept_of(g, p, inputs, &d) : NULL;
     if (!st) return;
-    td_group_set_up(p, &p->plan, k);
+    td_fused_set_up(p, &p->plan, k);
     to->pack = td_packs_take(st, &d, k, &to->ready);
 }
 
-td_group_packs *td_group_take_packs(const td_group *g, td_tensor *const *inputs)
+td_fused_packs *td_fused_take_packs(const td_fused *g, td_tensor *const *inputs)
 {
-    td_group_packs *p = g->packs ? calloc(g->ncalls, sizeof *p) : NULL;
+    td_fused_packs *p = g->packs ? calloc(g->ncalls, sizeof *p) : NULL;
     td_kcall *k = p ? malloc(sizeof *k) : NULL;
     for (uint32_t i = 0; k && i < g->ncalls; i++) take(g, &g->parts[i], inputs, k, &p[i]);
     free(k);
     return p;
 }
 
-void td_group_put_packs(const td_group *g, td_group_packs *p, bool good)
+void td_fused_put_packs(const td_fused *g, td_fused_packs *p, bool good)
 {
     for (uint32_t i = 0; p && i < g->ncalls; i++) {
-        const td_group_plan *plan = &g->parts[i].plan;
+        const td_fused_plan *plan = &g->parts[i].plan;
         if (!p[i].pack) continue;
         int64_t made = atomic_load_explicit(&p[i].pack->made, memory_order_acquire);
         td_packs_put(p[i].pack, good && made == plan->phase[0].chunks - plan->packing.from);

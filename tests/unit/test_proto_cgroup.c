@@ -1,5 +1,5 @@
 /* What control groups grant, read from made-up trees of files: both versions, nested groups, containers. */
-#include "proto/group.h"
+#include "proto/cgroup.h"
 #include "tests/unit/cunit_main.h"
 
 #include <ftw.h>
@@ -44,22 +44,22 @@ static void end(void)
 static void second_version(void)
 {
     begin("0::/user.slice/job\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 0);
-    CU_ASSERT_EQUAL(td_group_processors(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 0);
     make("sys/fs/cgroup/user.slice/job/memory.max", "max\n");
     make("sys/fs/cgroup/user.slice/job/cpu.max", "max 100000\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 0);
-    CU_ASSERT_EQUAL(td_group_processors(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 0);
     make("sys/fs/cgroup/user.slice/memory.max", "3000000\n");
     make("sys/fs/cgroup/user.slice/cpu.max", "150000 100000\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 3000000);
-    CU_ASSERT_EQUAL(td_group_processors(root), 2);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 3000000);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 2);
     make("sys/fs/cgroup/user.slice/job/memory.max", "4000000\n"); /* more than what it lies in */
     make("sys/fs/cgroup/user.slice/job/cpu.max", "50000 100000\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 3000000);
-    CU_ASSERT_EQUAL(td_group_processors(root), 1);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 3000000);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 1);
     make("sys/fs/cgroup/memory.max", "2000000\n"); /* a container's top */
-    CU_ASSERT_EQUAL(td_group_memory(root), 2000000);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 2000000);
     end();
 }
 
@@ -71,14 +71,14 @@ static void first_version(void)
     make("sys/fs/cgroup/memory/batch/job/memory.limit_in_bytes", "9223372036854771712\n");
     make("sys/fs/cgroup/cpu/batch/cpu.cfs_quota_us", "-1\n");
     make("sys/fs/cgroup/cpu/batch/cpu.cfs_period_us", "100000\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 0);
-    CU_ASSERT_EQUAL(td_group_processors(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 0);
     make("sys/fs/cgroup/memory/batch/memory.limit_in_bytes", "5000000000\n");
     make("sys/fs/cgroup/cpu/batch/cpu.cfs_quota_us", "300000\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 5000000000);
-    CU_ASSERT_EQUAL(td_group_processors(root), 3);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 5000000000);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 3);
     make("sys/fs/cgroup/memory/batch/job/memory.limit_in_bytes", "4000000000\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 4000000000);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 4000000000);
     end();
 }
 
@@ -89,10 +89,10 @@ static void in_a_container(void)
     make("sys/fs/cgroup/memory/memory.limit_in_bytes", "1000000000\n");
     make("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "200000\n");
     make("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 1000000000);
-    CU_ASSERT_EQUAL(td_group_processors(root), 2);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 1000000000);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 2);
     make("sys/fs/cgroup/memory.max", "900000000\n"); /* a host with both */
-    CU_ASSERT_EQUAL(td_group_memory(root), 900000000);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 900000000);
     end();
 }
 
@@ -101,13 +101,13 @@ static void nothing_to_read(void)
     begin("nonsense\n::\n4:memory\n0::/a\n");
     make("sys/fs/cgroup/a/memory.max", "\n");
     make("sys/fs/cgroup/a/cpu.max", "100000\n");
-    CU_ASSERT_EQUAL(td_group_memory(root), 0);
-    CU_ASSERT_EQUAL(td_group_processors(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_memory(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 0);
     make("sys/fs/cgroup/a/cpu.max", "100000 0\n");
-    CU_ASSERT_EQUAL(td_group_processors(root), 0);
-    CU_ASSERT_EQUAL(td_group_memory("/nowhere at all"), 0);
+    CU_ASSERT_EQUAL(td_cgroup_processors(root), 0);
+    CU_ASSERT_EQUAL(td_cgroup_memory("/nowhere at all"), 0);
     end();
 }
 
-TD_CUNIT_MAIN("proto_group", {"the second version", second_version}, {"the first version", first_version},
+TD_CUNIT_MAIN("proto_cgroup", {"the second version", second_version}, {"the first version", first_version},
               {"in a container", in_a_container}, {"nothing to read", nothing_to_read})

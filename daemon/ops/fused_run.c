@@ -1,12 +1,12 @@
-/* The chunks of a group: kernels of its parts, each at this call's addresses.
+/* The chunks of a fused call: kernels of its parts, each at this call's addresses.
  *
  * A row of small calls is one chunk: each part as a whole, then the next. A sweep is cut into tiles that the cache
  * holds: all parts do one tile, then the next one, so that what passes from part to part never comes to memory. */
-#include "daemon/ops/group_parts.h"
+#include "daemon/ops/fused_parts.h"
 #include <stdio.h>
 #include <string.h>
 
-_Static_assert(sizeof(td_group_note) <= TD_KSTATE_BYTES, "it has to fit");
+_Static_assert(sizeof(td_fused_note) <= TD_KSTATE_BYTES, "it has to fit");
 
 enum { LINE = 64 };
 
@@ -17,23 +17,23 @@ typedef struct bench {
     td_karg args[];
 } bench;
 
-static size_t bench_bytes(const td_group *g)
+static size_t bench_bytes(const td_fused *g)
 {
-    return td_group_lines(sizeof(bench) + g->most_args * sizeof(td_karg));
+    return td_fused_lines(sizeof(bench) + g->most_args * sizeof(td_karg));
 }
 
-static size_t benches_bytes(const td_group *g)
+static size_t benches_bytes(const td_fused *g)
 {
     return bench_bytes(g) * (g->tiles ? g->ncalls : 1); /* a run has one, which it does not use */
 }
 
-static size_t bases_bytes(const td_group *g)
+static size_t bases_bytes(const td_fused *g)
 {
-    return td_group_lines((1 + g->ninputs + g->nmade) * sizeof(void *));
+    return td_fused_lines((1 + g->ninputs + g->nmade) * sizeof(void *));
 }
 
 /* Where operands' offsets count from. */
-static unsigned char **find_bases(const td_kcall *k, const td_group *g, void *scratch, void *arena)
+static unsigned char **find_bases(const td_kcall *k, const td_fused *g, void *scratch, void *arena)
 {
     unsigned char **first = (unsigned char **)(void *)((unsigned char *)scratch + benches_bytes(g)), **at = first;
     *at++ = arena;
@@ -42,18 +42,18 @@ static unsigned char **find_bases(const td_kcall *k, const td_group *g, void *sc
     return first;
 }
 
-static void take_args(const td_group *g, const td_group_part *p, const td_group_plan *plan, unsigned char *const *base,
+static void take_args(const td_fused *g, const td_fused_part *p, const td_fused_plan *plan, unsigned char *const *base,
                       int64_t tile, td_karg *a)
 {
-    const td_group_operand *o = g->operands + plan->operands, *end = o + p->nin + p->nout;
+    const td_fused_operand *o = g->operands + plan->operands, *end = o + p->nin + p->nout;
     for (; o < end; o++, a++) {
         *a = o->arg;
-        if (o->base == TD_GROUP_NONE) a->data = a->desc ? a->number : NULL;
+        if (o->base == TD_FUSED_NONE) a->data = a->desc ? a->number : NULL;
         else a->data = (void *)((uintptr_t)base[o->base] + (uintptr_t)(o->offset + tile * o->advance));
     }
 }
 
-void td_group_set_up(const td_group_part *p, const td_group_plan *plan, td_kcall *k)
+void td_fused_set_up(const td_fused_part *p, const td_fused_plan *plan, td_kcall *k)
 {
     k->op = p->op;
     k->attrs = p->attrs;
@@ -70,9 +70,9 @@ void td_group_set_up(const td_group_part *p, const td_group_plan *plan, td_kcall
     memcpy(k->state, plan->state, plan->state_bytes);
 }
 
-static void set_up(const td_group_part *p, const td_group_plan *plan, bench *b, void *work)
+static void set_up(const td_fused_part *p, const td_fused_plan *plan, bench *b, void *work)
 {
-    td_group_set_up(p, plan, &b->k);
+    td_fused_set_up(p, plan, &b->k);
     b->k.in = b->args;
     b->k.out = b->args + p->nin;
     b->k.work = work;
@@ -88,7 +88,7 @@ static void failed(td_kcall *k, const td_kcall *part, const char *where)
 {
     int none = 0;
     if (!atomic_compare_exchange_strong(&k->failed, &none, part->error.code)) return;
-    const td_group_note *n = (const td_group_note *)(const void *)k->state;
+    const td_fused_note *n = (const td_fused_note *)(const void *)k->state;
     k->error = part->error;
     if (where[0]) snprintf(k->error.where, sizeof k->error.where, "%s%s", where, n->caller);
 }
@@ -103,12 +103,12 @@ static bool run_part(td_kcall *k, void *scratch)
     return true;
 }
 
-static const td_group_note *note_of(const td_kcall *k)
+static const td_fused_note *note_of(const td_kcall *k)
 {
-    return (const td_group_note *)(const void *)k->state;
+    return (const td_fused_note *)(const void *)k->state;
 }
 
-static const td_group *group_of(const td_kcall *k)
+static const td_fused *group_of(const td_kcall *k)
 {
     return note_of(k)->g;
 }
@@ -116,16 +116,16 @@ static const td_group *group_of(const td_kcall *k)
 static void run_row(td_kcall *k, int64_t chunk, void *scratch)
 {
     (void)chunk;
-    const td_group *g = group_of(k);
+    const td_fused *g = group_of(k);
     bench *b = scratch;
     unsigned char *work = k->work, **base = find_bases(k, g, scratch, work);
     void *rest = (unsigned char *)scratch + benches_bytes(g) + bases_bytes(g);
     begin(b);
-    for (const td_group_part *p = g->parts; p < g->parts + g->ncalls; p++) {
+    for (const td_fused_part *p = g->parts; p < g->parts + g->ncalls; p++) {
         if (!p->plan.nphases) continue;
         take_args(g, p, &p->plan, base, 0, b->args);
         set_up(p, &p->plan, b, work + g->arena);
-        const td_group_packs *packs = note_of(k)->packs;
+        const td_fused_packs *packs = note_of(k)->packs;
         if (packs) b->k.pack = packs[p - g->parts].pack;
         if (packs && packs[p - g->parts].ready) td_kpack_leave_out(&b->k);
         p->plan.replan(&b->k);
@@ -140,8 +140,8 @@ static void run_row(td_kcall *k, int64_t chunk, void *scratch)
 /* A chunk of a phase of the head's, and what goes on where it wrote. */
 static void run_head(td_kcall *k, int phase, int64_t chunk, void *scratch)
 {
-    const td_group *g = group_of(k);
-    const td_group_part *p = g->parts;
+    const td_fused *g = group_of(k);
+    const td_fused_part *p = g->parts;
     bench *b = scratch;
     unsigned char **base = find_bases(k, g, scratch, k->work);
     void *rest = (unsigned char *)scratch + benches_bytes(g) + bases_bytes(g);
@@ -171,10 +171,10 @@ static void run_second(td_kcall *k, int64_t chunk, void *scratch)
     run_head(k, 1, chunk, scratch);
 }
 
-static void set_head(td_kcall *k, const td_group *g, const td_group_packs *packs)
+static void set_head(td_kcall *k, const td_fused *g, const td_fused_packs *packs)
 {
     static const td_chunk_fn run[] = {run_first, run_second};
-    const td_group_plan *head = &g->parts[0].plan;
+    const td_fused_plan *head = &g->parts[0].plan;
     k->nphases = 0;
     for (int i = packs && packs[0].ready; i < head->nphases; i++)
         k->phase[k->nphases++] = (td_phase){run[i], head->phase[i].chunks};
@@ -183,19 +183,19 @@ static void set_head(td_kcall *k, const td_group *g, const td_group_packs *packs
 /* ---- sweeps */
 
 /* All parts at one tile. `anew`: their plans are others than at the tile before. */
-static bool run_tile(td_kcall *k, const td_group *g, int64_t tile, bool anew, unsigned char *const *base, void *scratch)
+static bool run_tile(td_kcall *k, const td_fused *g, int64_t tile, bool anew, unsigned char *const *base, void *scratch)
 {
     bool last = g->last && tile == g->tiles - 1;
     unsigned char *at = scratch, *rest = at + benches_bytes(g) + bases_bytes(g) + g->arena;
-    const td_group_run *r = g->runs, *end = r + g->nruns;
-    for (const td_group_part *p = g->parts; p < g->parts + g->ncalls; p++, at += bench_bytes(g)) {
+    const td_fused_run *r = g->runs, *end = r + g->nruns;
+    for (const td_fused_part *p = g->parts; p < g->parts + g->ncalls; p++, at += bench_bytes(g)) {
         if (r < end && p == g->parts + r->first) {
             td_run_tile(g, r, tile, base);
             p += r++->ncalls - 1;
             continue;
         }
         bench *b = (bench *)(void *)at;
-        const td_group_plan *plan = last ? &p->last : &p->plan;
+        const td_fused_plan *plan = last ? &p->last : &p->plan;
         take_args(g, p, plan, base, tile, b->args);
         if (anew || last) begin(b), set_up(p, plan, b, NULL);
         plan->replan(&b->k);
@@ -206,10 +206,10 @@ static bool run_tile(td_kcall *k, const td_group *g, int64_t tile, bool anew, un
     return true;
 }
 
-static void fill(unsigned char *arena, const td_group *g)
+static void fill(unsigned char *arena, const td_fused *g)
 {
     for (uint32_t k = 0; k < g->nnumbers; k++) {
-        const td_group_number *x = &g->numbers[k];
+        const td_fused_number *x = &g->numbers[k];
         unsigned char *at = arena + x->at;
         size_t size = td_dtype_size((td_dtype)x->dtype), bytes = g->tile * size, done = size;
         memcpy(at, x->value, size);
@@ -219,7 +219,7 @@ static void fill(unsigned char *arena, const td_group *g)
 
 static void run_tiles(td_kcall *k, int64_t chunk, void *scratch)
 {
-    const td_group *g = group_of(k);
+    const td_fused *g = group_of(k);
     unsigned char *arena = (unsigned char *)scratch + benches_bytes(g) + bases_bytes(g);
     unsigned char **base = find_bases(k, g, scratch, arena);
     int64_t from = chunk * g->tiles_a_chunk, to = from + g->tiles_a_chunk;
@@ -229,7 +229,7 @@ static void run_tiles(td_kcall *k, int64_t chunk, void *scratch)
         if (!run_tile(k, g, tile, tile == from, base, scratch)) return;
 }
 
-void td_group_set_kernel(td_kcall *k, const td_group *g, const td_group_packs *packs)
+void td_fused_set_kernel(td_kcall *k, const td_fused *g, const td_fused_packs *packs)
 {
     k->nphases = 1;
     k->clean_phases = 0;

@@ -1,6 +1,6 @@
-/* A group as one call: its outputs are made, what it gives is made of those and of inputs, and it is issued. */
-#include "daemon/ops/group.h"
-#include "daemon/ops/group_parts.h"
+/* A fused call is made: its outputs, what it gives of those and of inputs; then it is issued. */
+#include "daemon/ops/fused.h"
+#include "daemon/ops/fused_parts.h"
 #include "daemon/ops/prepare.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +20,16 @@ static const td_op group_row = {.name = "program",
 
 /* ---- the call */
 
-static void note(td_call *c, td_group *g, td_group_packs *packs, const char *caller, void (*finished)(td_call *c))
+static void note(td_call *c, td_fused *g, td_fused_packs *packs, const char *caller, void (*finished)(td_call *c))
 {
-    td_group_note *n = (td_group_note *)(void *)c->k.state;
-    n->g = td_group_ref(g);
+    td_fused_note *n = (td_fused_note *)(void *)c->k.state;
+    n->g = td_fused_ref(g);
     n->packs = packs;
     n->finished = finished;
     snprintf(n->caller, sizeof n->caller, "%s", caller);
 }
 
-static int make_outputs(td_call *c, const td_group *g, uint64_t *lack, td_heap **heap, td_error *e)
+static int make_outputs(td_call *c, const td_fused *g, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_place place = td_prep_place(c);
     for (uint32_t o = 0; o < g->nmade; o++) {
@@ -42,7 +42,7 @@ static int make_outputs(td_call *c, const td_group *g, uint64_t *lack, td_heap *
 }
 
 /* A view of an input, or of what is made. */
-static int give_view(const td_group_given *o, td_tensor *of, td_account *account, td_tensor **out, td_error *e)
+static int give_view(const td_fused_given *o, td_tensor *of, td_account *account, td_tensor **out, td_error *e)
 {
     td_desc d = o->desc;
     d.offset += of->desc.offset;
@@ -57,10 +57,10 @@ static void drop(uint32_t n, td_tensor *const *t)
     for (uint32_t k = 0; k < n; k++) td_tensor_unref(t[k]);
 }
 
-static int give(const td_group *g, const td_call *c, td_tensor *const *inputs, td_tensor **outs, td_error *e)
+static int give(const td_fused *g, const td_call *c, td_tensor *const *inputs, td_tensor **outs, td_error *e)
 {
     for (uint32_t k = 0; k < g->ngiven; k++) {
-        const td_group_given *o = &g->given[k];
+        const td_fused_given *o = &g->given[k];
         td_tensor *root = o->root.input ? inputs[o->root.nr] : c->out[o->root.nr];
         int rc = TD_OK;
         if (o->same < k) outs[k] = td_tensor_ref(outs[o->same]);
@@ -77,14 +77,14 @@ static int give(const td_group *g, const td_call *c, td_tensor *const *inputs, t
 
 static void over(td_call *c)
 {
-    td_group_note *n = (td_group_note *)(void *)c->k.state;
+    td_fused_note *n = (td_fused_note *)(void *)c->k.state;
     n->finished(c);
-    td_group_put_packs(n->g, n->packs, !c->cause && !atomic_load(&c->k.failed));
-    td_group_unref(n->g);
+    td_fused_put_packs(n->g, n->packs, !c->cause && !atomic_load(&c->k.failed));
+    td_fused_unref(n->g);
 }
 
 /* All are there, used or not, so that they keep their numbers; what is not used holds nothing up. */
-static void set_inputs(td_call *c, const td_group *g, td_tensor *const *inputs)
+static void set_inputs(td_call *c, const td_fused *g, td_tensor *const *inputs)
 {
     for (uint32_t k = 0; k < g->ninputs; k++) {
         c->in[k] = td_in(g->used[k] ? inputs[k] : NULL);
@@ -93,14 +93,14 @@ static void set_inputs(td_call *c, const td_group *g, td_tensor *const *inputs)
     for (uint32_t o = 0; o < g->nmade; o++) td_prep_arg(&c->args[c->nin + o], c->out[o]);
 }
 
-static uint32_t move(td_tensor *t, td_group_moves w, const td_issuer *who)
+static uint32_t move(td_tensor *t, td_fused_moves w, const td_issuer *who)
 {
     t->version->value += w.times - 1u;
     return td_tensor_bump(t, w.op, who->session, who->pid);
 }
 
 /* Nothing can fail any more: versions are what they were behind the last of the calls. */
-static void conclude(td_call *c, const td_group *g)
+static void conclude(td_call *c, const td_fused *g)
 {
     for (uint32_t k = 0; k < g->nwritten; k++) {
         td_input *in = &c->in[g->written[k].input];
@@ -113,7 +113,7 @@ static void conclude(td_call *c, const td_group *g)
 
 static _Thread_local uint64_t loop_ran;
 
-uint64_t td_groups_ran(void)
+uint64_t td_fused_ran(void)
 {
     return loop_ran;
 }
@@ -121,7 +121,7 @@ uint64_t td_groups_ran(void)
 /* The outputs are the call's until it is submitted, or held by it; who was given one has a reference of its own. */
 static void submit(td_call *c)
 {
-    loop_ran += ((const td_group_note *)(const void *)c->k.state)->g->ncalls;
+    loop_ran += ((const td_fused_note *)(const void *)c->k.state)->g->ncalls;
     td_tensor *made[TD_MAX_OUTPUTS];
     uint32_t n = c->nout;
     memcpy(made, c->out, n * sizeof *made);
@@ -130,22 +130,22 @@ static void submit(td_call *c)
     drop(n, made);
 }
 
-int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tensor **outs, const char *caller,
+int td_fused_call(td_fused *g, td_issuer *who, td_tensor *const *inputs, td_tensor **outs, const char *caller,
                   void (*finished)(td_call *c), uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_call *c = td_call_new(&group_row, who, (int)g->ninputs, (int)g->nmade, e);
     if (!c) return e->code;
-    c->flags = TD_CF_GROUP;
+    c->flags = TD_CF_FUSED;
     int rc = make_outputs(c, g, lack, heap, e);
     if (!rc) rc = give(g, c, inputs, outs, e);
     if (!rc) {
         set_inputs(c, g, inputs);
         td_prep_operands(c, TD_FLOAT32, TD_CPU);
-        td_group_packs *packs = td_group_take_packs(g, inputs);
-        td_group_set_kernel(&c->k, g, packs);
+        td_fused_packs *packs = td_fused_take_packs(g, inputs);
+        td_fused_set_kernel(&c->k, g, packs);
         note(c, g, packs, caller, finished);
         rc = td_prep_charge(c, e);
-        if (rc) drop(g->ngiven, outs), td_group_put_packs(g, packs, false), td_group_unref(g);
+        if (rc) drop(g->ngiven, outs), td_fused_put_packs(g, packs, false), td_fused_unref(g);
     }
     if (!rc) {
         conclude(c, g);
@@ -159,27 +159,27 @@ int td_group_call(td_group *g, td_issuer *who, td_tensor *const *inputs, td_tens
 
 /* ---- */
 
-bool td_group_uses(const td_group *g, uint32_t input)
+bool td_fused_uses(const td_fused *g, uint32_t input)
 {
     return g->used[input];
 }
 
-bool td_group_writes_inputs(const td_group *g)
+bool td_fused_writes_inputs(const td_fused *g)
 {
     return g->nwritten;
 }
 
-bool td_group_writes(const td_group *g, uint32_t input)
+bool td_fused_writes(const td_fused *g, uint32_t input)
 {
-    return g->used[input] & TD_GROUP_WRITTEN;
+    return g->used[input] & TD_FUSED_WRITTEN;
 }
 
-uint32_t td_group_calls(const td_group *g)
+uint32_t td_fused_calls(const td_fused *g)
 {
     return g->ncalls;
 }
 
-void td_group_tell(const td_group *g, FILE *out)
+void td_fused_tell(const td_fused *g, FILE *out)
 {
     const char *kind = g->tiles ? "sweep" : g->heads ? "chunks" : "row";
     fprintf(out, "%s of %u ops, %.1f us of a core, %.1f KB to work with, makes %u tensor%s", kind, g->ncalls,
@@ -190,29 +190,29 @@ void td_group_tell(const td_group *g, FILE *out)
         fprintf(out, "  %lld tiles of %llu elements, %lld to a chunk\n", (long long)g->tiles,
                 (unsigned long long)g->tile, (long long)g->tiles_a_chunk);
     for (uint32_t k = 0; k < g->ncalls; k++) {
-        const td_group_run *r = td_run_of(g, k);
+        const td_fused_run *r = td_run_of(g, k);
         if (r && r->first == k) fprintf(out, "  %u ops as one loop of machine code:\n", r->ncalls);
         fprintf(out, "  %s%-24s %s\n", r ? "  " : "", g->parts[k].op->name, g->parts[k].where);
     }
 }
 
-uint32_t td_group_loops(const td_group *g)
+uint32_t td_fused_loops(const td_fused *g)
 {
     return g->nruns;
 }
 
-uint64_t td_group_bytes(const td_group *g)
+uint64_t td_fused_bytes(const td_fused *g)
 {
     return g->bytes;
 }
 
-td_group *td_group_ref(td_group *g)
+td_fused *td_fused_ref(td_fused *g)
 {
     atomic_fetch_add_explicit(&g->refs, 1, memory_order_relaxed);
     return g;
 }
 
-void td_group_part_free(td_group_part *p)
+void td_fused_part_free(td_fused_part *p)
 {
     free(p->attrs);
     free(p->where);
@@ -220,10 +220,10 @@ void td_group_part_free(td_group_part *p)
     free(p->last.state);
 }
 
-void td_group_unref(td_group *g)
+void td_fused_unref(td_fused *g)
 {
     if (!g || atomic_fetch_sub_explicit(&g->refs, 1, memory_order_acq_rel) != 1) return;
-    for (uint32_t k = 0; k < g->ncalls; k++) td_group_part_free(&g->parts[k]);
+    for (uint32_t k = 0; k < g->ncalls; k++) td_fused_part_free(&g->parts[k]);
     td_runs_free(g);
     free(g->parts);
     free(g->operands);

@@ -1,5 +1,5 @@
 /* See group.h. */
-#include "proto/group.h"
+#include "proto/cgroup.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -104,12 +104,12 @@ static uint64_t granted(const char *root, const char *controller, limit_fn *seco
     return least;
 }
 
-uint64_t td_group_memory(const char *root)
+uint64_t td_cgroup_memory(const char *root)
 {
     return granted(root, "memory", memory_max, memory_limit);
 }
 
-int td_group_processors(const char *root)
+int td_cgroup_processors(const char *root)
 {
     uint64_t n = granted(root, "cpu", cpu_max, cpu_quota);
     return n > 1 << 20 ? 1 << 20 : (int)n;

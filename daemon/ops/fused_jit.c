@@ -1,9 +1,9 @@
 /* Runs: calls of a sweep, one after the other, whose ops are exact, as one loop of machine code (kernels/jit.h).
  *
  * Values of a run that nobody uses behind it have no memory. What it writes is written while it still reads, so
- * whatever it reads or makes lives from its first call to its last (group_record.c). A loop goes along one dimension:
+ * whatever it reads or makes lives from its first call to its last (fused_record.c). A loop goes along one dimension:
  * operands that are broadcast make a tile several pieces, along each of which an operand either goes or stays. */
-#include "daemon/ops/group_parts.h"
+#include "daemon/ops/fused_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,9 +15,9 @@ enum {
 
 /* A run that is being tried. */
 typedef struct trying {
-    td_group *g;
+    td_fused *g;
     const td_sweep *s;
-    const td_group_seen *seen;
+    const td_fused_seen *seen;
     uint32_t first, ncalls;
     td_jit_text text;
     uint32_t source[TD_JIT_SOURCES]; /* operands */
@@ -26,22 +26,22 @@ typedef struct trying {
 
 /* ---- lines */
 
-static bool is_known(const td_group_part *p, uint8_t compute)
+static bool is_known(const td_fused_part *p, uint8_t compute)
 {
     bool makes = !p->writes && p->nout == 1 && p->nin <= TD_JIT_INPUTS;
     return makes && p->compute == compute && td_jit_knows(p->op, (td_dtype)compute);
 }
 
-static bool is_same(const trying *t, uint32_t k, const td_group_operand *o)
+static bool is_same(const trying *t, uint32_t k, const td_fused_operand *o)
 {
-    const td_group_operand *x = &t->g->operands[t->source[k]];
-    if (x->base != TD_GROUP_NONE || o->base != TD_GROUP_NONE) return x->base == o->base;
+    const td_fused_operand *x = &t->g->operands[t->source[k]];
+    if (x->base != TD_FUSED_NONE || o->base != TD_FUSED_NONE) return x->base == o->base;
     return !memcmp(x->arg.number, o->arg.number, td_dtype_size(t->text.dtype));
 }
 
 static bool add_source(trying *t, uint32_t operand, uint16_t *nr)
 {
-    const td_group_operand *o = &t->g->operands[operand];
+    const td_fused_operand *o = &t->g->operands[operand];
     td_jit_text *text = &t->text;
     for (*nr = 0; *nr < text->nsources; ++*nr)
         if (is_same(t, *nr, o)) return true;
@@ -49,7 +49,7 @@ static bool add_source(trying *t, uint32_t operand, uint16_t *nr)
     td_jit_source *to = &text->source[text->nsources];
     t->source[text->nsources++] = operand;
     to->kind = TD_JIT_EACH;
-    if (o->base != TD_GROUP_NONE) return true;
+    if (o->base != TD_FUSED_NONE) return true;
     to->kind = TD_JIT_NUMBER;
     memcpy(to->number, o->arg.number, td_dtype_size(text->dtype));
     return true;
@@ -57,26 +57,26 @@ static bool add_source(trying *t, uint32_t operand, uint16_t *nr)
 
 static bool add_input(trying *t, uint32_t operand, bool condition, uint16_t *nr)
 {
-    const td_group_operand *o = &t->g->operands[operand];
-    if (o->base == TD_GROUP_NONE)
+    const td_fused_operand *o = &t->g->operands[operand];
+    if (o->base == TD_FUSED_NONE)
         return !condition && o->arg.desc && o->arg.desc->dtype == t->text.dtype && add_source(t, operand, nr);
-    const td_group_seen *seen = &t->seen[o->base], *whole = &t->seen[seen->whole];
+    const td_fused_seen *seen = &t->seen[o->base], *whole = &t->seen[seen->whole];
     if (seen->desc->dtype != (condition ? TD_BOOL : t->text.dtype) || seen->desc->dtype != whole->desc->dtype)
         return false;
-    if (whole->first == TD_GROUP_NONE || whole->first < t->first) return !condition && add_source(t, operand, nr);
+    if (whole->first == TD_FUSED_NONE || whole->first < t->first) return !condition && add_source(t, operand, nr);
     *nr = (uint16_t)(MADE | (whole->first - t->first));
     return true;
 }
 
 static bool add_line(trying *t, uint32_t call)
 {
-    const td_group_part *p = &t->g->parts[call];
+    const td_fused_part *p = &t->g->parts[call];
     td_jit_line *line = &t->text.line[t->text.nlines++];
     *line = (td_jit_line){.op = p->op, .attrs = p->attrs};
     for (uint32_t k = 0; k < p->nin; k++)
         if (!add_input(t, p->plan.operands + k, td_jit_chooses(p->op) && !k, &line->in[k])) return false;
-    const td_group_seen *out = &t->seen[t->g->operands[p->plan.operands + p->nin].base];
-    line->kept = out->last == TD_GROUP_NONE || out->last >= t->first + t->ncalls;
+    const td_fused_seen *out = &t->seen[t->g->operands[p->plan.operands + p->nin].base];
+    line->kept = out->last == TD_FUSED_NONE || out->last >= t->first + t->ncalls;
     return td_jit_compares(p->op) || out->desc->dtype == t->text.dtype;
 }
 
@@ -128,8 +128,8 @@ static bool is_even(const td_sweep *s, const td_desc *d, int dims)
 static bool go_along(trying *t, int dims)
 {
     for (uint32_t k = 0; k < t->text.nsources; k++) {
-        const td_group_operand *o = &t->g->operands[t->source[k]];
-        if (o->base == TD_GROUP_NONE) continue;
+        const td_fused_operand *o = &t->g->operands[t->source[k]];
+        if (o->base == TD_FUSED_NONE) continue;
         const td_desc *d = t->seen[o->base].desc;
         if (!along(&t->s->whole, d, dims, &t->text.source[k].kind) || !is_even(t->s, d, dims)) return false;
     }
@@ -148,8 +148,8 @@ static bool find_pieces(trying *t)
     t->dims = 0;
     if (t->s->flat) {
         for (uint32_t k = 0; k < t->text.nsources; k++) {
-            const td_group_operand *o = &t->g->operands[t->source[k]];
-            if (o->base != TD_GROUP_NONE && td_desc_numel(t->seen[o->base].desc) == 1)
+            const td_fused_operand *o = &t->g->operands[t->source[k]];
+            if (o->base != TD_FUSED_NONE && td_desc_numel(t->seen[o->base].desc) == 1)
                 t->text.source[k].kind = TD_JIT_ONE;
         }
         return true;
@@ -161,9 +161,9 @@ static bool find_pieces(trying *t)
 
 /* ---- runs */
 
-static bool add_operand(td_group *g, td_group_run *r, uint32_t from)
+static bool add_operand(td_fused *g, td_fused_run *r, uint32_t from)
 {
-    if (!td_group_grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
+    if (!td_fused_grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
     g->operands[g->noperands++] = g->operands[from];
     r->noperands++;
     return true;
@@ -183,14 +183,14 @@ static double cost_of(const trying *t)
 
 static bool add_run(trying *t, const td_jit *jit)
 {
-    td_group *g = t->g;
-    if (!td_group_grow((void **)&g->runs, g->nruns, &g->room_runs, sizeof *g->runs)) return false;
-    td_group_run *r = &g->runs[g->nruns];
-    *r = (td_group_run){.first = t->first, .ncalls = t->ncalls, .operands = g->noperands, .dims = t->dims};
+    td_fused *g = t->g;
+    if (!td_fused_grow((void **)&g->runs, g->nruns, &g->room_runs, sizeof *g->runs)) return false;
+    td_fused_run *r = &g->runs[g->nruns];
+    *r = (td_fused_run){.first = t->first, .ncalls = t->ncalls, .operands = g->noperands, .dims = t->dims};
     for (uint32_t k = 0; k < t->text.nsources; k++)
         if (!add_operand(g, r, t->source[k])) return false;
     for (uint32_t k = 0; k < t->ncalls; k++) {
-        const td_group_part *p = &g->parts[t->first + k];
+        const td_fused_part *p = &g->parts[t->first + k];
         if (t->text.line[k].kept && !add_operand(g, r, p->plan.operands + p->nin)) return false;
     }
     r->jit = *jit;
@@ -216,7 +216,7 @@ static bool try(trying *t, uint32_t first, uint32_t ncalls, bool *good)
     return *good;
 }
 
-static uint32_t known_from(const td_group *g, uint32_t first)
+static uint32_t known_from(const td_fused *g, uint32_t first)
 {
     uint32_t n = 0;
     while (first + n < g->ncalls && n < TD_JIT_LINES && is_known(&g->parts[first + n], g->parts[first].compute)) n++;
@@ -231,7 +231,7 @@ static uint32_t take_from(trying *t, uint32_t first, bool *good)
     return n < least ? 0 : n;
 }
 
-bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen, uint32_t most)
+bool td_runs_find(td_fused *g, const td_sweep *s, const td_fused_seen *seen, uint32_t most)
 {
     const char *said = getenv("TENSORD_JIT");
     if (said && !strcmp(said, "0")) return true;                                             /* for who compares */
@@ -247,14 +247,14 @@ bool td_runs_find(td_group *g, const td_sweep *s, const td_group_seen *seen, uin
     return good;
 }
 
-const td_group_run *td_run_of(const td_group *g, uint32_t call)
+const td_fused_run *td_run_of(const td_fused *g, uint32_t call)
 {
-    for (const td_group_run *r = g->runs; r < g->runs + g->nruns; r++)
+    for (const td_fused_run *r = g->runs; r < g->runs + g->nruns; r++)
         if (call >= r->first && call < r->first + r->ncalls) return r;
     return NULL;
 }
 
-bool td_runs_all(const td_group *g)
+bool td_runs_all(const td_fused *g)
 {
     return g->nruns == 1 && g->runs[0].ncalls == g->ncalls;
 }
@@ -268,43 +268,43 @@ static int64_t step_of(const td_sweep *s, const td_desc *d, int dims)
     return 0;
 }
 
-static void place_run(td_group *g, td_group_run *r, const td_sweep *s)
+static void place_run(td_fused *g, td_fused_run *r, const td_sweep *s)
 {
     r->length = s->flat ? 0 : length_behind(&s->whole, r->dims);
     for (uint32_t k = 0; k < r->noperands; k++) {
-        td_group_operand *o = &g->operands[r->operands + k];
-        if (o->base == TD_GROUP_NONE) continue;
+        td_fused_operand *o = &g->operands[r->operands + k];
+        if (o->base == TD_FUSED_NONE) continue;
         const td_desc *d = &g->descs[o->desc];
         o->advance = td_sweep_advance(s, o, d);
         o->step = s->flat ? 0 : step_of(s, d, r->dims);
     }
 }
 
-void td_runs_place(td_group *g, const td_sweep *s)
+void td_runs_place(td_fused *g, const td_sweep *s)
 {
     for (uint32_t k = 0; k < g->nruns; k++) place_run(g, &g->runs[k], s);
 }
 
-void td_run_part(const td_group *g, const td_group_run *r, const td_kpart *part, unsigned char *const *base)
+void td_run_part(const td_fused *g, const td_fused_run *r, const td_kpart *part, unsigned char *const *base)
 {
     void *at[TD_JIT_SOURCES + TD_JIT_LINES];
-    const td_group_operand *o = g->operands + r->operands;
+    const td_fused_operand *o = g->operands + r->operands;
     for (int64_t i = 0; i < part->runs; i++) {
         int64_t first = part->at + i * part->step;
         for (uint32_t k = 0; k < r->noperands; k++)
-            at[k] = o[k].base == TD_GROUP_NONE ? NULL : base[o[k].base] + o[k].offset + first * o[k].advance;
+            at[k] = o[k].base == TD_FUSED_NONE ? NULL : base[o[k].base] + o[k].offset + first * o[k].advance;
         r->jit.loop(part->length, at);
     }
 }
 
-void td_run_tile(const td_group *g, const td_group_run *r, int64_t tile, unsigned char *const *base)
+void td_run_tile(const td_fused *g, const td_fused_run *r, int64_t tile, unsigned char *const *base)
 {
     void *at[TD_JIT_SOURCES + TD_JIT_LINES];
-    const td_group_operand *o = g->operands + r->operands;
+    const td_fused_operand *o = g->operands + r->operands;
     int64_t n = g->last && tile == g->tiles - 1 ? (int64_t)g->last_tile : (int64_t)g->tile;
     int64_t length = r->length ? r->length : n;
     for (uint32_t k = 0; k < r->noperands; k++)
-        at[k] = o[k].base == TD_GROUP_NONE ? NULL : base[o[k].base] + o[k].offset + tile * o[k].advance;
+        at[k] = o[k].base == TD_FUSED_NONE ? NULL : base[o[k].base] + o[k].offset + tile * o[k].advance;
     for (;;) {
         r->jit.loop(length, at);
         if ((n -= length) <= 0) return;
@@ -312,7 +312,7 @@ void td_run_tile(const td_group *g, const td_group_run *r, int64_t tile, unsigne
     }
 }
 
-void td_runs_free(td_group *g)
+void td_runs_free(td_fused *g)
 {
     for (uint32_t k = 0; k < g->nruns; k++) td_jit_free(&g->runs[k].jit);
     free(g->runs);

@@ -1,9 +1,10 @@
-/* Sweeps: groups of large pointwise calls that give tensors of one shape, cut into tiles along the first dimension.
+/* Sweeps: fused calls of large pointwise calls that give tensors of one shape, cut into tiles along the first
+ * dimension.
  *
  * An element of such a result depends on its own operands only, so the bits do not depend on the cut. Where everything
  * lies in one row, or is one number, tiles are runs of elements; otherwise they are some of the rows, and what is
  * broadcast along the first dimension is the same for all of them. */
-#include "daemon/ops/group_parts.h"
+#include "daemon/ops/fused_parts.h"
 #include "daemon/ops/prepare.h"
 #include <stdlib.h>
 #include <string.h>
@@ -85,14 +86,14 @@ static td_desc tile_of(const td_sweep *s, const td_desc *d, int64_t rows)
     return t;
 }
 
-int64_t td_sweep_advance(const td_sweep *s, const td_group_operand *o, const td_desc *d)
+int64_t td_sweep_advance(const td_sweep *s, const td_fused_operand *o, const td_desc *d)
 {
     if (o->base == 0 || (s->flat ? td_desc_numel(d) == 1 : !moves(s, d))) return 0;
     return s->a_tile * (s->flat ? 1 : d->stride[0]) * (int64_t)td_dtype_size((td_dtype)d->dtype);
 }
 
 /* Does the loop read a number just as it would an element of this dtype? Halves are rounded otherwise. */
-static bool is_element(const td_group_part *p, const td_group_operand *o)
+static bool is_element(const td_fused_part *p, const td_fused_operand *o)
 {
     return o->arg.desc && o->arg.desc->dtype == p->compute && p->compute != TD_FLOAT16 && p->compute != TD_BFLOAT16;
 }
@@ -104,46 +105,46 @@ static bool is_other(const td_desc *whole, const td_desc *tile, uint8_t compute)
     return td_desc_numel(tile) == 1 && td_desc_numel(whole) != 1 && whole->dtype != compute;
 }
 
-static bool cut(const td_sweep *s, td_group *g, const td_group_part *p, td_group_operand *o, const td_desc *whole,
+static bool cut(const td_sweep *s, td_fused *g, const td_fused_part *p, td_fused_operand *o, const td_desc *whole,
                 int64_t rows)
 {
     td_desc tile = tile_of(s, whole, rows);
     if (is_other(whole, &tile, p->compute)) return false;
     o->advance = td_sweep_advance(s, o, whole);
-    o->desc = td_group_desc(g, &tile);
-    return o->desc != TD_GROUP_NONE;
+    o->desc = td_fused_desc(g, &tile);
+    return o->desc != TD_FUSED_NONE;
 }
 
 /* A number becomes a tile of it, one for all that are the same. */
-static bool spread(const td_sweep *s, td_group *g, const td_group_part *p, td_group_operand *o, int64_t rows)
+static bool spread(const td_sweep *s, td_fused *g, const td_fused_part *p, td_fused_operand *o, int64_t rows)
 {
     td_dtype t = (td_dtype)o->arg.desc->dtype;
     uint32_t k = 0;
     for (; k < g->nnumbers; k++)
         if (g->numbers[k].dtype == t && !memcmp(g->numbers[k].value, o->arg.number, td_dtype_size(t))) break;
     if (k == g->nnumbers) {
-        if (!td_group_grow((void **)&g->numbers, k, &g->room_numbers, sizeof *g->numbers)) return false;
-        g->numbers[k] = (td_group_number){.at = g->arena, .dtype = (uint8_t)t};
+        if (!td_fused_grow((void **)&g->numbers, k, &g->room_numbers, sizeof *g->numbers)) return false;
+        g->numbers[k] = (td_fused_number){.at = g->arena, .dtype = (uint8_t)t};
         memcpy(g->numbers[k].value, o->arg.number, td_dtype_size(t));
-        g->arena += td_group_lines(td_sweep_tile_bytes(s, t));
+        g->arena += td_fused_lines(td_sweep_tile_bytes(s, t));
         g->nnumbers++;
     }
     td_desc d = s->whole;
     d.dtype = (uint8_t)t;
-    *o = (td_group_operand){.base = 0, .offset = (int64_t)g->numbers[k].at};
+    *o = (td_fused_operand){.base = 0, .offset = (int64_t)g->numbers[k].at};
     return cut(s, g, p, o, &d, rows);
 }
 
 /* A run of a part's operands once more, with so many rows. */
-static bool add_operands(const td_sweep *s, td_group *g, const td_group_part *p, int64_t rows, uint32_t *first)
+static bool add_operands(const td_sweep *s, td_fused *g, const td_fused_part *p, int64_t rows, uint32_t *first)
 {
     uint32_t from = p->plan.operands;
     *first = g->noperands;
     for (int k = 0; k < p->nin + p->nout; k++) {
-        if (!td_group_grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
-        td_group_operand *o = &g->operands[g->noperands++];
+        if (!td_fused_grow((void **)&g->operands, g->noperands, &g->room_operands, sizeof *g->operands)) return false;
+        td_fused_operand *o = &g->operands[g->noperands++];
         *o = g->operands[from + (uint32_t)k];
-        if (o->base == TD_GROUP_NONE) {
+        if (o->base == TD_FUSED_NONE) {
             if (is_element(p, o) && !spread(s, g, p, o, rows)) return false;
             continue;
         }
@@ -155,30 +156,30 @@ static bool add_operands(const td_sweep *s, td_group *g, const td_group_part *p,
 
 /* ---- plans */
 
-static bool make_plan(td_group *g, const td_group_part *p, uint32_t operands, td_group_plan *out)
+static bool make_plan(td_fused *g, const td_fused_part *p, uint32_t operands, td_fused_plan *out)
 {
     td_kcall k = {.op = p->op, .attrs = p->attrs, .nin = p->nin, .nout = p->nout, .compute = p->compute};
     td_karg args[MOST_ARGS] = {0};
     td_error e = {0};
     for (int i = 0; i < p->nin + p->nout; i++) {
-        const td_group_operand *o = &g->operands[operands + (uint32_t)i];
+        const td_fused_operand *o = &g->operands[operands + (uint32_t)i];
         args[i] = o->arg;
-        if (o->base != TD_GROUP_NONE) args[i].desc = &g->descs[o->desc];
-        args[i].data = o->base == TD_GROUP_NONE && o->arg.desc ? args[i].number : NULL;
+        if (o->base != TD_FUSED_NONE) args[i].desc = &g->descs[o->desc];
+        args[i].data = o->base == TD_FUSED_NONE && o->arg.desc ? args[i].number : NULL;
     }
     k.in = args;
     k.out = args + p->nin;
     td_plan_fn plan = td_plans[TD_CPU][p->op->id];
     if (!plan || plan(&k, &e) || !k.replan || k.nphases > 1 || k.work_bytes) return false;
     if (g->scratch_bytes < k.scratch_bytes) g->scratch_bytes = k.scratch_bytes;
-    return td_group_plan_take(out, &k, operands);
+    return td_fused_plan_take(out, &k, operands);
 }
 
-static bool plan_part(const td_sweep *s, td_group *g, td_group_part *p)
+static bool plan_part(const td_sweep *s, td_fused *g, td_fused_part *p)
 {
     int64_t left = s->rows % s->a_tile;
     uint32_t tile, last;
-    td_group_plan plan;
+    td_fused_plan plan;
     if (p->nin + p->nout > MOST_ARGS || !add_operands(s, g, p, s->a_tile, &tile)) return false;
     if (left && (!add_operands(s, g, p, left, &last) || !make_plan(g, p, last, &p->last))) return false;
     if (!make_plan(g, p, tile, &plan)) return false;
@@ -187,7 +188,7 @@ static bool plan_part(const td_sweep *s, td_group *g, td_group_part *p)
     return true;
 }
 
-static double cost_of(const td_sweep *s, const td_group *g)
+static double cost_of(const td_sweep *s, const td_fused *g)
 {
     double ns = 0;
     for (uint32_t k = 0; k < g->ncalls; k++)
@@ -196,7 +197,7 @@ static double cost_of(const td_sweep *s, const td_group *g)
     return ns;
 }
 
-bool td_sweep_plan(const td_sweep *s, td_group *g)
+bool td_sweep_plan(const td_sweep *s, td_fused *g)
 {
     g->scratch_bytes = g->work_bytes = 0;
     g->tile = (uint64_t)(s->a_tile * a_row(s));
