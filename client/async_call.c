@@ -19,7 +19,7 @@ struct td_called {
     bool taken;
 };
 
-static td_question *question_of(td_wait *w)
+static td_question *question_of(td_reply_wait *w)
 {
     return (td_question *)w;
 }
@@ -40,7 +40,7 @@ static int take_values(td_request *r, const td_reply *reply, int *fd, td_error *
     return TD_OK;
 }
 
-static void on_said(td_wait *w, const uint8_t *text, size_t n)
+static void on_said(td_reply_wait *w, const uint8_t *text, size_t n)
 {
     if (question_of(w)->from) td_calling_said(&question_of(w)->from->called->call, text, n);
 }

@@ -44,7 +44,7 @@ void td_client_free(td_client *c)
     td_forget_mappings(c);
     td_forget_looks(c);
     free_spare_handles(c);
-    for (td_wait *w = c->waits, *next; w; w = next) {
+    for (td_reply_wait *w = c->waits, *next; w; w = next) {
         next = w->next;
         if (w->heap) free(w);
     }
@@ -88,7 +88,7 @@ void td_leave(td_client *c)
 /* Wait for all that was asked, in two halves; silent: errors stay untold. */
 static void ask_all(td_client *c, td_quiet_wait *x, bool silent)
 {
-    x->wait = (td_wait){0};
+    x->wait = (td_reply_wait){0};
     td_expect(c, &x->wait);
     uint32_t rest[3] = {0, 0, silent};
     td_words_put_u64(rest, x->wait.serial);

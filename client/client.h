@@ -19,7 +19,7 @@
 #include <sys/types.h>
 
 typedef Td__Wire__Reply td_reply;
-typedef struct td_wait td_wait;
+typedef struct td_reply_wait td_reply_wait;
 typedef struct td_memo td_memo;
 typedef struct td_seen_entry td_seen_entry;
 
@@ -27,26 +27,26 @@ typedef struct td_seen_entry td_seen_entry;
  * (the message is gone when it returns); it may take *fd. It is not run when the connection is lost or the reply is an
  * error. */
 enum { TD_WAIT_BUCKETS = 128 };
-struct td_wait {
-    td_wait *next, *before; /* in the order of the questions */
-    td_wait *same;          /* with others of its bucket */
+struct td_reply_wait {
+    td_reply_wait *next, *before; /* in the order of the questions */
+    td_reply_wait *same;          /* with others of its bucket */
     uint64_t serial;
     bool done;
     bool heap;    /* nobody waits: freed when it is done */
     bool put;     /* of an item that may be on its way to a full queue */
     bool stopped; /* its answer came, if it has, when the program no longer wanted to wait */
     /* At its end, under the lock; `answered`: not because the connection is lost, or the process a forked child. */
-    void (*over)(td_client *c, td_wait *w, bool answered);
+    void (*over)(td_client *c, td_reply_wait *w, bool answered);
     int code; /* of the reply */
     td_error error;
-    int (*on_reply)(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e);
-    void (*on_said)(td_wait *w, const uint8_t *text,
+    int (*on_reply)(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e);
+    void (*on_said)(td_reply_wait *w, const uint8_t *text,
                     size_t n); /* before that, also of an error: what a program printed */
     void *context;
 };
 
 typedef struct td_bucket {
-    td_wait *first, *last;
+    td_reply_wait *first, *last;
 } td_bucket;
 
 /* A segment as this process has mapped it. It stays mapped until the daemon asks for it back and no handle or lease
@@ -91,7 +91,7 @@ struct td_lease {
     uint32_t session; /* that holds it: a forked child may not put into its parent's */
     bool used;        /* announced: the daemon has it as a storage, no longer as a lease */
     td_array *whole;  /* all its bytes, of which the parts are views; NULL when one tensor took all */
-    td_wait wait;     /* for the daemon to grant it */
+    td_reply_wait wait;     /* for the daemon to grant it */
 };
 
 /* How far the connection is on its way from the socket to a ring: see ring.c. */
@@ -101,7 +101,7 @@ typedef struct td_link {
     td_patience patience;
     td_lease *lease;
     td_ring ring;
-    td_wait answer; /* to the request for the ring */
+    td_reply_wait answer; /* to the request for the ring */
 } td_link;
 
 /* Requests in a list. */
@@ -186,7 +186,7 @@ struct td_client {
     _Atomic unsigned blocked; /* threads that wait for the lock: they do, too */
     unsigned patient;         /* threads that wait for what others will do: the stream is held up until then */
     uint64_t next_serial;
-    td_wait *waits, *last_wait;
+    td_reply_wait *waits, *last_wait;
     td_bucket by_serial[TD_WAIT_BUCKETS];
     uint64_t *given_up; /* serials whose answers nobody waits for any more */
     size_t ngiven_up, room_given_up;
@@ -256,7 +256,7 @@ int td_outcome(td_client *c);
 int td_settle(td_client *c);
 /* The same in two halves, under the lock. */
 typedef struct td_quiet_wait {
-    td_wait wait;
+    td_reply_wait wait;
     td_client *of; /* NULL: nothing was to be waited for */
     uint64_t asked;
 } td_quiet_wait;
@@ -382,27 +382,27 @@ static inline int td_region_here(td_client *c)
 int td_control(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
                const uint32_t *out, int nrest, const uint32_t *rest);
 /* A Call with `w->serial` set here; sends what is batched before it. `fd` is not taken over. */
-int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w);
+int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w);
 /* Differs from what it was when anything was asked of the daemon since, or heard from it. */
 static inline uint64_t td_moment(const td_client *c)
 {
     return c->asked + c->heard;
 }
 /* The same, but it goes with whatever is sent next. */
-int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w);
+int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w);
 /* Expect a reply to a record that carries w->serial. */
-void td_expect(td_client *c, td_wait *w);
+void td_expect(td_client *c, td_reply_wait *w);
 /* Wait for it. Returns its code, with this thread's error set. */
-int td_await(td_client *c, td_wait *w, const char *op);
+int td_await(td_client *c, td_reply_wait *w, const char *op);
 /* Both steps. Whatever it returns, the wait is over. */
-int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, const char *op);
+int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w, const char *op);
 /* The same for what the daemon answers when others have done something; `ms` is how long it waits for that. It may
  * succeed although the program wants to stop. */
-int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op);
+int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_reply_wait *w, int ms, const char *op);
 /* A Call whose answer nobody waits for. Never waits: it is made while replies are being handled, too. */
 void td_tell(td_client *c, Td__Wire__Call *call);
 /* Stop expecting it. */
-void td_forget_wait(td_client *c, td_wait *w);
+void td_forget_wait(td_client *c, td_reply_wait *w);
 static inline int64_t td_now_ms(void) /* signed: what is left may be less than nothing */
 {
     return (int64_t)td_clock_ms();
@@ -412,10 +412,10 @@ int td_await_puts(td_client *c);
 /* Wait until a number that answers count down is zero. */
 int td_await_none(td_client *c, const unsigned *count);
 /* Nobody will look at what became of this put, but td_await_puts does wait for it. */
-void td_leave_put(td_client *c, td_wait *w);
+void td_leave_put(td_client *c, td_reply_wait *w);
 /* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
  * up, they are released if the answer still comes. */
-void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at, const char *queue);
+void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at, const char *queue);
 /* Handle what has arrived, without waiting. */
 void td_poll_replies(td_client *c);
 /* A part of it, as the loop's reader; >0: there may be more. Nobody else may be reading. */
@@ -427,11 +427,11 @@ int td_record_only(td_client *c, unsigned rec, int nin, const uint32_t *in, int 
 int td_control_only(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
                     const uint32_t *out, int nrest, const uint32_t *rest);
 /* On the list of those that expect a reply, by its serial; off it again, NULL: there is none. */
-void td_add_wait(td_client *c, td_wait *w);
-td_wait *td_take_wait(td_client *c, uint64_t serial);
-td_wait *td_take_waits(td_client *c); /* all of them, by `next`; nobody finds them any more */
+void td_add_wait(td_client *c, td_reply_wait *w);
+td_reply_wait *td_take_wait(td_client *c, uint64_t serial);
+td_reply_wait *td_take_waits(td_client *c); /* all of them, by `next`; nobody finds them any more */
 /* Its end: nobody looks for it any more. */
-void td_finish_wait(td_client *c, td_wait *w, int code, bool answered);
+void td_finish_wait(td_client *c, td_reply_wait *w, int code, bool answered);
 /* What an answer granted that nobody waits for. */
 void td_take_unclaimed(td_client *c, const td_reply *r, int *fd);
 /* The connection is unusable from here on. */

@@ -229,7 +229,7 @@ enum { STOP_MS = 1000 };
 static void ask_to_stop(td_client *by, const td_client *c, uint64_t waiting, td_error *e)
 {
     td_frame f;
-    td_wait w = {0};
+    td_reply_wait w = {0};
     Td__Wire__Cancel q = TD__WIRE__CANCEL__INIT;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     q.waiting = waiting, q.session = c->session, q.token = c->token;
@@ -257,7 +257,7 @@ void td_stop_programs(const td_client *c, uint64_t waiting)
 static void tell_to_stop(td_client *by, const td_client *c, uint64_t waiting)
 {
     unsigned char said[1024];
-    td_wait w = {0};
+    td_reply_wait w = {0};
     Td__Wire__Cancel q = TD__WIRE__CANCEL__INIT;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     q.waiting = waiting, q.session = c->session, q.token = c->token;

@@ -116,7 +116,7 @@ static void parent(void)
 }
 
 /* A signal's handler may fork while the program waits: the child returns into that wait. */
-static void give_up(td_client *c, td_wait *w)
+static void give_up(td_client *c, td_reply_wait *w)
 {
     td_fail(&w->error, TD_E_CANCELLED, "fork() was called during this wait; the answer goes to the parent process");
     td_finish_wait(c, w, TD_E_CANCELLED, false);
@@ -125,9 +125,9 @@ static void give_up(td_client *c, td_wait *w)
 /* What the parent was waiting for, its other threads included, is not the child's. */
 static void forget_parent(td_client *c)
 {
-    td_wait *waits = td_take_waits(c);
+    td_reply_wait *waits = td_take_waits(c);
     td_loop_forked(c, false);
-    for (td_wait *w = waits, *next; w; w = next) {
+    for (td_reply_wait *w = waits, *next; w; w = next) {
         next = w->next;
         give_up(c, w);
     }

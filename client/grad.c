@@ -116,7 +116,7 @@ static int send_backward(const backward *b, int nout, td_array *const *out, uint
 
 /* A backward that asks, and what it has asked. */
 typedef struct asking {
-    td_wait wait;
+    td_reply_wait wait;
     const backward *b;
     uint64_t name;
     int npool;
@@ -160,7 +160,7 @@ static int take_given(asking *x, const Td__Wire__Asked *q, td_error *e)
     return TD_OK;
 }
 
-static int on_asked(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_asked(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     asking *x = w->context;
@@ -208,7 +208,7 @@ static int ask_on(asking *x, int how, int nout, td_array *const *out)
     td_client *c = x->b->c;
     int rc = grow_pool(x, x->needs > POOL ? (int)x->needs : POOL);
     if (rc) return rc;
-    x->wait = (td_wait){.on_reply = on_asked, .context = x};
+    x->wait = (td_reply_wait){.on_reply = on_asked, .context = x};
     x->asks = false;
     td_expect(c, &x->wait);
     if (!x->name) {

@@ -142,7 +142,7 @@ TD_API uint32_t td_at_function(const char *where, const char *name, td_list in, 
 /* ---- the graph --------------------------------------------------------------------------------------------------- */
 
 typedef struct looking {
-    td_wait wait;
+    td_reply_wait wait;
     int room, n;
     td_graph_node *out;
 } looking;
@@ -156,7 +156,7 @@ static void take_node(const Td__Wire__NodeFacts *f, td_graph_node *out)
     snprintf(out->where, sizeof out->where, "%s", f->where);
 }
 
-static int on_nodes(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_nodes(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     looking *x = w->context;
@@ -172,7 +172,7 @@ static int look(td_client *c, Td__Wire__Node *node, looking *x, const char *op)
     call.node = node;
     node->number = c->next_node + 1;
     c->next_node += (uint32_t)x->room;
-    x->wait = (td_wait){.on_reply = on_nodes, .context = x};
+    x->wait = (td_reply_wait){.on_reply = on_nodes, .context = x};
     return td_ask_and_wait(c, &call, -1, &x->wait, op);
 }
 

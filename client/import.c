@@ -13,18 +13,18 @@ static int announce(td_client *c)
     import.announce = true;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.import = &import;
-    td_wait w = {0};
+    td_reply_wait w = {0};
     return td_ask_and_wait(c, &call, -1, &w, "import");
 }
 
-static int on_import(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_import(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     td_array *a = w->context;
     return r->desc ? td_desc_from_wire(r->desc, &a->desc, e) : td_fail(e, TD_E_PROTOCOL, "no descriptor came");
 }
 
-static int send_descriptor(td_client *c, const td_array *a, int copy, uint64_t offset, td_wait *w)
+static int send_descriptor(td_client *c, const td_array *a, int copy, uint64_t offset, td_reply_wait *w)
 {
     Td__Wire__Desc desc = TD__WIRE__DESC__INIT;
     int64_t shape[TD_MAX_DIMS];
@@ -58,7 +58,7 @@ static td_array *import(td_client *c, int fd, uint64_t offset, td_dtype dtype, t
         return NULL;
     }
     td_array *a = td_array_new(c);
-    td_wait w = {.on_reply = on_import, .context = a};
+    td_reply_wait w = {.on_reply = on_import, .context = a};
     if (a) a->desc = d;
     rc = a ? announce(c) : TD_E_SYSTEM;
     if (rc) close(copy);

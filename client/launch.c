@@ -129,7 +129,7 @@ int td_check_limits(td_client *c)
     if (!t) return td_last_error()->code;
     if (has == limits.memory) return TD_OK;
     char whose[96];
-    td_place of;
+    td_daemon_place of;
     return td_raise(TD_E_EXISTS, "connect",
                     "%s runs already, at %s, and may take %.1f MB, where %.1f were asked for: a limit is for the "
                     "private daemon that is started by the first connection of a program, or of what it starts",

@@ -46,7 +46,7 @@ void td_forget_leases(td_client *c)
 }
 
 /* Granted. */
-static int on_lease(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_lease(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     td_lease *l = w->context;
     if (!r->address || !r->lease) return td_fail(e, TD_E_PROTOCOL, "no address came for a lease");

@@ -296,7 +296,7 @@ int td_places_listen(const td_relative *root, char path[108], int *connected, td
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-static void name_program(td_place *d, unsigned long long began)
+static void name_program(td_daemon_place *d, unsigned long long began)
 {
     td_relative p;
     bool lives = td_relative_look(d->program, &p) && p.began == began;
@@ -304,7 +304,7 @@ static void name_program(td_place *d, unsigned long long began)
     if (lives) td_python_script(d->program, d->name, sizeof d->name);
 }
 
-bool td_places_of(const char *path, td_place *out)
+bool td_places_of(const char *path, td_daemon_place *out)
 {
     td_relative p;
     char where[108], directory[100];
@@ -319,7 +319,7 @@ bool td_places_of(const char *path, td_place *out)
     return true;
 }
 
-const char *td_places_text(const td_place *d, char *out, size_t size)
+const char *td_places_text(const td_daemon_place *d, char *out, size_t size)
 {
     char name[64];
     if (!d) snprintf(out, size, "the daemon");
@@ -333,7 +333,7 @@ const char *td_places_text(const td_place *d, char *out, size_t size)
 }
 
 /* What a killed daemon left is removed. */
-static bool take_entry(const char *where, const char *name, td_place *out)
+static bool take_entry(const char *where, const char *name, td_daemon_place *out)
 {
     td_relative p;
     char directory[100];
@@ -350,14 +350,14 @@ static bool take_entry(const char *where, const char *name, td_place *out)
     return true;
 }
 
-int td_places_list(td_place *list, int most)
+int td_places_list(td_daemon_place *list, int most)
 {
     int count = 0;
     places in = look_at_places();
     for (int n = 0; n < in.count; n++) {
         DIR *d = opendir(in.at[n]);
         for (struct dirent *entry; d && (entry = readdir(d));) {
-            td_place one;
+            td_daemon_place one;
             if (!take_entry(in.at[n], entry->d_name, &one)) continue;
             if (count < most) list[count] = one;
             count++;

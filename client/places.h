@@ -15,11 +15,11 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-typedef struct td_place {
+typedef struct td_daemon_place {
     char path[108];
     pid_t program; /* its root */
     char name[32]; /* the program's; "" when it has ended, or is of another pid namespace */
-} td_place;
+} td_daemon_place;
 
 /* The private daemon of a process, or of the nearest above it that has one: a connected socket and its path, or -1. A
  * process whose parents have ended finds that of its process group's or session's leader, before that of the process
@@ -37,12 +37,12 @@ bool td_places_within(pid_t program);
 /* A private daemon that was killed could not remove its directory; do it, when nobody listens there. */
 void td_places_sweep(const char *path);
 /* The private daemons of this user that listen, as many as fit; returns how many there are. */
-int td_places_list(td_place *list, int most);
+int td_places_list(td_daemon_place *list, int most);
 
 /* Whose daemon listens at this path, as its directory is called; false: it is no private one's. */
-bool td_places_of(const char *path, td_place *out);
+bool td_places_of(const char *path, td_daemon_place *out);
 /* "the private daemon of train.py (pid 12)"; of no place: "the daemon". */
-const char *td_places_text(const td_place *d, char *out, size_t size);
+const char *td_places_text(const td_daemon_place *d, char *out, size_t size);
 
 /* The script or module that a process runs, when it is a Python that runs one. */
 bool td_python_script(pid_t pid, char *out, size_t size);

@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-static int on_descriptor(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_descriptor(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     td_mapping *m = &c->mappings[((const td_array *)w->context)->mapping];
     if (!r->address || r->address->segment != m->segment || r->address->generation != m->generation)
@@ -32,7 +32,7 @@ static int ask_descriptor(td_array *a)
     map.descriptor = true;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.map = &map;
-    td_wait w = {.on_reply = on_descriptor, .context = a};
+    td_reply_wait w = {.on_reply = on_descriptor, .context = a};
     return td_ask_and_wait(a->client, &call, -1, &w, "data");
 }
 

@@ -279,7 +279,7 @@ int td_calling_take(td_calling *x, const td_reply *r, td_error *e)
     return rc;
 }
 
-static int on_values(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_values(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     return of_answer(w->context, r, e);
@@ -293,7 +293,7 @@ void td_calling_said(td_calling *x, const uint8_t *text, size_t n)
     x->nsaid = n;
 }
 
-static void on_said(td_wait *w, const uint8_t *text, size_t n)
+static void on_said(td_reply_wait *w, const uint8_t *text, size_t n)
 {
     td_calling_said(w->context, text, n);
 }
@@ -354,7 +354,7 @@ static int by_type(td_calling *x)
 static int by_answer(td_calling *x)
 {
     td_client *c = x->p->client;
-    td_wait w = {.on_reply = on_values, .on_said = on_said, .context = x};
+    td_reply_wait w = {.on_reply = on_values, .on_said = on_said, .context = x};
     td_expect(c, &w);
     int rc = td_calling_ask(x, w.serial, true);
     if (rc) td_forget_wait(c, &w);

@@ -30,7 +30,8 @@ static int write_program(const td_program *p, const char *path, unsigned flags, 
     for (int k = 0; k < p->ncaptured; k++) names[k] = td_ir_chars(p->ir, p->ir->captures[k].name);
     int rc = td_save_names(captured, names, &note, e);
     td_scripted_program forward = {"forward", p->ir, NULL};
-    td_saved what = {.tree = td_save_tree(captured, &note), .programs = &forward, .nprograms = 1, .flags = flags};
+    td_save_content what = {
+        .tree = td_save_tree(captured, &note), .programs = &forward, .nprograms = 1, .flags = flags};
     if (!rc) rc = td_save_all(path, &what, e);
     free(note.at);
     free(names);

@@ -20,7 +20,7 @@ TD_API int td_program_publish(td_program *p, const char *name, unsigned flags)
     q.copy = flags & TD_COPY;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.program_publish = &q;
-    td_wait w = {0};
+    td_reply_wait w = {0};
     rc = td_ask_and_wait(p->client, &call, -1, &w, "program_publish");
     td_leave(p->client);
     return rc;
@@ -33,7 +33,7 @@ typedef struct opening {
     td_ir *ir;
 } opening;
 
-static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_open(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     opening *o = w->context;
@@ -42,12 +42,12 @@ static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_erro
 }
 
 typedef struct unwanted {
-    td_wait wait;
+    td_reply_wait wait;
     uint32_t id;
 } unwanted;
 
 /* The answer came after all. */
-static int on_unwanted(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_unwanted(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)r, (void)fd, (void)e;
     td_record_only(c, TD_REC_PROGRAM_END, 0, NULL, 1, &((unwanted *)w)->id);
@@ -55,7 +55,7 @@ static int on_unwanted(td_client *c, td_wait *w, const td_reply *r, int *fd, td_
 }
 
 /* Whoever stopped waiting gets the program all the same, if the daemon was about to give it: it goes back. */
-static void give_back(td_client *c, const td_wait *w, uint32_t id)
+static void give_back(td_client *c, const td_reply_wait *w, uint32_t id)
 {
     if (c->lost || !w->serial) return;
     if (w->done) {
@@ -68,7 +68,7 @@ static void give_back(td_client *c, const td_wait *w, uint32_t id)
     td_add_wait(c, &u->wait);
 }
 
-static int ask(td_client *c, const char *name, int timeout_ms, opening *o, td_wait *w)
+static int ask(td_client *c, const char *name, int timeout_ms, opening *o, td_reply_wait *w)
 {
     Td__Wire__Open q = TD__WIRE__OPEN__INIT;
     q.name = (char *)name;
@@ -76,7 +76,7 @@ static int ask(td_client *c, const char *name, int timeout_ms, opening *o, td_wa
     q.timeout_ms = td_timeout(timeout_ms);
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.program_open = &q;
-    *w = (td_wait){.on_reply = on_open, .context = o};
+    *w = (td_reply_wait){.on_reply = on_open, .context = o};
     return td_ask_patiently(c, &call, w, timeout_ms, "program_open");
 }
 
@@ -96,7 +96,7 @@ static td_program *opened(td_client *c, const opening *o)
 TD_API td_program *td_program_open(td_client *c, const char *name, int timeout_ms)
 {
     opening o = {0};
-    td_wait w;
+    td_reply_wait w;
     if (!c || !name) {
         td_raise_null("program_open", c ? "the name" : "client");
         return NULL;
@@ -118,7 +118,7 @@ typedef struct capturing {
     td_array **at;
 } capturing;
 
-static int on_captured(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_captured(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     const capturing *x = w->context;
@@ -141,7 +141,7 @@ static int ask_captured(td_program *p, int n, td_array **at)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.program_captured = &q;
     capturing x = {n, at};
-    td_wait w = {.on_reply = on_captured, .context = &x};
+    td_reply_wait w = {.on_reply = on_captured, .context = &x};
     int rc = td_ask_and_wait(p->client, &call, -1, &w, "program");
     free(ids);
     if (rc) td_abandon(p->client, &w, n, at, NULL);
@@ -173,7 +173,7 @@ int td_program_captured(td_program *p)
 
 /* ---- what the daemon made of it */
 
-static int on_plans(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_plans(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     char **text = w->context;
@@ -188,7 +188,7 @@ char *td_program_plans(const td_program *p)
     q.program = p->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.program_plans = &q;
-    td_wait w = {.on_reply = on_plans, .context = &text};
+    td_reply_wait w = {.on_reply = on_plans, .context = &text};
     if (td_enter(p->client, "program_print")) return NULL;
     int rc = td_ask_and_wait(p->client, &call, -1, &w, "program_print");
     td_leave(p->client);

@@ -179,7 +179,7 @@ static int send_new(td_program *p)
     q.n_captured = (size_t)p->ncaptured;
     q.captured = ids;
     call.program_new = &q;
-    td_wait w = {0};
+    td_reply_wait w = {0};
     int rc = td_ask_and_wait(c, &call, -1, &w, "program_read");
     free(q.ir.data);
     free(ids);

@@ -26,7 +26,7 @@ static int open_queue(td_queue *q)
     o.keep_ms = q->keep_ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_open = &o;
-    td_wait w = {0};
+    td_reply_wait w = {0};
     q->session = c->session; /* what other threads ask of it meanwhile comes after this */
     int rc = td_ask_and_wait(c, &call, -1, &w, "queue_open");
     if (rc) q->session = 0;
@@ -189,13 +189,13 @@ static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_s
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_put = &p;
     if (p.later) {
-        q->put = (td_wait){.put = true};
+        q->put = (td_reply_wait){.put = true};
         rc = td_ask(c, &call, -1, &q->put);
         q->on_its_way = !rc;
         c->puts_sent = true;
         return rc;
     }
-    td_wait w = {0}; /* its answer brings that of the put before along */
+    td_reply_wait w = {0}; /* its answer brings that of the put before along */
     rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_put");
     if (q->put.done && !q->put.code) q->on_its_way = false; /* a failure is told by the next */
     return rc;
@@ -343,7 +343,7 @@ typedef struct got {
     uint64_t place; /* where it lay */
 } got;
 
-static int on_item(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_item(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c;
     got *g = w->context;
@@ -393,7 +393,7 @@ static int get_item(td_queue *q, got *g, int timeout_ms)
     o.timeout_ms = td_timeout(timeout_ms);
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_get = &o;
-    td_wait w = {.on_reply = on_item, .context = g};
+    td_reply_wait w = {.on_reply = on_item, .context = g};
     rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_get");
     if (rc) {
         td_abandon(c, &w, g->brought, item->at, q->name);
@@ -446,7 +446,7 @@ TD_API void td_queue_item_clear(td_queue_item *item)
     memset(item, 0, sizeof *item);
 }
 
-static int on_state(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_state(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     td_queue_state *out = w->context;
@@ -465,7 +465,7 @@ TD_API int td_queue_look(td_client *c, const char *name, td_queue_state *out)
     q.name = (char *)(name ? name : "");
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_look = &q;
-    td_wait w = {.on_reply = on_state, .context = out};
+    td_reply_wait w = {.on_reply = on_state, .context = out};
     rc = td_ask_and_wait(c, &call, -1, &w, "queue_look");
     td_leave(c);
     return rc;
@@ -503,7 +503,7 @@ TD_API int td_queue_close(td_queue *q, bool end)
         close.end = end;
         Td__Wire__Call call = TD__WIRE__CALL__INIT;
         call.queue_close = &close;
-        td_wait w = {0};
+        td_reply_wait w = {0};
         rc = td_ask_and_wait(c, &call, -1, &w, "queue_close");
         int before = finish_put(q);
         if (before) rc = before;

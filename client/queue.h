@@ -10,9 +10,9 @@ struct td_queue {
     td_client *client;
     char name[256];
     uint32_t number, session, capacity, role, keep_ms;
-    td_wait put;     /* the put whose answer is still to come, ... */
-    bool on_its_way; /* ... if there is one */
-    int expected;    /* tensors of an item: as many as the last one that had some */
+    td_reply_wait put; /* the put whose answer is still to come, ... */
+    bool on_its_way;   /* ... if there is one */
+    int expected;      /* tensors of an item: as many as the last one that had some */
     /* Threads in a call, also those that wait for the client's lock, and requests; the last one frees what was closed
      * meanwhile. Above 32 bits the generation of the process: those of a parent are not here. */
     _Atomic uint64_t users;

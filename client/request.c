@@ -22,7 +22,7 @@ static td_requests *list_of(td_request *r)
     return r->stage == TD_PARKED ? &l->parked : r->stage == TD_OUT ? &l->out : r->stage == TD_OVER ? &l->over : NULL;
 }
 
-static void move(td_request *r, td_stage to)
+static void move(td_request *r, td_request_stage to)
 {
     td_requests *from = list_of(r);
     if (from) {
@@ -46,7 +46,7 @@ static void move(td_request *r, td_stage to)
 
 /* ---- questions --------------------------------------------------------------------------------------------------- */
 
-static int on_answer(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_answer(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     td_question *q = (td_question *)w;
     if (q->from) return q->from->take(q->from, r, fd, e);
@@ -72,7 +72,7 @@ static void complete(td_request *r, int code)
 }
 
 static void ask(td_request *r);
-static void on_over(td_client *c, td_wait *w, bool answered);
+static void on_over(td_client *c, td_reply_wait *w, bool answered);
 
 static bool too_many(const td_request *r)
 {
@@ -102,7 +102,7 @@ static void ask_parked(td_client *c)
 /* Of the calls that nobody wants the daemon remembers a few only, those that it was told of last. */
 static void tell_stopped_again(td_client *c)
 {
-    const td_wait *w = c->waits;
+    const td_reply_wait *w = c->waits;
     while (w && !(w->over == on_over && ((const td_question *)w)->stopped)) w = w->next;
     if (w && !c->lost) td_stop_soon(c, w->serial);
 }
@@ -115,7 +115,7 @@ static void stopped_is_over(td_client *c)
 }
 
 /* The question's end; `answered`: by the daemon, which has bound no ids when it says an error. */
-static void on_over(td_client *c, td_wait *w, bool answered)
+static void on_over(td_client *c, td_reply_wait *w, bool answered)
 {
     td_question *q = (td_question *)w;
     td_request *r = q->from;
@@ -144,7 +144,7 @@ td_question *td_question_new(td_request *r, int n)
     td_client *c = r->client;
     td_question *q = calloc(1, sizeof *q + (size_t)n * sizeof *q->at);
     if (!q) return td_raise(TD_E_SYSTEM, r->op, "no memory for a request"), NULL;
-    q->wait = (td_wait){.heap = true, .on_reply = on_answer, .over = on_over};
+    q->wait = (td_reply_wait){.heap = true, .on_reply = on_answer, .over = on_over};
     for (q->n = 0; q->n < n; q->n++) {
         q->at[q->n] = td_array_new(c);
         if (q->at[q->n]) continue;

@@ -12,7 +12,7 @@ typedef struct td_question td_question;
 typedef struct td_called td_called; /* async_call.c */
 
 struct td_question {
-    td_wait wait; /* first: a reply's wait is its question */
+    td_reply_wait wait; /* first: a reply's wait is its question */
     td_request *from;
     bool waits; /* for what others do: the daemon holds it */
     /* The answer is not wanted any more: undo what it brought. */
@@ -24,17 +24,17 @@ struct td_question {
     td_array *at[];
 };
 
-typedef enum td_stage {
+typedef enum td_request_stage {
     TD_PARKED, /* in a list: too many wait for others, or an item may have to go back first */
     TD_OUT,    /* in a list: asked */
     TD_OVER,   /* in a list: its callback is to be called */
     TD_TOLD    /* in none */
-} td_stage;
+} td_request_stage;
 
 struct td_request {
     td_client *client;
     td_request *next, *prev;
-    td_stage stage;
+    td_request_stage stage;
     bool running;   /* its callback is being called, ... */
     bool freed;     /* ... and freed it */
     bool cancelled; /* a put that the daemon was asked to withdraw */

@@ -12,7 +12,7 @@
 
 enum { WAITS = 16 };
 
-static int answered(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int answered(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)w, (void)r, (void)fd, (void)e;
     td_reader_use_ring(&c->reader, &c->link.ring, c->socket);
@@ -28,7 +28,7 @@ static void ask_ring(td_client *c)
     ring.lease = k->lease->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.ring = &ring;
-    k->answer = (td_wait){.on_reply = answered};
+    k->answer = (td_reply_wait){.on_reply = answered};
     if (td_ask_later(c, &call, -1, &k->answer)) return;
     k->lease->used = true;
     td_ring_init(&k->ring, (td_ring_memory *)k->lease->bytes, false);

@@ -23,11 +23,11 @@ TD_API uint32_t td_hook_number(td_client *c)
 }
 
 typedef struct telling {
-    td_wait wait;
+    td_reply_wait wait;
     td_saved_value *out;
 } telling;
 
-static int on_saved(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_saved(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     telling *x = w->context;

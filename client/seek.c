@@ -26,8 +26,8 @@ typedef struct quest {
 } quest;
 
 typedef struct finding {
-    int with, silent; /* daemons that have it, that did not answer in time */
-    td_place at;      /* the first that has it */
+    int with, silent;   /* daemons that have it, that did not answer in time */
+    td_daemon_place at; /* the first that has it */
 } finding;
 
 static bool is_over(void *arg)
@@ -50,7 +50,7 @@ static bool has_name(td_client *c, const char *name)
     return a != NULL;
 }
 
-static void ask(const td_place *place, const quest *q, const patience *p, finding *f)
+static void ask(const td_daemon_place *place, const quest *q, const patience *p, finding *f)
 {
     td_clear_error();
     td_step_aside();
@@ -66,7 +66,7 @@ static void ask(const td_place *place, const quest *q, const patience *p, findin
 /* In all but one, within the time that is given and ASK_MS. */
 static finding seek(const quest *q, const char *but, patience p)
 {
-    td_place list[MOST];
+    td_daemon_place list[MOST];
     finding f = {0};
     int64_t most = td_now_ms() + ASK_MS;
     if (p.until > most) p.until = most;

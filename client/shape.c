@@ -38,7 +38,7 @@ typedef struct shapes {
     td_array *const *at;
 } shapes;
 
-static int on_shapes(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_shapes(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     const shapes *s = w->context;
@@ -51,9 +51,9 @@ static int on_shapes(td_client *c, td_wait *w, const td_reply *r, int *fd, td_er
 }
 
 /* `s` and `w` live until the wait is over. */
-static void ask_shapes(td_client *c, td_wait *w, shapes *s)
+static void ask_shapes(td_client *c, td_reply_wait *w, shapes *s)
 {
-    *w = (td_wait){.on_reply = on_shapes, .context = s};
+    *w = (td_reply_wait){.on_reply = on_shapes, .context = s};
     td_expect(c, w);
     uint32_t rest[2], ids[1] = {s->at[0]->id};
     td_words_put_u64(rest, w->serial);
@@ -63,7 +63,7 @@ static void ask_shapes(td_client *c, td_wait *w, shapes *s)
 int td_resolve(td_array *a)
 {
     if (!a->unknown) return TD_OK;
-    td_wait w;
+    td_reply_wait w;
     shapes s = {1, &a};
     ask_shapes(a->client, &w, &s);
     return td_await(a->client, &w, "shape");
@@ -78,7 +78,7 @@ static bool is_none(const td_error *e)
 /* An error that was read counts as told: the next sync need not bring it again. */
 static void tell_read(td_client *c, uint32_t id)
 {
-    td_wait *w = calloc(1, sizeof *w);
+    td_reply_wait *w = calloc(1, sizeof *w);
     if (!w) return;
     w->heap = true;
     td_expect(c, w);
@@ -89,7 +89,7 @@ static void tell_read(td_client *c, uint32_t id)
 
 int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_error *e)
 {
-    td_wait *w = calloc((size_t)n + !n, sizeof *w);
+    td_reply_wait *w = calloc((size_t)n + !n, sizeof *w);
     shapes *s = calloc((size_t)n + !n, sizeof *s);
     if (!w || !s) td_no_memory(e, "for %d requests", n);
     for (int i = 0; i < n && !e->code; i++) {

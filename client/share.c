@@ -16,7 +16,7 @@ static int check_publish(const td_array *a, const char *name, unsigned flags)
 }
 
 /* `tree`: NULL, or of how many tensors; `bind`: 0, or the id of what on_open fills. */
-static int publish(td_array *a, const char *name, unsigned flags, const int *tree, uint32_t bind, td_wait *w)
+static int publish(td_array *a, const char *name, unsigned flags, const int *tree, uint32_t bind, td_reply_wait *w)
 {
     Td__Wire__Publish p = TD__WIRE__PUBLISH__INIT;
     p.name = (char *)name;
@@ -38,7 +38,7 @@ TD_API int td_publish(td_array *a, const char *name, unsigned flags)
     int rc = check_publish(a, name, flags);
     if (!rc) rc = a ? td_enter(a->client, "publish") : TD_E_INVALID;
     if (rc) return rc;
-    td_wait w = {0};
+    td_reply_wait w = {0};
     rc = publish(a, name, flags, NULL, 0, &w);
     td_leave(a->client);
     return rc;
@@ -82,7 +82,7 @@ typedef struct handed {
     uint64_t version;
 } handed;
 
-static int on_handed(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_handed(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     handed *h = w->context;
@@ -105,7 +105,7 @@ int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.hand = &q;
     handed h = {.handle = handle};
-    td_wait w = {.on_reply = on_handed, .context = &h};
+    td_reply_wait w = {.on_reply = on_handed, .context = &h};
     rc = td_ask_and_wait(a->client, &call, -1, &w, "hand");
     *version = h.version;
     td_leave(a->client);
@@ -126,7 +126,7 @@ TD_API td_array *td_take(td_client *c, const char *handle, int timeout_ms)
     return td_open(c, handle, timeout_ms);
 }
 
-static int on_version(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_version(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd, (void)e;
     *(uint64_t *)w->context = r->version;
@@ -142,7 +142,7 @@ TD_API int td_name_version(td_client *c, const char *name, uint64_t *version)
     q.name = (char *)(name ? name : "");
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.name_look = &q;
-    td_wait w = {.on_reply = on_version, .context = version};
+    td_reply_wait w = {.on_reply = on_version, .context = version};
     rc = td_ask_and_wait(c, &call, -1, &w, "name_version");
     td_leave(c);
     return rc;
@@ -156,7 +156,7 @@ TD_API int td_drop(td_client *c, const char *name)
     d.name = (char *)(name ? name : "");
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.drop = &d;
-    td_wait w = {0};
+    td_reply_wait w = {0};
     rc = td_ask_and_wait(c, &call, -1, &w, "drop");
     td_leave(c);
     return rc;
@@ -176,7 +176,7 @@ typedef struct opened {
     bool tree;
 } opened;
 
-static int on_open(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_open(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c;
     opened *o = w->context;
@@ -196,7 +196,7 @@ static td_array *published(td_array *a, const char *name, unsigned flags, const 
     td_array *out = td_array_new(a->client);
     if (out) {
         opened o = {.array = out};
-        td_wait w = {.on_reply = on_open, .context = &o};
+        td_reply_wait w = {.on_reply = on_open, .context = &o};
         if (publish(a, name, flags, tree, out->id, &w) == TD_OK) {
             td_array_announce(out);
             *version = o.version;
@@ -242,7 +242,7 @@ td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, i
         o.newer_than = newer_than;
         Td__Wire__Call call = TD__WIRE__CALL__INIT;
         call.open = &o;
-        td_wait w = {.on_reply = on_open, .context = &x};
+        td_reply_wait w = {.on_reply = on_open, .context = &x};
         int rc = td_ask_patiently(c, &call, &w, timeout_ms, "open");
         if (!rc) {
             td_array_announce(x.array);

@@ -20,13 +20,13 @@ int td_take_info(td_info *out, const td_reply *r, td_error *e)
     return TD_OK;
 }
 
-static int on_info(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_info(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     return td_take_info(w->context, r, e);
 }
 
-static int on_inference(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_inference(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     if (!r->facts) return td_fail(e, TD_E_PROTOCOL, "no facts came");
@@ -34,7 +34,7 @@ static int on_inference(td_client *c, td_wait *w, const td_reply *r, int *fd, td
     return TD_OK;
 }
 
-static int ask_info(td_array *a, td_wait *w)
+static int ask_info(td_array *a, td_reply_wait *w)
 {
     if (!a) return td_raise_null("info", "the array");
     int rc = td_enter(a->client, "info");
@@ -51,13 +51,13 @@ static int ask_info(td_array *a, td_wait *w)
 TD_API int td_get_info(td_array *a, td_info *out)
 {
     memset(out, 0, sizeof *out);
-    return ask_info(a, &(td_wait){.on_reply = on_info, .context = out});
+    return ask_info(a, &(td_reply_wait){.on_reply = on_info, .context = out});
 }
 
 TD_API int td_is_inference(td_array *a, bool *out)
 {
     *out = false;
-    return ask_info(a, &(td_wait){.on_reply = on_inference, .context = out});
+    return ask_info(a, &(td_reply_wait){.on_reply = on_inference, .context = out});
 }
 
 static bool take_cell(td_cell *out, const Td__Wire__Cell *from)
@@ -108,7 +108,7 @@ int td_take_table(td_table *t, const td_reply *r, td_error *e)
     return TD_OK;
 }
 
-static int on_table(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_table(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
     return td_take_table(w->context, r, e);
@@ -124,7 +124,7 @@ TD_API td_table *td_status(td_client *c, const char *what)
         s.what = (char *)(what ? what : "status");
         Td__Wire__Call call = TD__WIRE__CALL__INIT;
         call.status = &s;
-        td_wait w = {.on_reply = on_table, .context = t};
+        td_reply_wait w = {.on_reply = on_table, .context = t};
         rc = td_ask_and_wait(c, &call, -1, &w, "status");
     } else {
         rc = td_raise(TD_E_SYSTEM, "status", "no memory");

@@ -27,7 +27,7 @@ enum {
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-void td_finish_wait(td_client *c, td_wait *w, int code, bool answered)
+void td_finish_wait(td_client *c, td_reply_wait *w, int code, bool answered)
 {
     bool heap = w->heap;
     w->code = code;
@@ -46,7 +46,7 @@ void td_lose(td_client *c, int code, const char *format, ...)
     c->why.code = code;
     c->lost = code;
     shutdown(c->socket, SHUT_RDWR);
-    for (td_wait *w = td_take_waits(c), *next; w; w = next) {
+    for (td_reply_wait *w = td_take_waits(c), *next; w; w = next) {
         next = w->next;
         w->error = c->why;
         td_finish_wait(c, w, code, false);
@@ -58,7 +58,7 @@ void td_lose(td_client *c, int code, const char *format, ...)
 static void lose_errno(td_client *c, int err)
 {
     char whose[96];
-    td_place of;
+    td_daemon_place of;
     td_places_text(td_places_of(c->path, &of) ? &of : NULL, whose, sizeof whose);
     if (err == EPIPE || err == ECONNRESET)
         td_lose(c, TD_E_LOST,
@@ -127,7 +127,7 @@ static void handle_reply(td_client *c, td_frame *f)
     }
     c->heard++;
     if (r->n_gone) td_hooks_gone(c, r->n_gone, r->gone);
-    td_wait *w = td_take_wait(c, r->serial);
+    td_reply_wait *w = td_take_wait(c, r->serial);
     if (!w) {
         if (take_given_up(c, r->serial)) td_take_unclaimed(c, r, &f->fd);
         else /* then the one who asked would wait for ever */
@@ -481,13 +481,13 @@ int td_control_only(td_client *c, unsigned rec, const char *where, int nin, cons
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
 
-void td_expect(td_client *c, td_wait *w)
+void td_expect(td_client *c, td_reply_wait *w)
 {
     w->serial = c->next_serial++;
     td_add_wait(c, w);
 }
 
-int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
+int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w)
 {
     int rc = seal_batch(c);
     if (rc) return rc;
@@ -508,13 +508,13 @@ int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
     return TD_OK;
 }
 
-int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_wait *w)
+int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w)
 {
     int rc = td_ask_later(c, call, fd, w);
     return rc ? rc : drain(c, UNSENT_HIGH);
 }
 
-int td_await(td_client *c, td_wait *w, const char *op)
+int td_await(td_client *c, td_reply_wait *w, const char *op)
 {
     if (!w->done && c->reader.ring) td_poll_replies(c); /* costs no system call */
     if (!w->done) td_link_advance(c);
@@ -528,7 +528,7 @@ int td_await(td_client *c, td_wait *w, const char *op)
     return rc;
 }
 
-int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_wait *w, const char *op)
+int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w, const char *op)
 {
     int rc = td_ask_later(c, call, fd, w); /* td_await sends it */
     if (!rc) return td_await(c, w, op);
@@ -545,7 +545,7 @@ static uint32_t *timeout_of(const Td__Wire__Call *call)
 }
 
 /* The program wants to stop, but the daemon will answer soon, and may have given away an item with it. */
-static int await_last_answer(td_client *c, td_wait *w, const char *op)
+static int await_last_answer(td_client *c, td_reply_wait *w, const char *op)
 {
     int64_t until = td_now_ms() + 3 * SLICE_MS;
     take_given_up(c, w->serial);
@@ -562,9 +562,9 @@ static int await_last_answer(td_client *c, td_wait *w, const char *op)
 
 /* When the program may want to stop, the daemon is asked for a slice of time again and again: so nothing is given away
  * to who has stopped. A write lease is waited for in the stream: other threads get their turn between the slices. */
-int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, const char *op)
+int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_reply_wait *w, int ms, const char *op)
 {
-    const td_wait fresh = *w;
+    const td_reply_wait fresh = *w;
     int64_t until = td_now_ms() + ms;
     int rc;
     bool in_stream = ms != 0 && call->write_begin;
@@ -590,7 +590,7 @@ int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_wait *w, int ms, con
 
 void td_tell(td_client *c, Td__Wire__Call *call)
 {
-    td_wait *w = calloc(1, sizeof *w);
+    td_reply_wait *w = calloc(1, sizeof *w);
     if (!w) return;
     w->heap = true;
     if (td_ask_later(c, call, -1, w)) {
@@ -601,7 +601,7 @@ void td_tell(td_client *c, Td__Wire__Call *call)
     if (rc < 0) lose_errno(c, -rc);
 }
 
-void td_forget_wait(td_client *c, td_wait *w)
+void td_forget_wait(td_client *c, td_reply_wait *w)
 {
     if (w->serial && !w->done && td_take_wait(c, w->serial)) give_up(c, w->serial);
 }
@@ -616,7 +616,7 @@ int td_await_none(td_client *c, const unsigned *count)
 
 static bool puts_under_way(const td_client *c)
 {
-    const td_wait *w = c->waits;
+    const td_reply_wait *w = c->waits;
     while (w && !w->put) w = w->next;
     return w;
 }
@@ -629,28 +629,28 @@ int td_await_puts(td_client *c)
     return rc;
 }
 
-void td_leave_put(td_client *c, td_wait *w)
+void td_leave_put(td_client *c, td_reply_wait *w)
 {
     if (!w->serial || w->done) return;
     td_take_wait(c, w->serial);
-    td_wait *own = calloc(1, sizeof *own);
+    td_reply_wait *own = calloc(1, sizeof *own);
     if (!own) {
         give_up(c, w->serial);
         return;
     }
-    *own = (td_wait){.serial = w->serial, .heap = true, .put = true};
+    *own = (td_reply_wait){.serial = w->serial, .heap = true, .put = true};
     td_add_wait(c, own);
 }
 
 typedef struct abandoned {
-    td_wait wait;
+    td_reply_wait wait;
     char queue[256]; /* that an item would have come from, or "" */
     int n;
     uint32_t ids[];
 } abandoned;
 
 /* The answer came after all. */
-static int on_abandoned(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_abandoned(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)e;
     const abandoned *a = (const abandoned *)w;
@@ -665,12 +665,12 @@ static int on_abandoned(td_client *c, td_wait *w, const td_reply *r, int *fd, td
     return TD_OK;
 }
 
-void td_abandon(td_client *c, const td_wait *w, int n, td_array *const *at, const char *queue)
+void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at, const char *queue)
 {
     bool answered = w->done || !w->serial || c->lost;
     abandoned *a = answered ? NULL : calloc(1, sizeof *a + (size_t)n * sizeof *a->ids);
     if (a) {
-        a->wait = (td_wait){.serial = w->serial, .heap = true, .on_reply = on_abandoned};
+        a->wait = (td_reply_wait){.serial = w->serial, .heap = true, .on_reply = on_abandoned};
         td_add_wait(c, &a->wait);
         snprintf(a->queue, sizeof a->queue, "%s", queue ? queue : "");
         a->n = n;

@@ -51,7 +51,7 @@ int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, in
     return TD_OK;
 }
 
-static int on_read(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_read(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     const reading *g = w->context;
     if (!g->found) return td_take_value(g->a, g->buffer, g->bytes, r, fd, e);
@@ -82,7 +82,7 @@ static bool is_settled(const td_array *a)
 static int ask_value(reading *g, const char *op)
 {
     td_client *c = g->a->client;
-    td_wait w = {.on_reply = on_read, .context = g};
+    td_reply_wait w = {.on_reply = on_read, .context = g};
     td_expect(c, &w);
     uint32_t rest[2];
     td_words_put_u64(rest, w.serial);
@@ -201,7 +201,7 @@ typedef struct locating {
     td_info *info;   /* or NULL: it is not asked for */
 } locating;
 
-static int on_address(td_client *c, td_wait *w, const td_reply *r, int *fd, td_error *e)
+static int on_address(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c;
     const locating *x = w->context;
@@ -228,7 +228,7 @@ static int ask_address(td_array *a, bool quiet, td_info *info)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.map = &map;
     locating x = {a, c->writes, info};
-    td_wait w = {.on_reply = on_address, .context = &x};
+    td_reply_wait w = {.on_reply = on_address, .context = &x};
     int rc = td_ask_later(c, &call, -1, &w);
     uint64_t asked = c->asked;
     if (!rc) rc = td_await(c, &w, "data");
@@ -308,7 +308,7 @@ static int begin_writing(td_array *a, int timeout_ms)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.write_begin = &begin;
     locating x = {a, a->client->writes, NULL};
-    td_wait w = {.on_reply = on_address, .context = &x};
+    td_reply_wait w = {.on_reply = on_address, .context = &x};
     int rc = td_ask_patiently(a->client, &call, &w, timeout_ms, "write_begin");
     if (rc) return rc;
     a->writing = true;

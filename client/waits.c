@@ -11,7 +11,7 @@ static td_bucket *bucket(td_client *c, uint64_t serial)
     return &c->by_serial[serial % TD_WAIT_BUCKETS];
 }
 
-void td_add_wait(td_client *c, td_wait *w)
+void td_add_wait(td_client *c, td_reply_wait *w)
 {
     td_bucket *b = bucket(c, w->serial);
     w->next = w->same = NULL;
@@ -22,10 +22,10 @@ void td_add_wait(td_client *c, td_wait *w)
     b->last = w;
 }
 
-td_wait *td_take_wait(td_client *c, uint64_t serial)
+td_reply_wait *td_take_wait(td_client *c, uint64_t serial)
 {
     td_bucket *b = bucket(c, serial);
-    td_wait *w = b->first, *older = NULL;
+    td_reply_wait *w = b->first, *older = NULL;
     for (; w && w->serial != serial; w = w->same) older = w;
     if (!w) return NULL;
     *(older ? &older->same : &b->first) = w->same;
@@ -35,9 +35,9 @@ td_wait *td_take_wait(td_client *c, uint64_t serial)
     return w;
 }
 
-td_wait *td_take_waits(td_client *c)
+td_reply_wait *td_take_waits(td_client *c)
 {
-    td_wait *all = c->waits;
+    td_reply_wait *all = c->waits;
     c->waits = c->last_wait = NULL;
     memset(c->by_serial, 0, sizeof c->by_serial);
     return all;

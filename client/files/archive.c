@@ -94,7 +94,7 @@ static char *read_text(archive *a, const td_zip_entry *en)
     if (td_zip_bytes(a->zip, en, &at, a->e)) return NULL;
     char *text = take(a, (size_t)en->size + 1);
     if (!text) return NULL;
-    td_packed packed = {at, en->packed, 0, true};
+    td_zip_packed packed = {at, en->packed, 0, true};
     int rc = en->method == TD_ZIP_STORED ? td_source_read(a->zip->source, at, text, (size_t)en->size, a->e)
                                          : td_zip_inflate(a->zip->source, &packed, text, (size_t)en->size, NULL, a->e);
     crc = (uint32_t)crc32_z(0, (const unsigned char *)text, (size_t)en->size);

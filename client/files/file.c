@@ -218,8 +218,9 @@ int td_file_read(const td_file *t, const td_stored *s, void *to, td_error *e)
     size_t bytes = (size_t)s->numel * td_dtype_size(s->dtype);
     uint32_t crc = s->skipped_crc;
     if (s->narrow) return read_narrow(t, s, to, e);
-    int rc = s->packed ? td_zip_inflate(&t->source, &(td_packed){s->at, s->packed, s->skip, true}, to, bytes, &crc, e)
-                       : read_pieces(t, s, to, bytes, &crc, e);
+    int rc = s->packed
+                 ? td_zip_inflate(&t->source, &(td_zip_packed){s->at, s->packed, s->skip, true}, to, bytes, &crc, e)
+                 : read_pieces(t, s, to, bytes, &crc, e);
     if (rc) return rc;
     if (s->has_crc && crc != s->crc)
         return td_fail(e, TD_E_INVALID, "storage '%.40s' is damaged: its checksum is another", s->key);

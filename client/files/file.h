@@ -72,7 +72,7 @@ typedef struct td_file {
     bool every_name;     /* of tensors: programs beside them know each by its own */
     td_plain *constants; /* a tuple */
     td_file_module *modules;
-    td_name **classes;
+    td_pickle_name **classes;
     uint32_t nmodules, module_room, nclasses, class_room;
 } td_file;
 

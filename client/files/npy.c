@@ -178,7 +178,7 @@ static int read_entry(td_file *t, const td_zip *z, const td_zip_entry *en, unsig
     if (rc) return rc;
     bool packed = en->method != TD_ZIP_STORED;
     if (packed)
-        rc = td_zip_inflate(&t->source, &(td_packed){at, en->packed, 0, n == en->size}, head, (size_t)n, NULL, e);
+        rc = td_zip_inflate(&t->source, &(td_zip_packed){at, en->packed, 0, n == en->size}, head, (size_t)n, NULL, e);
     else rc = td_source_read(&t->source, at, head, (size_t)n, e);
     if (!rc) rc = parse(a, head, n);
     if (rc) return rc;

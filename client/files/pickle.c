@@ -337,9 +337,9 @@ static int put_into(td_pickle *p, uint32_t first, td_plain_kind kind, td_error *
 
 /* ---- names, and what is made with them */
 
-static const td_name *known_name(td_pickle *p, const char *text, td_error *e)
+static const td_pickle_name *known_name(td_pickle *p, const char *text, td_error *e)
 {
-    for (const td_name *known = p->names; known && known->text; known++)
+    for (const td_pickle_name *known = p->names; known && known->text; known++)
         if (strcmp(known->text, text) == 0) return known;
     return p->more ? p->more(p, text, e) : NULL;
 }
@@ -358,7 +358,7 @@ static int push_name(td_pickle *p, td_error *e)
         lines += *c == '\n';
     }
     text[n - 1] = 0;
-    const td_name *known = known_name(p, text, e);
+    const td_pickle_name *known = known_name(p, text, e);
     if (e->code) return e->code;
     if (known) {
         td_plain *x = td_plain_new(p, TD_PLAIN_NAME, e);

@@ -26,7 +26,7 @@ typedef enum td_plain_kind {
                       */
 } td_plain_kind;
 
-typedef struct td_name td_name;
+typedef struct td_pickle_name td_pickle_name;
 
 typedef struct td_plain {
     uint8_t kind;
@@ -40,7 +40,7 @@ typedef struct td_plain {
             uint64_t told;    /* the reader's */
         };
         struct td_plain **items;
-        const td_name *name;
+        const td_pickle_name *name;
     };
 } td_plain;
 
@@ -48,16 +48,16 @@ typedef struct td_pickle td_pickle;
 
 /* A name that may stand in a pickle, as "module name". `make`: what calling it with a tuple of arguments gives (NULL:
  * it is not called). */
-struct td_name {
+struct td_pickle_name {
     const char *text;
-    int (*make)(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e);
+    int (*make)(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e);
     int64_t value; /* the reader's */
 };
 
 struct td_pickle {
-    const td_name *names; /* ends with text NULL */
+    const td_pickle_name *names; /* ends with text NULL */
     /* Asked for a name that is none of these; NULL, or NULL from it: an error, which *e may say. */
-    const td_name *(*more)(td_pickle *p, const char *text, td_error *e);
+    const td_pickle_name *(*more)(td_pickle *p, const char *text, td_error *e);
     uint64_t file_size; /* texts take no more than three times that */
     /* What a persistent id stands for; NULL: there are none. */
     int (*persistent)(td_pickle *p, const td_plain *id, td_plain **out, td_error *e);

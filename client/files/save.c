@@ -219,8 +219,8 @@ static int write_as(td_sink *to, const char *name, const td_out *out, td_error *
 
 /* A .pt is what torch.jit.load() opens, when it can be: then its tree are modules. Otherwise, and as a .td, it is what
  * torch.load() reads, whose tree is a dict. */
-static int add_code(td_out *out, td_out_record *to, td_torchscript *made, const td_saved *what, td_error *uncoded,
-                    td_error *e)
+static int add_code(td_out *out, td_out_record *to, td_torchscript *made, const td_save_content *what,
+                    td_error *uncoded, td_error *e)
 {
     static const unsigned char nothing[] = {0x80, 2, ')', '.'}; /* the empty tuple */
     int rc = td_torchscript_make(what->programs, what->nprograms, out->tree, made, uncoded);
@@ -239,7 +239,7 @@ static int add_code(td_out *out, td_out_record *to, td_torchscript *made, const 
     return TD_OK;
 }
 
-static int write_programs(td_sink *sink, const char *name, td_out *out, const td_saved *what, td_error *e)
+static int write_programs(td_sink *sink, const char *name, td_out *out, const td_save_content *what, td_error *e)
 {
     enum { CODE = 3 };
     size_t most = (size_t)what->nprograms * TD_FILED_RECORDS + CODE + what->nextras;
@@ -261,7 +261,7 @@ static int write_programs(td_sink *sink, const char *name, td_out *out, const td
     return rc;
 }
 
-static int write_tree(int fd, const char *name, const td_saved *what, td_error *e)
+static int write_tree(int fd, const char *name, const td_save_content *what, td_error *e)
 {
     const td_queue_item *tree = &what->tree;
     format f = format_of(name);
@@ -295,7 +295,7 @@ static int write_tree(int fd, const char *name, const td_saved *what, td_error *
     return rc;
 }
 
-int td_save_all_fd(int fd, const char *name, const td_saved *what)
+int td_save_all_fd(int fd, const char *name, const td_save_content *what)
 {
     td_error e = {0};
     errno = 0;
@@ -311,7 +311,7 @@ int td_save_all_fd(int fd, const char *name, const td_saved *what)
 
 TD_API int td_save_fd(int fd, const char *name, const td_queue_item *tree, unsigned flags)
 {
-    return td_save_all_fd(fd, name, &(td_saved){.tree = *tree, .flags = flags});
+    return td_save_all_fd(fd, name, &(td_save_content){.tree = *tree, .flags = flags});
 }
 
 /* ---- by path */
@@ -330,7 +330,7 @@ static int open_part(const char *target, char *part, size_t size, td_error *e)
 }
 
 /* Under another name, then in the place of what was there, whose mode it has. */
-static int save_regular(const char *path, const struct stat *was, const td_saved *what, td_error *e)
+static int save_regular(const char *path, const struct stat *was, const td_save_content *what, td_error *e)
 {
     char target[PATH_MAX], part[PATH_MAX + 64];
     if (!was || !realpath(path, target)) snprintf(target, sizeof target, "%s", path);
@@ -345,7 +345,7 @@ static int save_regular(const char *path, const struct stat *was, const td_saved
 }
 
 /* A device, a FIFO, or what a link leads to and is not there yet. */
-static int save_special(const char *path, const td_saved *what, td_error *e)
+static int save_special(const char *path, const td_save_content *what, td_error *e)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
     if (fd < 0) return td_fail_errno(e, errno, "%.200s", path);
@@ -374,7 +374,7 @@ int td_save_names(td_list arrays, const char *const *names, td_bytes *note, td_e
     return rc;
 }
 
-int td_save_all(const char *path, const td_saved *what, td_error *e)
+int td_save_all(const char *path, const td_save_content *what, td_error *e)
 {
     struct stat was, link;
     bool there = stat(path, &was) == 0, special = there ? !S_ISREG(was.st_mode) : lstat(path, &link) == 0;
@@ -395,7 +395,7 @@ TD_API int td_save(const char *path, td_list arrays, const char *const *names, u
     td_error e = {0};
     td_bytes note = {0};
     int rc = td_save_names(arrays, names, &note, &e);
-    if (!rc) rc = td_save_all(path, &(td_saved){.tree = td_save_tree(arrays, &note), .flags = flags}, &e);
+    if (!rc) rc = td_save_all(path, &(td_save_content){.tree = td_save_tree(arrays, &note), .flags = flags}, &e);
     free(note.at);
     if (e.code) td_raise_error(&e, "save", NULL);
     return rc;

@@ -8,7 +8,7 @@
 /* ---- what the pickles make */
 
 /* An object without attributes: BUILD sets these. */
-static int make_module(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_module(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     td_file *t = p->context;
     if (args->n) return td_fail(e, TD_E_UNSUPPORTED, "an object of %.120s is made with arguments", name->text);
@@ -25,7 +25,7 @@ static int make_module(td_pickle *p, const td_name *name, const td_plain *args, 
 }
 
 /* A list, and what type it has: that the code says, too. */
-static int make_tagged(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_tagged(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     (void)p;
     if ((int64_t)args->n != name->value)
@@ -35,28 +35,28 @@ static int make_tagged(td_pickle *p, const td_name *name, const td_plain *args, 
 }
 
 /* A class, by the name that this file has for it. */
-static const td_name *new_class(td_file *t, const char *text, td_error *e)
+static const td_pickle_name *new_class(td_file *t, const char *text, td_error *e)
 {
     size_t n = strlen(text) + 1;
-    td_name *made = NULL;
+    td_pickle_name *made = NULL;
     if (!td_plain_room(&t->classes, t->nclasses, &t->class_room, sizeof *t->classes, e)) return NULL;
     if (!(made = malloc(sizeof *made + n))) {
         td_no_memory(e, "for the classes of a program");
         return NULL;
     }
     char *own = memcpy(made + 1, text, n);
-    *made = (td_name){.text = own, .make = make_module};
+    *made = (td_pickle_name){.text = own, .make = make_module};
     t->classes[t->nclasses++] = made;
     return made;
 }
 
-const td_name *td_scripted_class(td_pickle *p, const char *text, td_error *e)
+const td_pickle_name *td_scripted_class(td_pickle *p, const char *text, td_error *e)
 {
-    static const td_name tagged[] = {{"torch.jit._pickle restore_type_tag", make_tagged, 2},
-                                     {"torch.jit._pickle build_intlist", make_tagged, 1},
-                                     {"torch.jit._pickle build_doublelist", make_tagged, 1},
-                                     {"torch.jit._pickle build_boollist", make_tagged, 1},
-                                     {"torch.jit._pickle build_tensorlist", make_tagged, 1}};
+    static const td_pickle_name tagged[] = {{"torch.jit._pickle restore_type_tag", make_tagged, 2},
+                                            {"torch.jit._pickle build_intlist", make_tagged, 1},
+                                            {"torch.jit._pickle build_doublelist", make_tagged, 1},
+                                            {"torch.jit._pickle build_boollist", make_tagged, 1},
+                                            {"torch.jit._pickle build_tensorlist", make_tagged, 1}};
     for (unsigned i = 0; i < sizeof tagged / sizeof *tagged; i++)
         if (strcmp(tagged[i].text, text) == 0) return &tagged[i];
     return strncmp(text, "__torch__", 9) == 0 ? new_class(p->context, text, e) : NULL;

@@ -14,7 +14,7 @@ enum {
 };
 
 /* For the pickles of such an archive: the names beside those of tensors. NULL with *e: it is none of them. */
-const td_name *td_scripted_class(td_pickle *p, const char *text, td_error *e);
+const td_pickle_name *td_scripted_class(td_pickle *p, const char *text, td_error *e);
 /* Of all that is reached from the first module: titles, names of tensors; t->root becomes a dict of these. */
 int td_scripted_name(td_file *t, td_error *e);
 /* A module's attributes, as a dict; NULL: x is none. */

@@ -21,13 +21,13 @@ static int wrap(td_pickle *p, int coat, td_plain *item, td_plain **out, td_error
     return td_plain_add(p, x, item, e);
 }
 
-static int strange(const td_name *name, td_error *e)
+static int strange(const td_pickle_name *name, td_error *e)
 {
     return td_fail(e, TD_E_INVALID, "the arguments of %s are not those that it takes", name->text);
 }
 
 /* OrderedDict(), or of a list of pairs. */
-static int make_ordered(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_ordered(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     td_plain *dict = td_plain_new(p, TD_PLAIN_DICT, e);
     const td_plain *pairs = args->n == 1 && args->items[0]->kind == TD_PLAIN_LIST ? args->items[0] : NULL;
@@ -41,7 +41,7 @@ static int make_ordered(td_pickle *p, const td_name *name, const td_plain *args,
 }
 
 /* A coat over its one argument, which must be of one of two kinds. */
-static int make_coat(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_coat(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     static const td_plain_kind kinds[][2] = {[TD_COAT_COUNTER] = {TD_PLAIN_DICT, TD_PLAIN_DICT},
                                              [TD_COAT_SET] = {TD_PLAIN_LIST, TD_PLAIN_TUPLE},
@@ -52,7 +52,7 @@ static int make_coat(td_pickle *p, const td_name *name, const td_plain *args, td
     return wrap(p, (int)name->value, args->items[0], out, e);
 }
 
-static int make_device(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_device(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     bool index = args->n == 2 && args->items[1]->kind == TD_PLAIN_INT;
     if ((args->n != 1 && !index) || args->items[0]->kind != TD_PLAIN_TEXT) return strange(name, e);
@@ -62,7 +62,7 @@ static int make_device(td_pickle *p, const td_name *name, const td_plain *args, 
     return wrap(p, TD_COAT_DEVICE, list, out, e);
 }
 
-static int make_complex(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_complex(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     if (args->n != 2 || args->items[0]->kind != TD_PLAIN_FLOAT || args->items[1]->kind != TD_PLAIN_FLOAT)
         return strange(name, e);
@@ -74,7 +74,7 @@ static int make_complex(td_pickle *p, const td_name *name, const td_plain *args,
 }
 
 /* Bytes, which protocol 2 writes as a text: each letter is one byte. */
-static int make_bytes(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_bytes(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     if (args->n != 2 || args->items[0]->kind != TD_PLAIN_TEXT || !td_plain_is_text(args->items[1], "latin1"))
         return strange(name, e);
@@ -93,7 +93,7 @@ static int make_bytes(td_pickle *p, const td_name *name, const td_plain *args, t
 }
 
 /* bytes(): protocol 2 has no other way to write none. */
-static int make_no_bytes(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_no_bytes(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     if (args->n) return strange(name, e);
     *out = td_plain_new(p, TD_PLAIN_BYTES, e);
@@ -103,7 +103,7 @@ static int make_no_bytes(td_pickle *p, const td_name *name, const td_plain *args
 /* ---- tensors */
 
 /* The dtype of a storage, by its class; TD_DTYPE_NONE: a name of something else. */
-static td_dtype dtype_of(const td_name *class)
+static td_dtype dtype_of(const td_pickle_name *class)
 {
     return class->value & STORAGE ? (td_dtype)(class->value & ~(STORAGE | UNTYPED)) : TD_DTYPE_NONE;
 }
@@ -206,8 +206,8 @@ static int check_tensor(const td_file *t, td_file_tensor *tensor, td_error *e)
 }
 
 /* (storage, offset, size, stride[, requires_grad, hooks[, metadata]]); of the storage's dtype if it is of none. */
-static int make_tensor_of(td_pickle *p, const td_name *name, const td_plain *args, td_dtype dtype, td_plain **out,
-                          td_error *e)
+static int make_tensor_of(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_dtype dtype,
+                          td_plain **out, td_error *e)
 {
     td_file_tensor t = {0};
     td_plain **at = args->items;
@@ -228,14 +228,14 @@ static int make_tensor_of(td_pickle *p, const td_name *name, const td_plain *arg
     return rc ? rc : td_file_add_tensor(p->context, &t, out, e);
 }
 
-static int make_tensor(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_tensor(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     return make_tensor_of(p, name, args, TD_DTYPE_NONE, out, e);
 }
 
 /* For dtypes that have no storage class of their own: (storage, offset, size, stride, requires_grad, hooks, dtype). The
  * storage is bytes, and other tensors of it may be of other dtypes. */
-static int make_untyped(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_untyped(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     td_file *t = p->context;
     const td_plain *dtype = args->n >= 7 ? args->items[6] : NULL;
@@ -271,7 +271,7 @@ static int settle(const td_file *t, td_error *e)
 }
 
 /* (data, requires_grad, hooks[, state]) */
-static int make_parameter(td_pickle *p, const td_name *name, const td_plain *args, td_plain **out, td_error *e)
+static int make_parameter(td_pickle *p, const td_pickle_name *name, const td_plain *args, td_plain **out, td_error *e)
 {
     td_file *t = p->context;
     td_plain **at = args->items;
@@ -285,7 +285,7 @@ static int make_parameter(td_pickle *p, const td_name *name, const td_plain *arg
     return rc ? rc : td_file_add_tensor(t, &tensor, out, e);
 }
 
-static const td_name names[] = {
+static const td_pickle_name names[] = {
     {"collections OrderedDict", make_ordered, 0},
     {"collections Counter", make_coat, TD_COAT_COUNTER},
     {"__builtin__ set", make_coat, TD_COAT_SET},

@@ -269,7 +269,8 @@ static int inflate_some(inflating *f, void *to, size_t n, size_t *got, td_error 
     return TD_OK;
 }
 
-static int inflate_all(inflating *f, const td_packed *packed, unsigned char *p, size_t n, uint32_t *crc, td_error *e)
+static int inflate_all(inflating *f, const td_zip_packed *packed, unsigned char *p, size_t n, uint32_t *crc,
+                       td_error *e)
 {
     for (uint64_t skip = packed->skip; skip || n;) {
         size_t want = skip ? (skip < sizeof f->passed ? (size_t)skip : sizeof f->passed) : n < PIECE ? n : PIECE, got;
@@ -286,7 +287,7 @@ static int inflate_all(inflating *f, const td_packed *packed, unsigned char *p, 
     return rc || !more ? rc : damaged(e, "what is compressed is longer than its directory says");
 }
 
-int td_zip_inflate(const td_source *s, const td_packed *packed, void *to, size_t n, uint32_t *crc, td_error *e)
+int td_zip_inflate(const td_source *s, const td_zip_packed *packed, void *to, size_t n, uint32_t *crc, td_error *e)
 {
     inflating *f = malloc(sizeof *f);
     if (!f) return td_no_memory(e, "to read a zip file");

@@ -35,12 +35,12 @@ int td_zip_place(const td_zip *z, const td_zip_entry *entry, uint64_t *at, td_er
 /* The same of one that may be deflated, to at most a gigabyte. */
 int td_zip_bytes(const td_zip *z, const td_zip_entry *entry, uint64_t *at, td_error *e);
 
-typedef struct td_packed {
+typedef struct td_zip_packed {
     uint64_t at, size; /* in the file */
     uint64_t skip;     /* bytes of what it inflates to */
     bool whole;        /* nothing may follow what is asked for */
-} td_packed;
+} td_zip_packed;
 /* n bytes behind those that are skipped. The checksum goes on from *crc (or NULL), over these too. */
-int td_zip_inflate(const td_source *s, const td_packed *packed, void *to, size_t n, uint32_t *crc, td_error *e);
+int td_zip_inflate(const td_source *s, const td_zip_packed *packed, void *to, size_t n, uint32_t *crc, td_error *e);
 
 #endif

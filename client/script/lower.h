@@ -39,11 +39,11 @@ typedef struct td_flag {
     uint32_t state, value; /* MAYBE: a bool */
 } td_flag;
 
-typedef struct td_flow {
+typedef struct td_low_flow {
     td_flag stop, broke, returned; /* what follows is skipped; the loop ends; the function ends */
     bool gone;                     /* an error was raised here */
     uint32_t result;               /* what was returned, or TD_IR_NONE */
-} td_flow;
+} td_low_flow;
 
 /* A source. Of a generic one functions are lowered where they are called, for whatever types they are given, and what
  * is wrong is wrong with the call. */
@@ -101,7 +101,7 @@ typedef struct td_lower {
     uint32_t ngiven, given_room;
     td_low_function *functions;
     uint32_t nfunctions, function_room;
-    td_flow flow;
+    td_low_flow flow;
     uint32_t wanted_node;                       /* the expression of which ... */
     td_type_kind wanted;                        /* ... is wanted */
     uint32_t rng, mode, promised;               /* promised: the type of 'return' by annotation, or TD_IR_NONE */
@@ -173,7 +173,7 @@ void td_low_names_in(td_lower *l, uint32_t node, void (*found)(td_lower *l, uint
 
 typedef struct td_branch {
     uint32_t node, parent, original, first, rng;
-    td_flow before, flow;       /* at the beginning; at the end of the first arm */
+    td_low_flow before, flow;   /* at the beginning; at the end of the first arm */
     uint32_t values[2], result; /* what an expression's arms give, TD_IR_NONE: nothing */
     uint32_t place;             /* a node, for what is said of two types */
 } td_branch;

@@ -207,14 +207,14 @@ static uint32_t gone_value(const td_branch *b, uint32_t other)
 }
 
 /* Does a way end so that nobody asks for its variables? */
-static bool left(const td_flow *f)
+static bool left(const td_low_flow *f)
 {
     return f->gone || f->returned.state == TD_FLAG_YES;
 }
 
-static td_flow merge_flow(td_lower *l, td_branch *b)
+static td_low_flow merge_flow(td_lower *l, td_branch *b)
 {
-    td_flow x = b->flow, y = l->flow, to = y;
+    td_low_flow x = b->flow, y = l->flow, to = y;
     to.gone = x.gone && y.gone;
     to.result =
         merge_value(l, b, x.gone ? gone_value(b, y.result) : x.result, y.gone ? gone_value(b, x.result) : y.result);
@@ -306,7 +306,7 @@ void td_low_end_if(td_lower *l, td_branch *b)
     }
     if (b->values[0] != TD_IR_NONE || b->values[1] != TD_IR_NONE)
         b->result = merge_value(l, b, b->values[0], b->values[1]);
-    td_flow to = merge_flow(l, b);
+    td_low_flow to = merge_flow(l, b);
     return_pairs(l, b);
     l->flow = to;
     l->nest--;

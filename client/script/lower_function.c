@@ -58,7 +58,7 @@ static uint32_t none_of(td_lower *l, uint32_t function, uint32_t none)
 /* What the function returns, at the end of its block. */
 static uint32_t result_of(td_lower *l, uint32_t function)
 {
-    td_flow f = l->flow;
+    td_low_flow f = l->flow;
     td_low_at(l, function);
     if (f.returned.state == TD_FLAG_YES) return f.result;
     uint32_t none = l->promised == TD_IR_NONE || !f.gone ? td_low_made(l, td_ir_none(l->e))
@@ -80,7 +80,7 @@ static uint32_t lower_body(td_lower *l, uint32_t function)
     uint32_t returns = td_low_kid(l, function, 1);
     bool one = returns && !td_low_any_number(l, returns) && !td_low_is_union(l, returns);
     l->promised = one ? td_low_type_of(l, returns) : TD_IR_NONE;
-    l->flow = (td_flow){.result = TD_IR_NONE};
+    l->flow = (td_low_flow){.result = TD_IR_NONE};
     td_low_block(l, td_low_kid(l, function, 3), 0);
     return result_of(l, function);
 }
@@ -90,7 +90,7 @@ static uint32_t lower_body(td_lower *l, uint32_t function)
 typedef struct scene {
     uint32_t unit, frame, promised, blame, *var_of;
     bool unrolled;
-    td_flow flow;
+    td_low_flow flow;
 } scene;
 
 /* An array where no name is a variable. */
@@ -385,7 +385,7 @@ uint32_t td_low_inline(td_lower *l, uint32_t call, uint32_t function)
     uint32_t n, frame = l->frame, promised = l->promised;
     uint32_t *values = arguments(l, call, function, false, TD_IR_NONE, &n);
     bool unrolled = l->unrolled;
-    td_flow flow = l->flow;
+    td_low_flow flow = l->flow;
     l->unrolled = false;
     uint32_t result = inlined(l, call, function, TD_IR_NONE, n, values);
     flow.gone = l->flow.gone;

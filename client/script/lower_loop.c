@@ -142,7 +142,7 @@ uint32_t td_low_iter_item(td_lower *l, uint32_t node, const td_iter *it, uint32_
 
 typedef struct loop {
     uint32_t ast, node, parent, body, original, rng, ncarried, *carried, *types; /* carried: variables by number */
-    td_flow before;
+    td_low_flow before;
     bool again;
 } loop;
 
@@ -218,7 +218,7 @@ typedef struct loop_ends {
 
 static void carry_flow(td_lower *l, loop *p, loop_ends *x, bool otherwise)
 {
-    td_flow *f = &l->flow;
+    td_low_flow *f = &l->flow;
     bool returned = f->returned.state != TD_FLAG_NO, broke = otherwise && f->broke.state != TD_FLAG_NO;
     *x = (loop_ends){.at = {TD_IR_NONE, TD_IR_NONE, TD_IR_NONE}};
     if (returned) {
@@ -410,8 +410,8 @@ uint32_t td_low_gathered(td_lower *l, uint32_t node)
     td_low_over(l, node, &it);
     td_low_at(l, node);
     uint32_t list = empty(l, false), start = td_low_made(l, td_ir_bool(l->e, true));
-    td_flow outer = l->flow;
-    l->flow = (td_flow){.result = TD_IR_NONE};
+    td_low_flow outer = l->flow;
+    l->flow = (td_low_flow){.result = TD_IR_NONE};
     begin_loop(l, &p, it.count, start);
     uint32_t item = td_low_iter_item(l, node, &it, td_ir_param(td_ir_now(l->e), p.body, 0));
     td_ir_retype(l->e, list, td_low_made(l, td_type_list(l->e, td_low_type(l, item))));
@@ -433,8 +433,8 @@ uint32_t td_low_comprehension(td_lower *l, uint32_t node)
     td_low_at(l, node);
     uint32_t list = empty(l, dict);
     uint32_t start = td_low_made(l, td_ir_bool(l->e, true));
-    td_flow outer = l->flow;
-    l->flow = (td_flow){.result = TD_IR_NONE};
+    td_low_flow outer = l->flow;
+    l->flow = (td_low_flow){.result = TD_IR_NONE};
     td_low_push_target(l, target);
     begin_loop(l, &p, it.count, start);
     td_low_assign(l, target, td_low_iter_item(l, node, &it, td_ir_param(td_ir_now(l->e), p.body, 0)));

@@ -301,7 +301,7 @@ static void settle(td_flag *first, td_flag *second, bool gone, td_flag before, t
 
 void td_low_go_on(td_lower *l, uint32_t place, void (*next)(td_lower *l, void *arg), void *arg)
 {
-    td_flow before = l->flow;
+    td_low_flow before = l->flow;
     if (before.gone || before.stop.state == TD_FLAG_YES) return;
     if (before.stop.state == TD_FLAG_NO) {
         next(l, arg);

@@ -12,14 +12,14 @@
 
 enum { MOST = 64 };
 
-static const td_place *among(const td_place *list, int count, const char *path)
+static const td_daemon_place *among(const td_daemon_place *list, int count, const char *path)
 {
     for (int i = 0; i < count; i++)
         if (strcmp(list[i].path, path) == 0) return &list[i];
     return NULL;
 }
 
-static int list_private(td_place list[MOST])
+static int list_private(td_daemon_place list[MOST])
 {
     int count = td_places_list(list, MOST);
     return count < MOST ? count : MOST;
@@ -28,7 +28,7 @@ static int list_private(td_place list[MOST])
 const char *ctl_whose(td_client *c)
 {
     static char text[96];
-    td_place list[MOST];
+    td_daemon_place list[MOST];
     int count = list_private(list);
     return td_places_text(among(list, count, td_socket_path(c)), text, sizeof text);
 }
@@ -36,7 +36,7 @@ const char *ctl_whose(td_client *c)
 /* ---- one of them ------------------------------------------------------------------------------------------------- */
 
 /* The daemon itself; below a program that has another one, it would be taken for a process of that. */
-static td_client *connect_to_daemon(int pid, const td_place *list, int count)
+static td_client *connect_to_daemon(int pid, const td_daemon_place *list, int count)
 {
     for (int i = 0; i < count; i++) {
         td_client *c = td_connect(list[i].path);
@@ -47,7 +47,7 @@ static td_client *connect_to_daemon(int pid, const td_place *list, int count)
 }
 
 /* Of the program, of one above it, or the daemon itself. */
-static td_client *connect_to_pid(int pid, const td_place *list, int count)
+static td_client *connect_to_pid(int pid, const td_daemon_place *list, int count)
 {
     char path[108];
     td_error e = {0};
@@ -69,7 +69,7 @@ static td_client *connect_to_pid(int pid, const td_place *list, int count)
     return NULL;
 }
 
-static td_client *refuse_to_guess(const td_place *list, int count)
+static td_client *refuse_to_guess(const td_daemon_place *list, int count)
 {
     fprintf(stderr, "tensorctl: the user's daemon does not run, but %d private ones do; say which with --pid:\n",
             count);
@@ -84,9 +84,9 @@ static td_client *refuse_to_guess(const td_place *list, int count)
 /* On stderr, so that tables and JSON stay what they are. */
 static void announce(td_client *c, bool named)
 {
-    td_place list[MOST];
+    td_daemon_place list[MOST];
     int count = list_private(list);
-    const td_place *this = among(list, count, td_socket_path(c));
+    const td_daemon_place *this = among(list, count, td_socket_path(c));
     int others = count - (this != NULL);
     char text[96];
     if (!this && (named || !others)) return;
@@ -98,7 +98,7 @@ static void announce(td_client *c, bool named)
 
 td_client *ctl_connect(const ctl_options *o)
 {
-    td_place list[MOST];
+    td_daemon_place list[MOST];
     int count = list_private(list);
     if (o->pid) {
         td_client *c = connect_to_pid(o->pid, list, count);
@@ -125,7 +125,7 @@ static int64_t number_of(const td_table *t, const char *key)
     return 0;
 }
 
-static void add_daemon(td_table *out, td_client *c, const td_place *d)
+static void add_daemon(td_table *out, td_client *c, const td_daemon_place *d)
 {
     char program[64] = "";
     td_table *t = c ? td_status(c, "status") : NULL;
@@ -145,7 +145,7 @@ static void add_daemon(td_table *out, td_client *c, const td_place *d)
 int ctl_daemons(const ctl_options *o)
 {
     static const char *const columns[] = {"kind", "pid", "program", "sessions", "bytes_used", "socket"};
-    td_place list[MOST];
+    td_daemon_place list[MOST];
     int count = list_private(list);
     td_table *t = ctl_table_new(6, columns);
     td_client *c = td_connect(o->socket); /* the user's, or the one that was named */

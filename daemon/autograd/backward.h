@@ -17,14 +17,14 @@ size_t td_array_shorten(void *p, size_t size);
 
 /* Address -> index, open addressing. It grows a little at each insertion, never all at once: until all of `old` has
  * been copied, both are looked at. */
-typedef struct td_table {
+typedef struct td_map_table {
     const void **key;
     uint32_t *value;
     uint32_t room;               /* a power of two */
     size_t key_size, value_size; /* in bytes; less while it goes */
-} td_table;
+} td_map_table;
 typedef struct td_map {
-    td_table now, old;
+    td_map_table now, old;
     uint32_t count, copied; /* of old's places */
 } td_map;
 
@@ -64,7 +64,7 @@ typedef struct td_suspect {
     const char *input;      /* lasts for ever */
 } td_suspect;
 
-typedef enum td_stage {
+typedef enum td_backward_stage {
     TD_BS_WALK,   /* all nodes that the roots reach */
     TD_BS_INPUTS, /* where gradients are wanted, if not in all leaves */
     TD_BS_SEARCH, /* which nodes lie on a way there */
@@ -75,7 +75,7 @@ typedef enum td_stage {
     TD_BS_UNPIN,  /* nothing is read any more */
     TD_BS_COMMIT, /* .grad */
     TD_BS_DONE
-} td_stage;
+} td_backward_stage;
 
 /* What a node's evaluation costs, in steps of a walk over the graph. */
 #define TD_NODE_STEPS 16
@@ -131,7 +131,7 @@ typedef struct td_remade {
 typedef struct td_row td_row;
 struct td_backward {
     td_issuer *who;
-    td_stage stage;
+    td_backward_stage stage;
     uint32_t at, edge; /* how far the stage is */
     uint32_t flags, scope;
     int nroots, ninputs;

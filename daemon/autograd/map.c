@@ -9,7 +9,7 @@
 
 enum { COPY = 8 }; /* places a time; 2 would just do */
 
-static uint32_t slot_of(const td_table *t, const void *key)
+static uint32_t slot_of(const td_map_table *t, const void *key)
 {
     uint64_t h = (uint64_t)(uintptr_t)key * UINT64_C(0x9e3779b97f4a7c15);
     uint32_t k = (uint32_t)(h >> 32) & (t->room - 1);
@@ -17,7 +17,7 @@ static uint32_t slot_of(const td_table *t, const void *key)
     return k;
 }
 
-static uint32_t find(const td_table *t, const void *key)
+static uint32_t find(const td_map_table *t, const void *key)
 {
     if (!t->room) return UINT32_MAX;
     uint32_t k = slot_of(t, key);
@@ -30,17 +30,18 @@ uint32_t td_map_get(const td_map *m, const void *key)
     return v == UINT32_MAX && m->copied < m->old.room ? find(&m->old, key) : v;
 }
 
-static void add(td_table *t, const void *key, uint32_t value)
+static void add(td_map_table *t, const void *key, uint32_t value)
 {
     uint32_t k = slot_of(t, key);
     t->key[k] = key;
     t->value[k] = value;
 }
 
-static bool table_make(td_table *t, uint32_t room)
+static bool table_make(td_map_table *t, uint32_t room)
 {
     size_t key_size = room * sizeof *t->key, value_size = room * sizeof *t->value;
-    *t = (td_table){td_array_grow(NULL, 0, key_size), td_array_grow(NULL, 0, value_size), room, key_size, value_size};
+    *t = (td_map_table){td_array_grow(NULL, 0, key_size), td_array_grow(NULL, 0, value_size), room, key_size,
+                        value_size};
     if (t->key && t->value) return true;
     if (t->key) td_array_free(t->key, key_size);
     if (t->value) td_array_free(t->value, value_size);
@@ -48,12 +49,12 @@ static bool table_make(td_table *t, uint32_t room)
 }
 
 /* A part of it; true: it is gone. */
-static bool table_drop(td_table *t)
+static bool table_drop(td_map_table *t)
 {
     if (t->key_size) t->key_size = td_array_shorten(t->key, t->key_size);
     else if (t->value_size) t->value_size = td_array_shorten(t->value, t->value_size);
     if (t->key_size || t->value_size) return false;
-    *t = (td_table){0};
+    *t = (td_map_table){0};
     return true;
 }
 
@@ -65,7 +66,7 @@ static void copy_some(td_map *m)
 
 static bool grow(td_map *m)
 {
-    td_table more;
+    td_map_table more;
     if (!table_make(&more, m->now.room ? 2 * m->now.room : 64)) return false;
     assert(!m->old.room);
     m->old = m->now;

@@ -243,7 +243,7 @@ typedef struct td_masks {
     uint32_t inputs, outputs, shapes;
 } td_masks;
 
-typedef struct td_record {
+typedef struct td_grad_record {
     td_call *c;
     const td_formula *formula;
     uint64_t wants; /* bit i: input i requires grad (the first 64; `many` for longer lists) */
@@ -254,9 +254,9 @@ typedef struct td_record {
     td_tensor *kept; /* copy of input 0, which the op overwrites and the gradient needs */
     uint32_t before; /* version of the written tensor before */
     td_node *node;
-} td_record;
+} td_grad_record;
 
-static inline bool td_record_wants(const td_record *r, int i)
+static inline bool td_record_wants(const td_grad_record *r, int i)
 {
     return r->many ? r->many[i] : r->wants >> i & 1;
 }

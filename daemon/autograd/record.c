@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-static inline int param_of(const td_record *r, int i)
+static inline int param_of(const td_grad_record *r, int i)
 {
     return r->c->op->list_param < 0 ? i : td_op_param_of(r->c->op, r->c->nin, i);
 }
 
 /* Which inputs and outputs the wanted gradients keep, by parameter. */
-static td_masks wanted_masks(const td_record *r)
+static td_masks wanted_masks(const td_grad_record *r)
 {
     td_masks m = {0};
     if (!r->formula) return m;
@@ -26,7 +26,7 @@ static td_masks wanted_masks(const td_record *r)
     return m;
 }
 
-static inline bool input_in(const td_record *r, uint32_t mask, int i)
+static inline bool input_in(const td_grad_record *r, uint32_t mask, int i)
 {
     return mask && (mask >> param_of(r, i) & 1) && r->c->in[i].kind != TD_IN_ABSENT;
 }
@@ -43,7 +43,7 @@ static inline bool requires_grad(const td_tensor *t)
     return (td_auto_of(t) || t->view_base) && td_requires_grad(t);
 }
 
-static int find_wants(td_record *r, td_error *e)
+static int find_wants(td_grad_record *r, td_error *e)
 {
     td_call *c = r->c;
     if (c->nin > 64) {
@@ -64,7 +64,7 @@ static bool in_place(const td_call *c)
     return c->nin > 0 && c->in[0].kind == TD_IN_TENSOR && c->in[0].tensor == c->out[0];
 }
 
-static int check_written(td_record *r, td_grad_mode mode, td_error *e)
+static int check_written(td_grad_record *r, td_grad_mode mode, td_error *e)
 {
     td_call *c = r->c;
     int err = 0;
@@ -81,7 +81,7 @@ static int check_written(td_record *r, td_grad_mode mode, td_error *e)
     return err;
 }
 
-static int check_saved(const td_record *r, td_masks m, td_error *e)
+static int check_saved(const td_grad_record *r, td_masks m, td_error *e)
 {
     for (int i = 0; i < r->c->nin; i++)
         if (input_in(r, m.inputs, i) && r->c->in[i].kind == TD_IN_TENSOR &&
@@ -93,7 +93,7 @@ static int check_saved(const td_record *r, td_masks m, td_error *e)
 }
 
 /* The op overwrites an input whose old value its gradient needs: keep a copy, with the old history. */
-static int keep_copy(td_record *r, uint64_t *lack, td_heap **heap, td_error *e)
+static int keep_copy(td_grad_record *r, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_call *c = r->c;
     td_edge edge;
@@ -106,7 +106,7 @@ static int keep_copy(td_record *r, uint64_t *lack, td_heap **heap, td_error *e)
     return err;
 }
 
-static int begin(td_record *r, td_grad_mode mode, uint64_t *lack, td_heap **heap, td_error *e)
+static int begin(td_grad_record *r, td_grad_mode mode, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_call *c = r->c;
     r->writes = (c->flags & TD_CF_OUT) && c->nout;
@@ -122,7 +122,7 @@ static int begin(td_record *r, td_grad_mode mode, uint64_t *lack, td_heap **heap
 }
 
 /* Before the call is prepared only given outputs are known; others are taken for as large as they may be. */
-static td_node_size measure(const td_record *r, td_masks m, bool known)
+static td_node_size measure(const td_grad_record *r, td_masks m, bool known)
 {
     td_call *c = r->c;
     td_node_size z = {.nin = c->nin, .nout = c->nout, .shapes = m.shapes != 0};
@@ -140,7 +140,7 @@ static td_node_size measure(const td_record *r, td_masks m, bool known)
     return z;
 }
 
-static void put_shapes(td_record *r, td_masks m)
+static void put_shapes(td_grad_record *r, td_masks m)
 {
     td_call *c = r->c;
     td_node *n = r->node;
@@ -155,14 +155,14 @@ static void put_shapes(td_record *r, td_masks m)
 }
 
 /* The version that input i had before the call. */
-static uint32_t version_before(const td_record *r, const td_tensor *t)
+static uint32_t version_before(const td_grad_record *r, const td_tensor *t)
 {
     bool written = r->writes && t->version == r->c->out[0]->version;
     return written ? r->before : t->version->value;
 }
 
 /* What a region makes again need not be kept. */
-static int save_input(const td_record *r, td_saved *s, int i, td_error *e)
+static int save_input(const td_grad_record *r, td_saved *s, int i, td_error *e)
 {
     td_tensor *t = r->c->in[i].tensor;
     bool kept = i == 0 && r->kept, picked = false;
@@ -173,7 +173,7 @@ static int save_input(const td_record *r, td_saved *s, int i, td_error *e)
     return td_save_input(s, t, i, version_before(r, t), e);
 }
 
-static int save_output(const td_record *r, td_saved *s, int o, td_error *e)
+static int save_output(const td_grad_record *r, td_saved *s, int o, td_error *e)
 {
     bool picked = false;
     td_region *region = r->c->who->region;
@@ -181,7 +181,7 @@ static int save_output(const td_record *r, td_saved *s, int o, td_error *e)
     return err || picked ? err : td_save_output(s, r->c->out[o], o, e);
 }
 
-static int put_saved(td_record *r, td_masks m, td_error *e)
+static int put_saved(td_grad_record *r, td_masks m, td_error *e)
 {
     td_call *c = r->c;
     td_saved *s = r->node->saved;
@@ -197,7 +197,7 @@ static int put_saved(td_record *r, td_masks m, td_error *e)
     return err;
 }
 
-static int put_edges(td_record *r, td_error *e)
+static int put_edges(td_grad_record *r, td_error *e)
 {
     td_call *c = r->c;
     td_node *n = r->node;
@@ -209,7 +209,7 @@ static int put_edges(td_record *r, td_error *e)
     return err;
 }
 
-static int make_node(td_record *r, td_error *e)
+static int make_node(td_grad_record *r, td_error *e)
 {
     td_call *c = r->c;
     td_masks m = r->masks;
@@ -237,7 +237,7 @@ static bool moves(const td_call *c, bool writes)
 }
 
 /* At most, in objects: the node, what it saves, the nodes that it is the first to need. */
-static uint64_t most_room(const td_record *r)
+static uint64_t most_room(const td_grad_record *r)
 {
     const td_call *c = r->c;
     td_node_size z = measure(r, r->masks, r->writes), slice = {.nin = c->nin + 1, .nout = 1, .nints = TD_MAX_DIMS};
@@ -248,7 +248,7 @@ static uint64_t most_room(const td_record *r)
 }
 
 /* Prepare, when there will be room for the node. */
-static int prepare(td_record *r, bool cut, uint64_t *lack, td_heap **heap, td_error *e)
+static int prepare(td_grad_record *r, bool cut, uint64_t *lack, td_heap **heap, td_error *e)
 {
     td_call *c = r->c;
     bool asks = (cut || r->nwants) && moves(c, r->writes);
@@ -267,7 +267,7 @@ static bool differentiable(const td_call *c, int o)
     return !op->outs[list ? 0 : o].nondiff && td_dtype_is_inexact((td_dtype)c->out[o]->desc.dtype);
 }
 
-static int attach(td_record *r, td_error *e)
+static int attach(td_grad_record *r, td_error *e)
 {
     td_call *c = r->c;
     int err = 0;
@@ -279,7 +279,7 @@ static int attach(td_record *r, td_error *e)
 }
 
 /* Something that requires grad is overwritten by what has none: the value has a history still, which ends here. */
-static bool cuts(const td_record *r, td_grad_mode mode)
+static bool cuts(const td_grad_record *r, td_grad_mode mode)
 {
     return mode == TD_GRAD_ON && !r->nwants && r->writes && r->c->nout && td_requires_grad(r->c->out[0]);
 }
@@ -318,7 +318,7 @@ static void drop_outputs(td_call *c)
     }
 }
 
-static void done(td_record *r)
+static void done(td_grad_record *r)
 {
     td_node_unref(r->node);
     td_tensor_unref(r->kept);
@@ -335,7 +335,7 @@ void td_autograd_issue(td_call *c, td_tensor **out, int *nout)
 
 int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, uint64_t *lack, td_heap **heap, td_error *e)
 {
-    td_record r = {.c = c};
+    td_grad_record r = {.c = c};
     td_region *region = c->who->region;
     bool prepared = false;
     int err = c->nout > max_out ? td_fail(e, TD_E_INVALID, "room for %d outputs, %d wanted", max_out, c->nout) : 0;

@@ -63,10 +63,10 @@ static void free_list(td_list_of *l, size_t size)
 
 static void free_lists(td_region *r)
 {
-    free_list(&r->entries, sizeof(td_entry));
+    free_list(&r->entries, sizeof(td_region_op));
     free_list(&r->refs_of, sizeof(td_ref));
     free_list(&r->words, sizeof(uint32_t));
-    free_list(&r->values, sizeof(td_value));
+    free_list(&r->values, sizeof(td_region_value));
     free_list(&r->kin, sizeof(td_kin));
     free_list(&r->sources, sizeof(td_saved));
     free_list(&r->picks, sizeof(td_pick));
@@ -157,23 +157,23 @@ static int set_part(td_region *r, td_tensor *t, uint32_t value, td_error *e)
 }
 
 /* The value that it is now; NULL: it comes from outside, or was written by somebody else meanwhile. */
-static td_value *value_of(const td_region *r, const td_tensor *t)
+static td_region_value *value_of(const td_region *r, const td_tensor *t)
 {
     const td_part *p = part_of(r, t);
-    td_value *v = p ? td_at(r->values, td_value, p->value) : NULL;
+    td_region_value *v = p ? td_at(r->values, td_region_value, p->value) : NULL;
     return v && td_version_still(t->version, td_at(r->kin, td_kin, v->family)->version) ? v : NULL;
 }
 
-static bool is_own(const td_region *r, const td_value *v)
+static bool is_own(const td_region *r, const td_region_value *v)
 {
     return v && v->source == TD_MADE && !td_at(r->kin, td_kin, v->family)->foreign;
 }
 
 static int new_value(td_region *r, uint32_t family, uint32_t source, uint32_t *out, td_error *e)
 {
-    td_value *v = add(&r->values, 1, sizeof *v, e);
+    td_region_value *v = add(&r->values, 1, sizeof *v, e);
     if (!v) return TD_E_SYSTEM;
-    *v = (td_value){family, source, r->entries.count - 1};
+    *v = (td_region_value){family, source, r->entries.count - 1};
     *out = r->values.count - 1;
     return 0;
 }
@@ -211,10 +211,10 @@ static int add_source(td_region *r, int i, td_tensor *t, uint32_t *value, td_err
 
 static int refer(td_region *r, int i, td_tensor *t, uint32_t *value, td_error *e)
 {
-    td_value *v = value_of(r, t);
+    td_region_value *v = value_of(r, t);
     if (v) {
         v->last = r->entries.count - 1;
-        *value = (uint32_t)(v - (td_value *)r->values.at);
+        *value = (uint32_t)(v - (td_region_value *)r->values.at);
         return 0;
     }
     int err = add_source(r, i, t, value, e);
@@ -249,14 +249,14 @@ static bool needs_copy(const td_region *r, const td_call *c, int i)
     return c->in[i].kind == TD_IN_TENSOR && td_call_writes_input(c, i) && !is_own(r, value_of(r, c->in[i].tensor));
 }
 
-static td_ref *ref_at(const td_region *r, const td_entry *n, int i)
+static td_ref *ref_at(const td_region *r, const td_region_op *n, int i)
 {
     return td_at(r->refs_of, td_ref, n->refs + (uint32_t)i);
 }
 
-static td_entry *last_entry(const td_region *r)
+static td_region_op *last_entry(const td_region *r)
 {
-    return td_at(r->entries, td_entry, r->entries.count - 1);
+    return td_at(r->entries, td_region_op, r->entries.count - 1);
 }
 
 /* Of a call's flags: what is made again needs no place of its own. */
@@ -273,12 +273,12 @@ static int new_entry(td_region *r, const td_call *c, td_error *e)
     r->charged += cost;
     uint32_t *w = nwords ? add(&r->words, nwords, sizeof *w, e) : NULL;
     if ((nwords && !w) || !add(&r->refs_of, (uint32_t)(c->nin + given), sizeof(td_ref), e)) return TD_E_SYSTEM;
-    td_entry *n = add(&r->entries, 1, sizeof *n, e);
+    td_region_op *n = add(&r->entries, 1, sizeof *n, e);
     if (!n) return TD_E_SYSTEM;
     r->writing = true;
     if (nwords) td_attrs_encode(c->op, &c->attrs, w);
-    *n = (td_entry){c->op->id, c->nin, (uint16_t)given, c->flags & REPEATED, at,
-                    words,     nwords, c->who->seed,    c->who->counter};
+    *n = (td_region_op){c->op->id, c->nin, (uint16_t)given, c->flags & REPEATED, at,
+                        words,     nwords, c->who->seed,    c->who->counter};
     return 0;
 }
 
@@ -329,7 +329,7 @@ int td_region_begin(td_region *r, td_call *c, uint64_t *lack, td_heap **heap, td
 static void wrote(td_region *r, const td_tensor *t)
 {
     td_part *p = part_of(r, t);
-    if (p) td_at(r->kin, td_kin, td_at(r->values, td_value, p->value)->family)->version = t->version->value;
+    if (p) td_at(r->kin, td_kin, td_at(r->values, td_region_value, p->value)->family)->version = t->version->value;
 }
 
 /* A view is of the kin of what it is a view of. */
@@ -337,7 +337,7 @@ static int kin_of(td_region *r, const td_call *c, const td_tensor *t, uint32_t *
 {
     td_tensor *x = c->nin && c->in[0].kind == TD_IN_TENSOR ? c->in[0].tensor : NULL;
     bool view = x && x->storage == t->storage;
-    const td_value *v = view ? td_at(r->values, td_value, ref_at(r, last_entry(r), 0)->value) : NULL;
+    const td_region_value *v = view ? td_at(r->values, td_region_value, ref_at(r, last_entry(r), 0)->value) : NULL;
     if (!v) return new_kin(r, t->version->value, TD_MADE, false, out, e);
     *out = v->family;
     if (x->version == t->version) return 0;
@@ -388,7 +388,7 @@ static void forget(td_region *r, const td_tensor *t)
 
 static void give_up(td_region *r, const td_call *c)
 {
-    td_entry *n = last_entry(r);
+    td_region_op *n = last_entry(r);
     for (int i = 0; i < c->nin; i++)
         if (c->in[i].kind == TD_IN_TENSOR) forget(r, c->in[i].tensor);
     for (int o = 0; o < n->nout; o++) forget(r, c->out[o]);
@@ -411,9 +411,9 @@ void td_region_end(td_region *r, td_call *c, int err)
 static bool makes(const td_region *r, int index, unsigned what)
 {
     if (!r->writing) return false;
-    const td_entry *n = last_entry(r);
+    const td_region_op *n = last_entry(r);
     const td_ref *ref = ref_at(r, n, what == TD_PICK_OUTPUT ? n->nin + index : index);
-    return ref->kind == TD_IN_TENSOR && !ref->copy && is_own(r, td_at(r->values, td_value, ref->value));
+    return ref->kind == TD_IN_TENSOR && !ref->copy && is_own(r, td_at(r->values, td_region_value, ref->value));
 }
 
 int td_region_pick(td_region *r, td_saved *s, int index, unsigned what, bool *picked, td_error *e)
@@ -435,18 +435,18 @@ int td_region_pick(td_region *r, td_saved *s, int index, unsigned what, bool *pi
 
 static int add_data(td_region *r, td_tensor *of, td_tensor *data, td_error *e)
 {
-    const td_value *v = value_of(r, of);
+    const td_region_value *v = value_of(r, of);
     if (!is_own(r, v)) return 0;
-    uint32_t from = (uint32_t)(v - (td_value *)r->values.at), family = 0, value = 0, at = r->refs_of.count;
+    uint32_t from = (uint32_t)(v - (td_region_value *)r->values.at), family = 0, value = 0, at = r->refs_of.count;
     td_ref *refs = add(&r->refs_of, 2, sizeof *refs, e);
-    td_entry *n = refs ? add(&r->entries, 1, sizeof *n, e) : NULL;
+    td_region_op *n = refs ? add(&r->entries, 1, sizeof *n, e) : NULL;
     int err = n ? new_kin(r, data->version->value, v->family, false, &family, e) : TD_E_SYSTEM;
     if (!err) err = new_value(r, family, TD_MADE, &value, e);
     if (!err) err = set_part(r, data, value, e);
     if (err) return err;
-    *n = (td_entry){.op = TD_OP_DETACH, .nin = 1, .nout = 1, .refs = at};
+    *n = (td_region_op){.op = TD_OP_DETACH, .nin = 1, .nout = 1, .refs = at};
     refs[0] = (td_ref){.kind = TD_IN_TENSOR, .value = from}, refs[1] = (td_ref){.kind = TD_IN_TENSOR, .value = value};
-    td_at(r->values, td_value, from)->last = r->entries.count - 1;
+    td_at(r->values, td_region_value, from)->last = r->entries.count - 1;
     return 0;
 }
 

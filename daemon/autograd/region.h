@@ -21,21 +21,21 @@ typedef struct td_ref {
     td_scalar number;
 } td_ref;
 
-typedef struct td_entry {
+typedef struct td_region_op {
     uint16_t op, nin, nout;
     uint32_t flags;         /* of the call */
     uint32_t refs;          /* where its inputs and outputs begin */
     uint32_t words, nwords; /* attributes */
     uint64_t seed, counter;
-} td_entry;
+} td_region_op;
 
 #define TD_MADE UINT32_MAX
 
-typedef struct td_value {
+typedef struct td_region_value {
     uint32_t family;
     uint32_t source; /* its number, or TD_MADE: by an op of the region */
     uint32_t last;   /* the last op that has to do with it */
-} td_value;
+} td_region_value;
 
 /* Values that share a version. As long as only ops of the region write to it, it is what they make it. */
 typedef struct td_kin {

@@ -12,12 +12,12 @@ static td_remade *find(const td_backward *b, const td_region *r)
     return k == UINT32_MAX ? NULL : &b->remades[k];
 }
 
-static const td_entry *entry_of(const td_remade *m, uint32_t k)
+static const td_region_op *entry_of(const td_remade *m, uint32_t k)
 {
-    return td_at(m->region->entries, td_entry, k);
+    return td_at(m->region->entries, td_region_op, k);
 }
 
-static const td_ref *ref_of(const td_remade *m, const td_entry *n, int i)
+static const td_ref *ref_of(const td_remade *m, const td_region_op *n, int i)
 {
     return td_at(m->region->refs_of, td_ref, n->refs + (uint32_t)i);
 }
@@ -50,17 +50,17 @@ static int check_source(const td_backward *b, const td_saved *s, td_error *e)
 /* The kin that has the bytes of a value. */
 static bool *wish(td_remade *m, uint32_t value)
 {
-    uint32_t family = td_at(m->region->values, td_value, value)->family;
+    uint32_t family = td_at(m->region->values, td_region_value, value)->family;
     return &m->wants[td_at(m->region->kin, td_kin, family)->root];
 }
 
-static bool writes(const td_op *op, const td_entry *n, int i)
+static bool writes(const td_op *op, const td_region_op *n, int i)
 {
     return op->mutates && op->params[td_op_param_of(op, n->nin, i)].flags & TD_PF_MUTATED;
 }
 
 /* Does the op give, or write, what is wanted of what comes behind it? */
-static bool runs(td_remade *m, const td_entry *n)
+static bool runs(td_remade *m, const td_region_op *n)
 {
     const td_op *op = td_op_by_id(n->op);
     bool yes = false;
@@ -75,7 +75,7 @@ static bool runs(td_remade *m, const td_entry *n)
 /* The picks of op k, the last of which is the one before *last. */
 static void wish_picks(td_remade *m, uint32_t k, uint32_t *last)
 {
-    const td_entry *n = entry_of(m, k);
+    const td_region_op *n = entry_of(m, k);
     for (; *last && td_at(m->region->picks, td_pick, *last - 1)->entry == k; --*last) {
         const td_pick *p = td_at(m->region->picks, td_pick, *last - 1);
         if (p->what == TD_PICK_OUTPUT) m->runs[k] = true;
@@ -87,7 +87,7 @@ static void wish_picks(td_remade *m, uint32_t k, uint32_t *last)
  * wanted is wanted. */
 static void wish_of(td_remade *m, uint32_t k)
 {
-    const td_entry *n = entry_of(m, k);
+    const td_region_op *n = entry_of(m, k);
     m->runs[k] = runs(m, n);
     wish_picks(m, k, &m->pick);
     for (int i = 0; m->runs[k] && i < n->nin + n->nout; i++)
@@ -134,7 +134,7 @@ int td_remake_enter(td_backward *b, td_region *r, td_error *e)
 
 static int check_value(td_backward *b, td_remade *m, uint32_t v, td_error *e)
 {
-    uint32_t source = td_at(m->region->values, td_value, v)->source;
+    uint32_t source = td_at(m->region->values, td_region_value, v)->source;
     if (source == TD_MADE || !*wish(m, v)) return 0;
     return enter_source(b, td_at(m->region->sources, td_saved, source), e);
 }
@@ -187,7 +187,7 @@ static int take_sources(td_backward *b, td_remade *m, td_error *e)
 {
     const td_region *r = m->region;
     for (uint32_t v = 0; v < m->nvalues; v++) {
-        const td_value *of = td_at(r->values, td_value, v);
+        const td_region_value *of = td_at(r->values, td_region_value, v);
         td_saved made;
         if (of->source == TD_MADE || !*wish(m, v)) continue;
         int err = td_remade_saved(b, td_at(r->sources, td_saved, of->source), &made, e);
@@ -238,7 +238,7 @@ static int pick(td_backward *b, td_remade *m, const td_pick *p, td_tensor *t, td
 
 static int pick_all(td_backward *b, td_remade *m, bool outputs, td_error *e)
 {
-    const td_entry *n = entry_of(m, m->at);
+    const td_region_op *n = entry_of(m, m->at);
     int err = 0;
     while (m->pick < m->npicks && !err) {
         const td_pick *p = td_at(m->region->picks, td_pick, m->pick);
@@ -249,7 +249,7 @@ static int pick_all(td_backward *b, td_remade *m, bool outputs, td_error *e)
 }
 
 /* The copies of what it writes are its own: made once, even if it lacks memory then. */
-static int fill(td_backward *b, td_remade *m, const td_entry *n, td_input *in, td_error *e)
+static int fill(td_backward *b, td_remade *m, const td_region_op *n, td_input *in, td_error *e)
 {
     for (int i = 0; i < n->nin; i++) {
         const td_ref *ref = ref_of(m, n, i);
@@ -264,7 +264,8 @@ static int fill(td_backward *b, td_remade *m, const td_entry *n, td_input *in, t
 }
 
 /* With the random numbers that it had; the session's own go on from where they are. */
-static int run(td_backward *b, const td_region *r, const td_entry *n, const td_input *in, td_tensor **out, td_error *e)
+static int run(td_backward *b, const td_region *r, const td_region_op *n, const td_input *in, td_tensor **out,
+               td_error *e)
 {
     td_attrs attrs;
     td_issuer *who = b->who;
@@ -278,11 +279,11 @@ static int run(td_backward *b, const td_region *r, const td_entry *n, const td_i
     return err;
 }
 
-static void let_go(td_remade *m, const td_entry *n)
+static void let_go(td_remade *m, const td_region_op *n)
 {
     for (int k = 0; k < n->nin + n->nout; k++) {
         const td_ref *ref = ref_of(m, n, k);
-        if (ref->kind != TD_IN_TENSOR || td_at(m->region->values, td_value, ref->value)->last > m->at) continue;
+        if (ref->kind != TD_IN_TENSOR || td_at(m->region->values, td_region_value, ref->value)->last > m->at) continue;
         td_tensor_unref(m->values[ref->value]);
         m->values[ref->value] = NULL;
     }
@@ -290,7 +291,7 @@ static void let_go(td_remade *m, const td_entry *n)
 
 static int run_entry(td_backward *b, td_remade *m, td_input *in, td_tensor **out, td_error *e)
 {
-    const td_entry *n = entry_of(m, m->at);
+    const td_region_op *n = entry_of(m, m->at);
     bool given = n->flags & TD_CF_OUT;
     int err = m->runs[m->at] ? fill(b, m, n, in, e) : 0;
     if (!err) err = pick_all(b, m, false, e);
@@ -303,7 +304,7 @@ static int run_entry(td_backward *b, td_remade *m, td_input *in, td_tensor **out
 
 static int again(td_backward *b, td_remade *m, td_error *e)
 {
-    const td_entry *n = entry_of(m, m->at);
+    const td_region_op *n = entry_of(m, m->at);
     td_input *in = malloc((n->nin + 1u) * sizeof *in);
     td_tensor **out = malloc((n->nout + 1u) * sizeof *out);
     int err = in && out ? run_entry(b, m, in, out, e) : out_of_memory(e);

@@ -12,7 +12,7 @@ static int no_memory(td_error *e)
     return td_no_memory(e, "to plan a backward");
 }
 
-static void next_stage(td_backward *b, td_stage stage)
+static void next_stage(td_backward *b, td_backward_stage stage)
 {
     b->stage = stage;
     b->at = b->edge = 0;

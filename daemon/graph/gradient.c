@@ -29,7 +29,7 @@ static int take(td_exec *r, const td_val *v, bool optional, td_tensor **out, td_
     return rc ? rc : td_storage_check(v->tensor->storage, e);
 }
 
-static int take_all(td_exec *r, const td_box *list, bool optional, td_tensor **out, td_error *e)
+static int take_all(td_exec *r, const td_boxed *list, bool optional, td_tensor **out, td_error *e)
 {
     int rc = TD_OK;
     for (uint32_t k = 0; k < list->n && !rc; k++) rc = take(r, &list->items[k], optional, &out[k], e);
@@ -57,8 +57,8 @@ static uint32_t flags_of(const td_exec *r, uint32_t node)
 
 static int begin(td_exec *r, uint32_t node, td_error *e)
 {
-    const td_box *roots = td_exec_in(r, node, OUTPUTS)->box, *grads = td_exec_in(r, node, GRADS)->box,
-                 *inputs = td_exec_in(r, node, INPUTS)->box;
+    const td_boxed *roots = td_exec_in(r, node, OUTPUTS)->box, *grads = td_exec_in(r, node, GRADS)->box,
+                   *inputs = td_exec_in(r, node, INPUTS)->box;
     uint32_t n = roots->n;
     int rc = check_counts(n, grads->n, inputs->n, e);
     if (rc) return rc;

@@ -21,42 +21,42 @@ static inline td_grad_mode td_grad_mode_of(uint32_t mode)
     return mode & TD_RM_GRAD_OFF ? TD_GRAD_OFF : TD_GRAD_ON;
 }
 
-typedef struct td_program td_program;
+typedef struct td_held_program td_held_program;
 
 /* Of a module that the verifier has passed, and that is taken over when this succeeds. Any thread may do it: what takes
  * time is done here. */
-int td_program_new(td_program **out, td_ir *ir, td_error *e);
+int td_program_new(td_held_program **out, td_ir *ir, td_error *e);
 /* And before it is run, on the loop. `captured`: a tensor for each of its captured names, in their order; the program
  * takes references. What it takes is charged to the account. */
-int td_program_capture(td_program *p, uint32_t ncaptured, td_tensor *const *captured, td_account *account, td_error *e);
+int td_program_capture(td_held_program *p, uint32_t ncaptured, td_tensor *const *captured, td_account *account, td_error *e);
 /* Who frees what a large one leaves: a helper thread, by `give`. Without it, who lets go of it last. */
 typedef struct td_program_end {
     void (*give)(void *arg, void (*work)(void *), void (*done)(void *), void *what);
     void *arg;
 } td_program_end;
-void td_program_end_by(td_program *p, const td_program_end *by);
+void td_program_end_by(td_held_program *p, const td_program_end *by);
 /* The same module with other tensors in the place of those that it captured. What is known of the module is shared: on
  * the loop, and in no time. */
-int td_program_like(td_program **out, const td_program *p, td_tensor *const *captured, td_account *account,
+int td_program_like(td_held_program **out, const td_held_program *p, td_tensor *const *captured, td_account *account,
                     td_error *e);
 /* Its module in the binary form, for who opens it elsewhere: a copy is kept. Any thread may do it, before the capture,
  * which charges it. */
-int td_program_keep_bytes(td_program *p, const uint8_t *bytes, size_t n, td_error *e);
-const uint8_t *td_program_bytes(const td_program *p, size_t *n);
-uint32_t td_program_captured(const td_program *p, td_tensor *const **out);
-uint64_t td_program_captured_bytes(const td_program *p); /* of these together, views as far as they reach */
+int td_program_keep_bytes(td_held_program *p, const uint8_t *bytes, size_t n, td_error *e);
+const uint8_t *td_program_bytes(const td_held_program *p, size_t *n);
+uint32_t td_program_captured(const td_held_program *p, td_tensor *const **out);
+uint64_t td_program_captured_bytes(const td_held_program *p); /* of these together, views as far as they reach */
 /* For a table of what takes memory: true for the first who asks with this number, and what it takes of the daemon's own
  * memory, in objects, which *account pays for. */
-bool td_program_list(td_program *p, uint32_t table, uint64_t *objects, td_account **account);
-uint32_t td_program_nodes(const td_program *p);
+bool td_program_list(td_held_program *p, uint32_t table, uint64_t *objects, td_account **account);
+uint32_t td_program_nodes(const td_held_program *p);
 /* Has it a backward that adds to .grad? */
-bool td_program_accumulates(const td_program *p);
+bool td_program_accumulates(const td_held_program *p);
 /* How many rows of its nodes can be run as one call. */
-uint32_t td_program_plans(const td_program *p);
+uint32_t td_program_plans(const td_held_program *p);
 /* What these are, for people; at most 64 KB. */
-void td_program_tell_plans(const td_program *p, FILE *out);
-td_program *td_program_ref(td_program *p);
-void td_program_unref(td_program *p);
+void td_program_tell_plans(const td_held_program *p, FILE *out);
+td_held_program *td_program_ref(td_held_program *p);
+void td_program_unref(td_held_program *p);
 
 typedef struct td_exec td_exec;
 
@@ -69,7 +69,7 @@ typedef struct td_exec_env {
 } td_exec_env;
 
 /* A run that has yet to begin. `mode`: of the record (TD_RM_); all its nodes are of it, too. */
-int td_exec_new(td_exec **out, td_program *p, td_issuer *who, const td_exec_env *env, uint32_t mode, td_error *e);
+int td_exec_new(td_exec **out, td_held_program *p, td_issuer *who, const td_exec_env *env, uint32_t mode, td_error *e);
 /* What its lists and texts are paid from, for arguments that are made of such. */
 td_purse *td_exec_purse(td_exec *r);
 /* A value for each parameter of the graph, checked against its type; the run takes references. */

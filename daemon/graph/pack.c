@@ -28,7 +28,7 @@ static bool is_key(const td_val *v, const td_val *first)
 }
 
 /* All of one type, and each once. */
-static int check_keys(const td_box *b, td_error *e)
+static int check_keys(const td_boxed *b, td_error *e)
 {
     uint32_t n = b->n / 2;
     const td_val **keys = malloc((n + 1u) * sizeof *keys);
@@ -114,7 +114,7 @@ static bool put(td_words *w, td_pv_kind kind, uint32_t small)
 
 static bool write_value(const td_val *v, td_words *w, td_tensor **tensors, uint32_t room, uint32_t *ntensors);
 
-static bool write_items(const td_box *b, td_pv_kind kind, td_words *w, td_tensor **tensors, uint32_t room,
+static bool write_items(const td_boxed *b, td_pv_kind kind, td_words *w, td_tensor **tensors, uint32_t room,
                         uint32_t *ntensors) /* NOLINT(misc-no-recursion): as deep as the type */
 {
     bool good = put(w, kind, b->n);

@@ -131,7 +131,7 @@ void td_plan_find(const td_ir *ir, uint8_t *may)
 /* ---- spots */
 
 /* A program of many rows has plans for the first of them. */
-bool td_plan_charge(td_program *g, uint64_t bytes)
+bool td_plan_charge(td_held_program *g, uint64_t bytes)
 {
     enum { MOST = 16 << 20 };
     uint64_t objects = td_objects_of(bytes);
@@ -142,7 +142,7 @@ bool td_plan_charge(td_program *g, uint64_t bytes)
     return true;
 }
 
-void td_plan_pay_back(td_program *g, uint64_t bytes)
+void td_plan_pay_back(td_held_program *g, uint64_t bytes)
 {
     uint64_t objects = td_objects_of(bytes);
     td_account_discharge(g->account, bytes, objects);
@@ -150,7 +150,7 @@ void td_plan_pay_back(td_program *g, uint64_t bytes)
     g->plan_objects -= objects;
 }
 
-void td_plan_count_loops(td_program *g, int more)
+void td_plan_count_loops(td_held_program *g, int more)
 {
     g->loops += (uint32_t)more;
     for (td_account *a = g->account; a; a = a->parent) a->loops += (uint32_t)more;
@@ -158,7 +158,7 @@ void td_plan_count_loops(td_program *g, int more)
 
 /* Whoever has as many as are left for all gets no more: so a session leaves half of them to others, and so does a
  * user. */
-uint32_t td_plan_loops_left(const td_program *g)
+uint32_t td_plan_loops_left(const td_held_program *g)
 {
     uint32_t left = td_jit_left(), most = left;
     for (const td_account *a = g->account; a && a->parent; a = a->parent) {
@@ -188,7 +188,7 @@ void td_spots_free(td_spot *s)
 }
 
 /* Without memory there is none. */
-static td_spot *spot_at(td_program *p, uint32_t node)
+static td_spot *spot_at(td_held_program *p, uint32_t node)
 {
     if (p->spots[node] || !td_plan_charge(p, sizeof(td_spot))) return p->spots[node];
     td_spot *s = malloc(sizeof *s);

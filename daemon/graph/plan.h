@@ -8,13 +8,13 @@
 #include <stdio.h>
 
 typedef struct td_exec td_exec;
-/* Of a node (td_program.joins). */
+/* Of a node (td_held_program.joins). */
 enum {
     TD_JOINS = 1, /* it may be one of such a row */
     TD_STARTS = 2 /* a row may begin with it */
 };
 
-typedef struct td_program td_program;
+typedef struct td_held_program td_held_program;
 typedef struct td_spot td_spot;
 typedef struct td_planning td_planning;
 
@@ -23,7 +23,7 @@ void td_plan_find(const td_ir *ir, uint8_t *joins);
 /* Any thread, when no run can come any more. */
 void td_spots_free(td_spot *first);
 /* plan_tell.c: for people, what the plans are and why they end; what is in none, and why. */
-void td_spots_tell(const td_program *p, FILE *out);
+void td_spots_tell(const td_held_program *p, FILE *out);
 /* Why no row has this node; NULL: it may be in one. */
 const char *td_plan_why_not(const td_ir *ir, uint32_t node);
 

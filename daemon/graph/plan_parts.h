@@ -70,11 +70,11 @@ bool td_plan_share(td_looking *l, uint32_t n, td_tensor *const *t);
 bool td_plan_graded(const td_exec *r);
 
 /* Charged with its program, which takes so much at most. */
-bool td_plan_charge(td_program *g, uint64_t bytes);
-void td_plan_pay_back(td_program *g, uint64_t bytes);
+bool td_plan_charge(td_held_program *g, uint64_t bytes);
+void td_plan_pay_back(td_held_program *g, uint64_t bytes);
 /* Loops of machine code that plans have; how many another plan may have. */
-void td_plan_count_loops(td_program *g, int more);
-uint32_t td_plan_loops_left(const td_program *g);
+void td_plan_count_loops(td_held_program *g, int more);
+uint32_t td_plan_loops_left(const td_held_program *g);
 void td_plan_free(td_plan *p);
 
 /* plan_record.c */

@@ -109,7 +109,7 @@ void td_plan_arguments(td_exec *r, uint32_t node)
 /* What a branch gives may be what came from before the row. */
 static void take_returns(td_exec *r)
 {
-    const td_frame *f = &r->frames[r->depth - 1];
+    const td_run_frame *f = &r->frames[r->depth - 1];
     for (uint32_t k = 0; k < r->ir->blocks[f->block].nrets && r->planning; k++)
         take_value(r, f->owner, td_ir_return(r->ir, f->block, k));
 }
@@ -163,7 +163,7 @@ static bool take_results(td_exec *r, td_plan *p, uint32_t end, td_tensor **outs,
 
 static bool take_drops(td_exec *r, td_plan *p, uint32_t end)
 {
-    const td_facts *g = r->program->facts;
+    const td_program_facts *g = r->program->facts;
     uint32_t most = 0;
     for (uint32_t n = r->planning->start; n != end; n = r->ir->nodes[n].next) most += g->from[n + 1] - g->from[n];
     p->drops = malloc((most + 1) * sizeof *p->drops);
@@ -191,7 +191,7 @@ static bool take_look(td_plan *p, td_planning *from)
     return p->arguments && p->words;
 }
 
-static bool pay(td_plan *p, td_program *g)
+static bool pay(td_plan *p, td_held_program *g)
 {
     uint64_t numbers = (uint64_t)p->narguments + p->ndrops;
     p->bytes = sizeof *p + td_fused_bytes(p->fused) + numbers * sizeof(uint32_t) + p->nwords * sizeof(uint64_t) +
@@ -199,7 +199,7 @@ static bool pay(td_plan *p, td_program *g)
     return td_plan_charge(g, p->bytes);
 }
 
-static void keep(td_program *g, td_spot *s, td_plan *p)
+static void keep(td_held_program *g, td_spot *s, td_plan *p)
 {
     uint32_t at = s->nplans;
     if (s->nplans == TD_SPOT_PLANS) {

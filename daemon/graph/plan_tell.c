@@ -35,7 +35,7 @@ static void tell_end(const td_ir *ir, uint32_t end, FILE *out)
     tell_node(ir, end, true, why ? why : "it is too long, records a gradient, or does not fit in", out);
 }
 
-static void mark_rows(const td_program *p, uint8_t *in_row)
+static void mark_rows(const td_held_program *p, uint8_t *in_row)
 {
     for (uint32_t n = 0; n < p->ir->nnodes; n++)
         for (uint32_t k = 0; p->spots[n] && k < p->spots[n]->nplans; k++)
@@ -43,7 +43,7 @@ static void mark_rows(const td_program *p, uint8_t *in_row)
 }
 
 /* Ops that go one by one. */
-static void tell_others(const td_program *p, FILE *out)
+static void tell_others(const td_held_program *p, FILE *out)
 {
     uint8_t *in_row = calloc(p->ir->nnodes + 1u, 1);
     bool any = false;
@@ -58,7 +58,7 @@ static void tell_others(const td_program *p, FILE *out)
     free(in_row);
 }
 
-void td_spots_tell(const td_program *p, FILE *out)
+void td_spots_tell(const td_held_program *p, FILE *out)
 {
     for (uint32_t n = 0; n < p->ir->nnodes; n++) {
         const td_spot *s = p->spots[n];

@@ -69,7 +69,7 @@ static int tuple_construct(td_prim_call *c)
 
 static int unpack(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     if (b->n != c->nout)
         return td_fail(c->e, TD_E_INVALID, "%u values are to be taken from a list of %u", c->nout, b->n);
     for (uint32_t k = 0; k < c->nout; k++) c->out[k] = td_val_ref(b->items[k]);

@@ -7,7 +7,7 @@
 enum { MOST_WRITTEN = 256 }; /* keys, in one node */
 
 /* Where the value of a key is, or -1. */
-static int64_t find(const td_box *b, const td_val *key)
+static int64_t find(const td_boxed *b, const td_val *key)
 {
     for (uint32_t k = 0; k < b->n; k += 2)
         if (td_val_equal(&b->items[k], key)) return k + 1;
@@ -17,7 +17,7 @@ static int64_t find(const td_box *b, const td_val *key)
 /* The same; texts are work beyond the dict's size. */
 static int64_t look_up(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     if (c->in[1]->kind == TD_T_STR && c->in[1]->box->n > TD_VAL_KEY_CHARS) return -1;
     if (c->in[1]->kind == TD_T_STR) c->work += b->n * c->in[1]->box->n >> 10;
     return find(b, c->in[1]);
@@ -30,7 +30,7 @@ static int no_key(td_prim_call *c)
     return td_fail(c->e, TD_E_INVALID, "KeyError: this is no key of the dict");
 }
 
-static int put(td_prim_call *c, td_box *b, const td_val *key, const td_val *value)
+static int put(td_prim_call *c, td_boxed *b, const td_val *key, const td_val *value)
 {
     int64_t at = find(b, key);
     if (at >= 0) {
@@ -92,7 +92,7 @@ static int setitem(td_prim_call *c)
 /* The key goes, and its value is the caller's. */
 static int take(td_prim_call *c, td_val *value)
 {
-    td_box *b = c->in[0]->box;
+    td_boxed *b = c->in[0]->box;
     int64_t at = look_up(c);
     if (at < 0) return no_key(c);
     td_val key = b->items[at - 1];
@@ -118,7 +118,7 @@ static int delitem(td_prim_call *c)
 
 static int clear(td_prim_call *c)
 {
-    td_box *b = c->in[0]->box;
+    td_boxed *b = c->in[0]->box;
     while (b->n) td_val_drop(c->purse, &b->items[--b->n]);
     return TD_OK;
 }
@@ -126,7 +126,7 @@ static int clear(td_prim_call *c)
 /* Each `step`th item from one on, as a new box. */
 static int some(td_prim_call *c, td_type_kind kind, uint32_t from, uint32_t step)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     int rc = td_val_box(c->purse, kind, b->n / step, c->out, c->e);
     for (uint32_t k = from, n = 0; k < b->n && !rc; k += step) c->out->box->items[n++] = td_val_ref(b->items[k]);
     return rc;
@@ -149,7 +149,7 @@ static int values(td_prim_call *c)
 
 static int items(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     int rc = td_val_box(c->purse, TD_T_LIST, b->n / 2, c->out, c->e);
     for (uint32_t k = 0; k < b->n && !rc; k += 2) {
         td_val *pair = &c->out->box->items[k / 2];
@@ -162,7 +162,7 @@ static int items(td_prim_call *c)
 /* Each of many keys is looked for among many: what that takes is bounded too. */
 static int update(td_prim_call *c)
 {
-    const td_box *from = c->in[1]->box;
+    const td_boxed *from = c->in[1]->box;
     uint64_t pairs = (uint64_t)from->n * (c->in[0]->box->n + from->n);
     if (pairs > 1 << 17)
         return td_fail(c->e, TD_E_INVALID, "a dict of %u keys is too large to be updated with %u; go over its items",

@@ -167,7 +167,7 @@ static int give_number(td_prim_call *c, const td_spec *s, const parts *p)
 /* ---- by type */
 
 /* Bytes of its first `most` characters, and how many these are. */
-static uint32_t cut(const td_box *text, uint32_t most, uint32_t *chars)
+static uint32_t cut(const td_boxed *text, uint32_t most, uint32_t *chars)
 {
     uint32_t k = 0;
     for (*chars = 0; k < text->n; k++) {
@@ -178,7 +178,7 @@ static uint32_t cut(const td_box *text, uint32_t most, uint32_t *chars)
     return k;
 }
 
-static int of_text(td_prim_call *c, const td_spec *s, const td_box *text)
+static int of_text(td_prim_call *c, const td_spec *s, const td_boxed *text)
 {
     body b = {"", text->chars, .align = !s->align || s->align == 'z' ? '<' : s->align};
     b.n = cut(text, s->precision < 0 ? UINT32_MAX : (uint32_t)s->precision, &b.chars);
@@ -222,7 +222,7 @@ static int number_of(td_prim_call *c, td_tensor *t, td_val *out)
 
 static int formatted(td_prim_call *c)
 {
-    const td_box *text = c->in[1]->box;
+    const td_boxed *text = c->in[1]->box;
     td_val item;
     const td_val *v = c->in[0];
     td_spec s;

@@ -10,7 +10,7 @@ static int len(td_prim_call *c)
 }
 
 /* A place in the list, a negative one counted from the end; -1: it is none, and that is told. */
-static int64_t place(td_prim_call *c, const td_box *b, int64_t index)
+static int64_t place(td_prim_call *c, const td_boxed *b, int64_t index)
 {
     int64_t at = index < 0 ? index + b->n : index;
     if (at >= 0 && at < b->n) return at;
@@ -20,7 +20,7 @@ static int64_t place(td_prim_call *c, const td_box *b, int64_t index)
 
 static int getitem(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     int64_t at = place(c, b, c->in[1]->i);
     if (at < 0) return c->e->code;
     c->out[0] = td_val_ref(b->items[at]);
@@ -29,7 +29,7 @@ static int getitem(td_prim_call *c)
 
 static int setitem(td_prim_call *c)
 {
-    td_box *b = c->in[0]->box;
+    td_boxed *b = c->in[0]->box;
     int64_t at = place(c, b, c->in[1]->i);
     if (at < 0) return c->e->code;
     td_val old = b->items[at];
@@ -39,7 +39,7 @@ static int setitem(td_prim_call *c)
 }
 
 /* Take the item out. */
-static td_val taken(td_box *b, int64_t at)
+static td_val taken(td_boxed *b, int64_t at)
 {
     td_val v = b->items[at];
     memmove(b->items + at, b->items + at + 1, (size_t)(b->n - at - 1) * sizeof v);
@@ -49,7 +49,7 @@ static td_val taken(td_box *b, int64_t at)
 
 static int pop(td_prim_call *c)
 {
-    td_box *b = c->in[0]->box;
+    td_boxed *b = c->in[0]->box;
     int64_t at = place(c, b, c->in[1]->i);
     if (at < 0) return c->e->code;
     c->out[0] = taken(b, at);
@@ -58,7 +58,7 @@ static int pop(td_prim_call *c)
 
 static int delitem(td_prim_call *c)
 {
-    td_box *b = c->in[0]->box;
+    td_boxed *b = c->in[0]->box;
     int64_t at = place(c, b, c->in[1]->i);
     if (at < 0) return c->e->code;
     td_val old = taken(b, at);
@@ -75,7 +75,7 @@ static int append(td_prim_call *c)
 
 static int insert(td_prim_call *c)
 {
-    td_box *b = c->in[0]->box;
+    td_boxed *b = c->in[0]->box;
     int64_t n = b->n, at = c->in[1]->i < 0 ? c->in[1]->i + n : c->in[1]->i;
     if (at < 0) at = 0;
     if (at > n) at = n;
@@ -93,7 +93,7 @@ enum { A_STEP = 8192 };
 
 /* Where the items come from: those of `first` from `from` on by `step`, again and again; or, behind it, `then`. */
 typedef struct source {
-    const td_box *first, *then;
+    const td_boxed *first, *then;
     int64_t from, step;
 } source;
 
@@ -128,19 +128,19 @@ static int made_of(td_prim_call *c, uint64_t n, const source *from)
 
 static int copy(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     return made_of(c, b->n, &(source){.first = b, .step = 1});
 }
 
 static int add(td_prim_call *c)
 {
-    const td_box *a = c->in[0]->box, *b = c->in[1]->box;
+    const td_boxed *a = c->in[0]->box, *b = c->in[1]->box;
     return made_of(c, (uint64_t)a->n + b->n, &(source){.first = a, .then = b, .step = 1});
 }
 
 static int mul(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     uint64_t times = c->in[1]->i < 0 ? 0 : (uint64_t)c->in[1]->i, more = TD_VAL_ITEMS + 1;
     return made_of(c, b->n * (times < more ? times : more), &(source){.first = b, .step = 1});
 }
@@ -148,8 +148,8 @@ static int mul(td_prim_call *c)
 /* All items of one at the end of another, which may be the same: as many as there are at the first step. */
 static int extend(td_prim_call *c)
 {
-    td_box *to = c->in[0]->box;
-    const td_box *from = c->in[1]->box;
+    td_boxed *to = c->in[0]->box;
+    const td_boxed *from = c->in[1]->box;
     td_val *n = &c->kept->made;
     if (n->kind == TD_T_NONE) {
         int rc = td_val_room(c->purse, to, from->n, c->e);
@@ -164,14 +164,14 @@ static int extend(td_prim_call *c)
 static int clear(td_prim_call *c)
 {
     enum { FREED = 1024 };
-    td_box *b = c->in[0]->box;
+    td_boxed *b = c->in[0]->box;
     for (int k = 0; b->n && k < FREED; k++) td_val_drop(c->purse, &b->items[--b->n]);
     return b->n ? TD_EXEC_MORE : TD_OK;
 }
 
 static int reverse(td_prim_call *c)
 {
-    td_box *b = c->in[0]->box;
+    td_boxed *b = c->in[0]->box;
     for (uint32_t i = 0, j = b->n; i + 1 < j; i++) {
         td_val v = b->items[i];
         b->items[i] = b->items[--j];
@@ -213,7 +213,7 @@ int td_prim_slice(td_prim_call *c, int64_t n, int64_t *from, int64_t *count, int
 
 static int slice(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     int64_t from, count, step;
     int rc = td_prim_slice(c, b->n, &from, &count, &step);
     return rc ? rc : made_of(c, (uint64_t)count, &(source){.first = b, .from = from, .step = step});
@@ -223,7 +223,7 @@ static int slice(td_prim_call *c)
 
 static int extreme(td_prim_call *c, int sign)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     if (b->n == 0) return td_fail(c->e, TD_E_INVALID, "min() or max() of an empty list");
     uint32_t best = 0;
     for (uint32_t k = 1; k < b->n; k++)
@@ -244,7 +244,7 @@ static int max(td_prim_call *c)
 
 static int sum_int(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     int64_t sum = 0;
     for (uint32_t k = 0; k < b->n; k++)
         if (__builtin_add_overflow(sum, b->items[k].i, &sum))
@@ -254,7 +254,7 @@ static int sum_int(td_prim_call *c)
 
 static int sum_float(td_prim_call *c)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     double sum = 0;
     for (uint32_t k = 0; k < b->n; k++) sum += b->items[k].re;
     return td_prim_float(c, sum);

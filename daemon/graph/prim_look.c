@@ -24,7 +24,7 @@ static int there_is_more(td_prim_call *c, int64_t left, uint64_t at)
 /* The next item from *at on that is the second argument; false: there is none as far as this step looks. */
 static bool find(const td_prim_call *c, uint64_t *at, int64_t *left)
 {
-    const td_box *b = c->in[0]->box;
+    const td_boxed *b = c->in[0]->box;
     for (; *left > 0 && *at < b->n; ++*at) {
         *left -= effort(&b->items[*at], c->in[1]);
         if (td_val_equal(&b->items[*at], c->in[1])) return true;
@@ -62,7 +62,7 @@ static int count(td_prim_call *c)
 /* Are two lists equal? */
 static int compare(td_prim_call *c, bool wanted)
 {
-    const td_box *a = c->in[0]->box, *b = c->in[1]->box;
+    const td_boxed *a = c->in[0]->box, *b = c->in[1]->box;
     uint64_t at = c->kept->at;
     int64_t left = A_STEP;
     if (a->n != b->n) return td_prim_bool(c, !wanted);
@@ -110,7 +110,7 @@ static void merge(const td_val *a, size_t na, const td_val *b, size_t nb, td_val
 }
 
 /* One pair; false: not to its end. */
-static bool merge_pair(td_box *list, td_val *room, int sign, sorting *s, int64_t *left)
+static bool merge_pair(td_boxed *list, td_val *room, int sign, sorting *s, int64_t *left)
 {
     enum { COPIED = 8 }; /* items weigh as much as one that is compared */
     size_t run = (size_t)1 << s->run, behind = list->n - s->at;
@@ -132,7 +132,7 @@ static bool merge_pair(td_box *list, td_val *room, int sign, sorting *s, int64_t
 
 static int sort(td_prim_call *c)
 {
-    td_box *list = c->in[0]->box;
+    td_boxed *list = c->in[0]->box;
     td_val *room = &c->kept->made;
     sorting s;
     int64_t left = A_STEP;

@@ -33,7 +33,7 @@ static bool take(reader *r, const char *one_of)
 
 static reader text_of(const td_prim_call *c)
 {
-    const td_box *box = c->in[0]->box;
+    const td_boxed *box = c->in[0]->box;
     reader r = {box->chars, box->chars + box->n};
     while (r.at < r.end && is_blank(*r.at)) r.at++;
     while (r.at < r.end && is_blank(r.end[-1])) r.end--;
@@ -53,7 +53,7 @@ static bool take_digits(reader *r, char **out)
 
 static int no_number(td_prim_call *c, const char *said)
 {
-    const td_box *box = c->in[0]->box;
+    const td_boxed *box = c->in[0]->box;
     return td_fail(c->e, TD_E_INVALID, "%s: '%.*s%s'", said, box->n > 60 ? 60 : (int)box->n, box->chars,
                    box->n > 60 ? "..." : "");
 }

@@ -55,7 +55,7 @@ static bool make_room(joined *j, size_t n)
 static joined begin(td_prim_call *c)
 {
     joined j = {.c = c, .left = A_STEP, .there = c->kept->at};
-    const td_box *made = c->kept->made.box;
+    const td_boxed *made = c->kept->made.box;
     if (c->kept->made.kind != TD_T_STR || !made->n || !make_room(&j, made->n)) return j;
     memcpy(j.at, made->chars, made->n);
     j.n = made->n;
@@ -541,7 +541,7 @@ static int mul(td_prim_call *c)
 static int join(td_prim_call *c)
 {
     text between = in_text(c, 0);
-    const td_box *all = c->in[1]->box;
+    const td_boxed *all = c->in[1]->box;
     joined j = begin(c);
     for (uint32_t k = 0; k < all->n && !j.rc; k++) {
         if (all->items[k].kind != TD_T_STR) j.rc = td_fail(c->e, TD_E_INVALID, "join() of what is no text");
@@ -557,7 +557,7 @@ enum { PARTS = 1 << 10 }; /* of a text that is split, in one step */
 static int push_part(td_prim_call *c, const char *at, size_t n)
 {
     td_val part = td_val_none();
-    td_box *list = c->kept->made.box;
+    td_boxed *list = c->kept->made.box;
     int rc = td_val_room(c->purse, list, 1, c->e);
     if (!rc) rc = td_val_text(c->purse, at, n, &part, c->e);
     if (!rc) td_val_push(list, part);

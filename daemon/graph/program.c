@@ -21,7 +21,7 @@ static uint32_t climb(const td_ir *ir, uint32_t node, uint32_t block)
     return node;
 }
 
-/* Places in td_facts.from; a block's return comes after all nodes. */
+/* Places in td_program_facts.from; a block's return comes after all nodes. */
 static void used_by_node(const td_ir *ir, uint32_t *last, uint32_t value, uint32_t node)
 {
     uint32_t block = block_of(ir, value);
@@ -56,7 +56,7 @@ static void last_uses(const td_ir *ir, uint32_t *last)
 }
 
 /* By counting: from[k] is at first how many die at k, then where they end, in the end where they begin. */
-static void sort_deaths(td_facts *f, const uint32_t *last)
+static void sort_deaths(td_program_facts *f, const uint32_t *last)
 {
     const td_ir *ir = f->ir;
     uint32_t places = ir->nnodes + ir->nblocks, sum = 0;
@@ -68,7 +68,7 @@ static void sort_deaths(td_facts *f, const uint32_t *last)
         if (last[v] != TD_IR_NONE) f->dead[--f->from[last[v]]] = v;
 }
 
-static bool find_deaths(td_facts *f)
+static bool find_deaths(td_program_facts *f)
 {
     const td_ir *ir = f->ir;
     uint32_t *last = malloc((ir->nvalues + 1) * sizeof *last);
@@ -86,12 +86,12 @@ static uint64_t bytes_of(const td_ir *ir)
 {
     uint64_t numbers = (uint64_t)ir->nnodes + ir->nblocks + ir->nvalues,
              pointers = 2 * (uint64_t)ir->nnodes + ir->ncaptures;
-    return sizeof(td_program) + td_ir_bytes(ir) + ir->nnodes * (1 + sizeof(td_quick)) + numbers * sizeof(uint32_t) +
-           pointers * sizeof(void *);
+    return sizeof(td_held_program) + td_ir_bytes(ir) + ir->nnodes * (1 + sizeof(td_quick)) +
+           numbers * sizeof(uint32_t) + pointers * sizeof(void *);
 }
 
 /* Which function does each node: all that this interpreter cannot do is known before a run. */
-static int find_prims(td_facts *f, td_error *e)
+static int find_prims(td_program_facts *f, td_error *e)
 {
     const td_ir *ir = f->ir;
     f->prims = calloc(ir->nnodes + 1, sizeof(td_prim_fn *));
@@ -114,7 +114,7 @@ static int find_prims(td_facts *f, td_error *e)
     return TD_OK;
 }
 
-static void free_facts(td_facts *f)
+static void free_facts(td_program_facts *f)
 {
     if (!f) return;
     free(f->from);
@@ -126,11 +126,11 @@ static void free_facts(td_facts *f)
 }
 
 /* Takes the module over when it succeeds. */
-static int find_facts(td_facts **out, td_ir *ir, td_error *e)
+static int find_facts(td_program_facts **out, td_ir *ir, td_error *e)
 {
-    td_facts *f = calloc(1, sizeof *f);
+    td_program_facts *f = calloc(1, sizeof *f);
     if (!f) return td_no_memory(e, "for a program of %u nodes", ir->nnodes);
-    *f = (td_facts){.refs = 1, .ir = ir};
+    *f = (td_program_facts){.refs = 1, .ir = ir};
     int rc = find_deaths(f) ? find_prims(f, e) : td_no_memory(e, "for a program of %u nodes", ir->nnodes);
     if (rc) {
         free_facts(f);
@@ -142,7 +142,7 @@ static int find_facts(td_facts **out, td_ir *ir, td_error *e)
     return TD_OK;
 }
 
-static void free_own(td_program *p)
+static void free_own(td_held_program *p)
 {
     free(p->joins);
     free(p->spots);
@@ -150,11 +150,11 @@ static void free_own(td_program *p)
 }
 
 /* A program of these facts; its rows are to be found, or copied. */
-static td_program *program_of(td_facts *f, td_error *e)
+static td_held_program *program_of(td_program_facts *f, td_error *e)
 {
-    td_program *p = calloc(1, sizeof *p);
+    td_held_program *p = calloc(1, sizeof *p);
     if (p) {
-        *p = (td_program){.refs = 1, .ir = f->ir, .facts = f};
+        *p = (td_held_program){.refs = 1, .ir = f->ir, .facts = f};
         p->joins = malloc(f->ir->nnodes + 1);
         p->spots = calloc(f->ir->nnodes + 1, sizeof(td_spot *));
         if (p->joins && p->spots) return p;
@@ -164,9 +164,9 @@ static td_program *program_of(td_facts *f, td_error *e)
     return NULL;
 }
 
-int td_program_new(td_program **out, td_ir *ir, td_error *e)
+int td_program_new(td_held_program **out, td_ir *ir, td_error *e)
 {
-    td_facts *f = NULL;
+    td_program_facts *f = NULL;
     int rc = find_facts(&f, ir, e);
     if (rc) return rc;
     *out = program_of(f, e);
@@ -186,7 +186,8 @@ static int check_captures(const td_ir *ir, uint32_t ncaptured, td_error *e)
     return TD_OK;
 }
 
-int td_program_capture(td_program *p, uint32_t ncaptured, td_tensor *const *captured, td_account *account, td_error *e)
+int td_program_capture(td_held_program *p, uint32_t ncaptured, td_tensor *const *captured, td_account *account,
+                       td_error *e)
 {
     uint64_t bytes = bytes_of(p->ir) + p->facts->npacked;
     int rc = check_captures(p->ir, ncaptured, e);
@@ -203,14 +204,14 @@ int td_program_capture(td_program *p, uint32_t ncaptured, td_tensor *const *capt
     return TD_OK;
 }
 
-void td_program_end_by(td_program *p, const td_program_end *by)
+void td_program_end_by(td_held_program *p, const td_program_end *by)
 {
     p->end = *by;
 }
 
-int td_program_keep_bytes(td_program *p, const uint8_t *bytes, size_t n, td_error *e)
+int td_program_keep_bytes(td_held_program *p, const uint8_t *bytes, size_t n, td_error *e)
 {
-    td_facts *f = p->facts;
+    td_program_facts *f = p->facts;
     f->packed = malloc(n + 1);
     if (!f->packed) return td_no_memory(e, "for a program of %zu bytes", n);
     memcpy(f->packed, bytes, n);
@@ -218,9 +219,10 @@ int td_program_keep_bytes(td_program *p, const uint8_t *bytes, size_t n, td_erro
     return TD_OK;
 }
 
-int td_program_like(td_program **out, const td_program *p, td_tensor *const *captured, td_account *account, td_error *e)
+int td_program_like(td_held_program **out, const td_held_program *p, td_tensor *const *captured, td_account *account,
+                    td_error *e)
 {
-    td_program *made = program_of(p->facts, e);
+    td_held_program *made = program_of(p->facts, e);
     if (!made) return TD_E_MEMORY;
     p->facts->refs++;
     memcpy(made->joins, p->joins, p->ir->nnodes);
@@ -231,29 +233,29 @@ int td_program_like(td_program **out, const td_program *p, td_tensor *const *cap
     return rc;
 }
 
-const uint8_t *td_program_bytes(const td_program *p, size_t *n)
+const uint8_t *td_program_bytes(const td_held_program *p, size_t *n)
 {
     *n = p->facts->npacked;
     return p->facts->packed;
 }
 
-uint32_t td_program_captured(const td_program *p, td_tensor *const **out)
+uint32_t td_program_captured(const td_held_program *p, td_tensor *const **out)
 {
     *out = p->captured;
     return p->ir->ncaptures;
 }
 
-uint64_t td_program_captured_bytes(const td_program *p)
+uint64_t td_program_captured_bytes(const td_held_program *p)
 {
     return p->captured_bytes;
 }
 
-static uint64_t own_objects(const td_program *p)
+static uint64_t own_objects(const td_held_program *p)
 {
     return 1 + td_objects_of(p->bytes) + p->plan_objects;
 }
 
-bool td_program_list(td_program *p, uint32_t table, uint64_t *objects, td_account **account)
+bool td_program_list(td_held_program *p, uint32_t table, uint64_t *objects, td_account **account)
 {
     bool first = p->listed != table;
     p->listed = table;
@@ -262,29 +264,29 @@ bool td_program_list(td_program *p, uint32_t table, uint64_t *objects, td_accoun
     return first;
 }
 
-bool td_program_accumulates(const td_program *p)
+bool td_program_accumulates(const td_held_program *p)
 {
     return p->facts->accumulates;
 }
 
-uint32_t td_program_nodes(const td_program *p)
+uint32_t td_program_nodes(const td_held_program *p)
 {
     return p->ir->nnodes;
 }
 
-uint32_t td_program_plans(const td_program *p)
+uint32_t td_program_plans(const td_held_program *p)
 {
     return p->nplans;
 }
 
-void td_program_tell_plans(const td_program *p, FILE *out)
+void td_program_tell_plans(const td_held_program *p, FILE *out)
 {
     uint32_t n = td_program_plans(p);
     fprintf(out, "%u nodes, %u plan%s\n", p->ir->nnodes, n, n == 1 ? "" : "s");
     td_spots_tell(p, out);
 }
 
-td_program *td_program_ref(td_program *p)
+td_held_program *td_program_ref(td_held_program *p)
 {
     p->refs++;
     return p;
@@ -292,14 +294,14 @@ td_program *td_program_ref(td_program *p)
 
 static void free_module(void *program)
 {
-    td_program *p = program;
+    td_held_program *p = program;
     if (p->facts) td_ir_unref(p->ir);
     free_facts(p->facts);
     td_spots_free(p->first_spot);
     free_own(p);
 }
 
-void td_program_unref(td_program *p)
+void td_program_unref(td_held_program *p)
 {
     enum { FREE_HERE = 256 << 10 };
     if (!p || --p->refs) return;

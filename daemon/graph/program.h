@@ -8,7 +8,7 @@
 #include "daemon/graph/quick.h"
 
 /* What is known of a module whatever it captures; programs that differ in that alone share it. Counted on the loop. */
-typedef struct td_facts {
+typedef struct td_program_facts {
     uint32_t refs;
     td_ir *ir;
     /* Values that nobody uses after node n: dead[from[n]] up to dead[from[n + 1]]; after block b has returned: the same
@@ -20,12 +20,12 @@ typedef struct td_facts {
     bool accumulates;      /* it has a backward that adds to .grad */
     uint8_t *packed;       /* the module as it came; NULL: it is not kept */
     size_t npacked;
-} td_facts;
+} td_program_facts;
 
-struct td_program {
+struct td_held_program {
     uint32_t refs;
     td_ir *ir; /* of the facts */
-    td_facts *facts;
+    td_program_facts *facts;
     td_account *account;
     uint64_t bytes; /* charged: as if nothing were shared */
     uint64_t captured_bytes; /* of the tensors below */

@@ -84,13 +84,13 @@ static int make_room(td_exec *r, td_error *e)
 static int enter(td_exec *r, uint32_t block, uint32_t owner, td_error *e)
 {
     if (r->depth == r->room) {
-        td_frame *more = realloc(r->frames, 2 * (size_t)r->room * sizeof *more);
+        td_run_frame *more = realloc(r->frames, 2 * (size_t)r->room * sizeof *more);
         if (!more) return td_no_memory(e, "for %u blocks within blocks", r->depth + 1);
         r->frames = more;
         r->room *= 2;
     }
     td_grad_mode mode = r->depth ? r->frames[r->depth - 1].mode : td_grad_mode_of(r->mode);
-    r->frames[r->depth++] = (td_frame){.block = block, .owner = owner, .mode = mode};
+    r->frames[r->depth++] = (td_run_frame){.block = block, .owner = owner, .mode = mode};
     r->node = r->ir->blocks[block].first;
     return TD_OK;
 }
@@ -120,7 +120,7 @@ static void place_caller(char *out, size_t size, const char *where)
     append(out, size, at, end, strlen(end));
 }
 
-int td_exec_new(td_exec **out, td_program *p, td_issuer *who, const td_exec_env *env, uint32_t mode, td_error *e)
+int td_exec_new(td_exec **out, td_held_program *p, td_issuer *who, const td_exec_env *env, uint32_t mode, td_error *e)
 {
     td_exec *r = malloc(sizeof *r);
     if (!r) return td_no_memory(e, "for a run of a program");
@@ -183,7 +183,7 @@ int td_exec_begin(td_exec *r, uint32_t nargs, const td_val *args, td_error *e)
 /* What a block takes, hands on and lets go of counts where it is done: it may be thousands of values. */
 static void let_die(td_exec *r, uint32_t place)
 {
-    const td_facts *p = r->program->facts;
+    const td_program_facts *p = r->program->facts;
     r->moved += p->from[place + 1] - p->from[place];
     for (uint32_t k = p->from[place]; k < p->from[place + 1]; k++) td_val_drop(&r->purse, &r->at[p->dead[k]]);
 }
@@ -216,7 +216,7 @@ static void pass_to_outs(td_exec *r, uint32_t node, uint32_t from)
 }
 
 /* passed[0] is whether it goes on, the rest what is carried; all is taken over. */
-static void next_trip(td_exec *r, td_frame *f)
+static void next_trip(td_exec *r, td_run_frame *f)
 {
     if (f->trip >= f->trips || !r->passed[0].i) {
         pass_to_outs(r, f->owner, 1);
@@ -235,7 +235,7 @@ static void next_trip(td_exec *r, td_frame *f)
 static void end_of_block(td_exec *r)
 {
     td_plan_end(r);
-    td_frame *f = &r->frames[r->depth - 1];
+    td_run_frame *f = &r->frames[r->depth - 1];
     leave_block(r, f->block);
     if (f->owner == TD_IR_NONE) {
         r->over = true;

@@ -17,11 +17,11 @@ enum {                      /* of what a node does, beside the codes of errors a
 enum { TD_EXEC_COST_OP = 16 }; /* of a tensor op, in units of a node that only moves numbers */
 
 /* A block that is being run, for the node `owner` (TD_IR_NONE: the graph's). */
-typedef struct td_frame {
+typedef struct td_run_frame {
     uint32_t block, owner;
     int64_t trip, trips; /* of a loop */
     td_grad_mode mode;   /* at least; of the run, and stricter where a call is */
-} td_frame;
+} td_run_frame;
 
 /* What an op that is made of others has made so far: kept when it has to wait, so that nothing is done twice. */
 typedef struct td_parts {
@@ -38,7 +38,7 @@ typedef struct td_place_text {
 } td_place_text;
 
 struct td_exec {
-    td_program *program;
+    td_held_program *program;
     const td_ir *ir;
     td_issuer *who;
     td_exec_env env;
@@ -46,7 +46,7 @@ struct td_exec {
     td_purse purse;
     uint64_t bytes; /* charged for the arrays below */
     td_val *at;     /* by value */
-    td_frame *frames;
+    td_run_frame *frames;
     uint32_t depth, room;
     uint32_t node;    /* next; TD_IR_NONE: its block returns */
     td_val *passed;   /* what a block returns, on its way */

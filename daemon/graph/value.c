@@ -52,19 +52,19 @@ static size_t item_bytes(uint8_t kind)
     return kind == TD_T_STR ? 1 : sizeof(td_val);
 }
 
-static uint64_t box_bytes(uint8_t kind, const td_box *b)
+static uint64_t box_bytes(uint8_t kind, const td_boxed *b)
 {
     return sizeof *b + (uint64_t)b->room * item_bytes(kind);
 }
 
-static void free_box(td_purse *p, uint8_t kind, td_box *b)
+static void free_box(td_purse *p, uint8_t kind, td_boxed *b)
 {
     td_purse_give(p, box_bytes(kind, b));
     free(b->chars);
     free(b);
 }
 
-static bool dies_at_once(const td_box *b)
+static bool dies_at_once(const td_boxed *b)
 {
     enum { FEW = 32 };
     if (b->n > FEW) return false;
@@ -74,7 +74,7 @@ static bool dies_at_once(const td_box *b)
 }
 
 /* The place of its last item is where the next one is kept. */
-static void put_to_dying(td_purse *p, td_box *b)
+static void put_to_dying(td_purse *p, td_boxed *b)
 {
     td_val last = b->items[--b->n];
     b->items[b->n] = (td_val){.kind = TD_T_NONE, .box = p->dying};
@@ -98,7 +98,7 @@ int td_purse_bury(td_purse *p, int most)
 {
     int left = most;
     while (p->dying && left > 0) {
-        td_box *b = p->dying, *next = b->items[b->n].box;
+        td_boxed *b = p->dying, *next = b->items[b->n].box;
         if (b->n == 0) {
             p->dying = next;
             free_box(p, TD_T_LIST, b);
@@ -120,18 +120,18 @@ static int too_large(td_error *e, bool text)
 
 int td_val_box(td_purse *p, td_type_kind kind, uint32_t n, td_val *out, td_error *e)
 {
-    td_box size = {.room = n ? n : 1};
+    td_boxed size = {.room = n ? n : 1};
     if (n > (kind == TD_T_STR ? TD_VAL_CHARS : TD_VAL_ITEMS)) return too_large(e, kind == TD_T_STR);
     int rc = td_purse_take(p, box_bytes((uint8_t)kind, &size), e);
     if (rc) return rc;
-    td_box *b = malloc(sizeof *b);
+    td_boxed *b = malloc(sizeof *b);
     char *room = b ? calloc(size.room, item_bytes((uint8_t)kind)) : NULL;
     if (!room) {
         free(b);
         td_purse_give(p, box_bytes((uint8_t)kind, &size));
         return td_no_memory(e, "for a %s of %u items", kind == TD_T_STR ? "text" : "list", n);
     }
-    *b = (td_box){.refs = 1, .n = n, .room = size.room, .chars = room};
+    *b = (td_boxed){.refs = 1, .n = n, .room = size.room, .chars = room};
     *out = (td_val){.kind = (uint8_t)kind, .box = b};
     return TD_OK;
 }
@@ -144,7 +144,7 @@ int td_val_text(td_purse *p, const char *text, size_t n, td_val *out, td_error *
     return rc;
 }
 
-int td_val_room(td_purse *p, td_box *list, uint32_t more, td_error *e)
+int td_val_room(td_purse *p, td_boxed *list, uint32_t more, td_error *e)
 {
     uint64_t need = (uint64_t)list->n + more, room = list->room;
     if (need <= room) return TD_OK;

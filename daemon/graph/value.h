@@ -8,13 +8,13 @@
 #include "daemon/tensor/tensor.h"
 #include "proto/program/type.h"
 
-typedef struct td_box td_box;
+typedef struct td_boxed td_boxed;
 
 typedef struct td_purse {
     td_account *account;
     uint64_t used, charged; /* bytes */
     bool refused;           /* the account had no more: it may have later */
-    td_box *dying;          /* large lists that nobody has any more; linked where their last items were */
+    td_boxed *dying;        /* large lists that nobody has any more; linked where their last items were */
 } td_purse;
 enum { TD_PURSE_STEP = 1 << 16, TD_PURSE_MOST = 1 << 26 };  /* bytes */
 enum { TD_VAL_ITEMS = 1 << 16, TD_VAL_CHARS = 1 << 16 };    /* of one list, one text */
@@ -27,7 +27,7 @@ int td_purse_bury(td_purse *p, int most);
 
 typedef struct td_val td_val;
 
-struct td_box {
+struct td_boxed {
     uint32_t refs, n, room;
     union {
         td_val *items;
@@ -41,7 +41,7 @@ struct td_val {
         int64_t i; /* TD_T_INT; TD_T_BOOL, TD_T_DEVICE and TD_T_DTYPE by number */
         double re;
         td_tensor *tensor;
-        td_box *box; /* TD_T_STR: chars; TD_T_LIST, TD_T_TUPLE: items; TD_T_DICT: a key, its value, ... */
+        td_boxed *box; /* TD_T_STR: chars; TD_T_LIST, TD_T_TUPLE: items; TD_T_DICT: a key, its value, ... */
     };
     double im;
 };
@@ -95,8 +95,8 @@ static inline void td_val_drop(td_purse *p, td_val *v)
 int td_val_box(td_purse *p, td_type_kind kind, uint32_t n, td_val *out, td_error *e);
 int td_val_text(td_purse *p, const char *text, size_t n, td_val *out, td_error *e);
 /* Room for so many items more at the end of a list; then one of them, whose reference it takes over. */
-int td_val_room(td_purse *p, td_box *list, uint32_t more, td_error *e);
-static inline void td_val_push(td_box *list, td_val item)
+int td_val_room(td_purse *p, td_boxed *list, uint32_t more, td_error *e);
+static inline void td_val_push(td_boxed *list, td_val item)
 {
     list->items[list->n++] = item;
 }

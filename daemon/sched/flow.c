@@ -46,7 +46,7 @@ void td_flow_charge_to(td_flow *f, td_account *account)
 /* A call that waits, its task, what its storages know of it, and all of its operands; in objects. */
 static uint64_t cost_of_task(const td_task *t)
 {
-    enum { EACH = sizeof(td_input) + sizeof(td_reach) + sizeof(td_edge) + 128 /* as its kernel sees it */ };
+    enum { EACH = sizeof(td_input) + sizeof(td_reach) + sizeof(td_task_edge) + 128 /* as its kernel sees it */ };
     uint64_t more = t->nreaches > TD_TASK_REACHES ? (uint64_t)t->nreaches * EACH : 0;
     return td_objects_of(sizeof(td_call) + sizeof(td_task) + td_hazards_size + more);
 }

@@ -24,17 +24,17 @@ typedef enum td_task_kind {
 enum { TD_TASK_QUEUED, TD_TASK_BEGUN, TD_TASK_DROPPED };
 
 /* "`to` waits for `from`". Owned by `to`, hung into the list of `from`. */
-typedef struct td_edge {
-    struct td_edge *next;
+typedef struct td_task_edge {
+    struct td_task_edge *next;
     td_task *from, *to;
     bool ordered; /* their executor runs `to` after `from`: it holds nothing up */
     uint8_t data; /* TD_DATA_*: what of `from` is left to `to`, along which a failure travels */
-} td_edge;
+} td_task_edge;
 
 /* It reads what `from` wrote; and it writes to that storage itself, or takes over the entry that says it is lost. */
 enum { TD_DATA_READ = 1, TD_DATA_KEPT = 2 };
 
-#define TD_CLOSED ((td_edge *)1) /* end of a list of successors that takes no more */
+#define TD_CLOSED ((td_task_edge *)1) /* end of a list of successors that takes no more */
 
 enum { TD_REACH_READ = 1, TD_REACH_WRITE = 2, TD_REACH_DENSE = 4, TD_REACH_WHOLE = 8, TD_REACH_MADE = 16 };
 
@@ -75,7 +75,7 @@ struct td_executor {
 };
 
 struct td_task {
-    _Atomic(td_edge *) successors;
+    _Atomic(td_task_edge *) successors;
     _Atomic int32_t waits; /* tasks that it waits for; one more while it is being issued */
     _Atomic bool bad;      /* what it wrote is lost: those who read it are not run */
     uint8_t kind;
@@ -108,7 +108,7 @@ struct td_task {
     bool keeps; /* its reaches hold their storages: it has no call whose tensors do */
     uint64_t seq, cause_seq;
     td_cause *cause;
-    td_edge *late; /* those who came after its end, and wait until it is collected */
+    td_task_edge *late; /* those who came after its end, and wait until it is collected */
     td_waiter *waiter;
     td_task *prev, *next;           /* all pending tasks, in the order of issue */
     td_task *flow_prev, *flow_next; /* the same of its flow */
@@ -117,9 +117,9 @@ struct td_task {
     int mark_edge;
     int nreaches, nedges, room_edges;
     td_reach *reaches;
-    td_edge *edges;
+    td_task_edge *edges;
     td_reach reaches_inline[TD_TASK_REACHES];
-    td_edge edges_inline[TD_TASK_EDGES];
+    td_task_edge edges_inline[TD_TASK_EDGES];
 };
 
 static inline void td_chain_add(td_chain *c, td_task *t)

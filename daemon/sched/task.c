@@ -68,7 +68,7 @@ bool td_task_room_for_reaches(td_task *t, int n)
 static bool grow_edges(td_task *t)
 {
     int room = t->room_edges * 4;
-    td_edge *e = malloc((size_t)room * sizeof *e);
+    td_task_edge *e = malloc((size_t)room * sizeof *e);
     if (!e) return false;
     memcpy(e, t->edges, (size_t)t->nedges * sizeof *e);
     if (t->edges != t->edges_inline) free(t->edges);
@@ -87,14 +87,14 @@ bool td_task_depend(td_task *t, td_task *from, uint8_t data)
     if (t->nedges == t->room_edges && !grow_edges(t)) return false;
     from->mark = t->seq;
     from->mark_edge = t->nedges;
-    t->edges[t->nedges++] = (td_edge){.from = from, .to = t, .data = data};
+    t->edges[t->nedges++] = (td_task_edge){.from = from, .to = t, .data = data};
     return true;
 }
 
 /* False when the list was closed already. */
-static bool push(td_edge *e)
+static bool push(td_task_edge *e)
 {
-    td_edge *head = atomic_load_explicit(&e->from->successors, memory_order_acquire);
+    td_task_edge *head = atomic_load_explicit(&e->from->successors, memory_order_acquire);
     do {
         if (head == TD_CLOSED) return false;
         e->next = head;
@@ -105,7 +105,7 @@ static bool push(td_edge *e)
 
 /* Its predecessor has ended. Does it have to wait until the loop has collected that one? It does for the cause of a
  * failure; a waiter always does, because its callback wants to find everything settled. */
-static bool is_late(const td_edge *e)
+static bool is_late(const td_task_edge *e)
 {
     return !e->from->collected && (e->to->kind == TD_TASK_WAITER || (e->data && td_task_failed(e->from)));
 }
@@ -119,11 +119,11 @@ static void release(td_sched *s, td_task *t, int n, td_chain *ready, td_chain *o
     else t->executor->go(t->executor, t, ready); /* in a stream it ends in its turn, also when it has failed */
 }
 
-static td_edge *reversed(td_edge *e)
+static td_task_edge *reversed(td_task_edge *e)
 {
-    td_edge *r = NULL;
+    td_task_edge *r = NULL;
     while (e) {
-        td_edge *next = e->next;
+        td_task_edge *next = e->next;
         e->next = r;
         r = e;
         e = next;
@@ -153,9 +153,9 @@ static void infect(td_task *to, uint8_t data, fate f)
 }
 
 /* Release those on a list, first come first. Nothing of the predecessor is touched. */
-static void release_all(td_sched *s, td_edge *list, fate f, td_chain *ready, td_chain *over, bool *tell)
+static void release_all(td_sched *s, td_task_edge *list, fate f, td_chain *ready, td_chain *over, bool *tell)
 {
-    for (td_edge *e = reversed(list), *next; e; e = next) {
+    for (td_task_edge *e = reversed(list), *next; e; e = next) {
         next = e->next; /* before its owner may end */
         td_task *to = e->to;
         infect(to, e->data, f);
@@ -163,9 +163,9 @@ static void release_all(td_sched *s, td_edge *list, fate f, td_chain *ready, td_
     }
 }
 
-static td_edge *close_list(td_task *t)
+static td_task_edge *close_list(td_task *t)
 {
-    td_edge *list = atomic_exchange_explicit(&t->successors, TD_CLOSED, memory_order_acq_rel);
+    td_task_edge *list = atomic_exchange_explicit(&t->successors, TD_CLOSED, memory_order_acq_rel);
     assert(list != TD_CLOSED);
     return list;
 }
@@ -177,7 +177,7 @@ static bool end_all(td_sched *s, td_chain *over, td_chain *ready, bool tell)
     td_task *t;
     while ((t = td_chain_take(over))) {
         fate f = fate_of(t);
-        td_edge *list = close_list(t);
+        td_task_edge *list = close_list(t);
         tell |= td_ends_push(s, t); /* before the successors: the loop collects in this order */
         release_all(s, list, f, ready, over, &tell);
     }
@@ -203,14 +203,14 @@ void td_task_release_late(td_sched *s, td_task *t, td_chain *ready)
 {
     td_chain over = {0};
     bool tell = false;
-    td_edge *list = t->late;
+    td_task_edge *list = t->late;
     t->late = NULL;
     release_all(s, list, fate_of(t), ready, &over, &tell);
     if (end_all(s, &over, ready, tell)) td_ends_tell(s);
 }
 
 /* Does its executor see to the order, by a stream or an event? */
-static bool is_ordered(const td_edge *e)
+static bool is_ordered(const td_task_edge *e)
 {
     const td_task *from = e->from, *to = e->to;
     td_executor *x = to->executor;
@@ -223,7 +223,7 @@ void td_task_connect(td_sched *s, td_task *t, td_chain *ready)
     int unneeded = 1; /* the guard */
     atomic_fetch_add_explicit(&t->waits, t->nedges, memory_order_relaxed);
     for (int i = 0; i < t->nedges; i++) {
-        td_edge *e = &t->edges[i];
+        td_task_edge *e = &t->edges[i];
         if (e->data) e->from->refs++; /* its cause may be asked for */
         if ((e->ordered = is_ordered(e))) {
             unneeded++;
@@ -248,7 +248,7 @@ td_call *td_task_begin(td_task *t)
     uint8_t queued = TD_TASK_QUEUED;
     t->open = true;
     for (int i = 0; i < t->nedges; i++) {
-        const td_edge *e = &t->edges[i];
+        const td_task_edge *e = &t->edges[i];
         if (e->data && e->ordered) infect(t, e->data, fate_of(e->from));
     }
     if (!atomic_compare_exchange_strong(&t->state, &queued, TD_TASK_BEGUN)) return NULL;

@@ -17,16 +17,16 @@ struct td_queued {
     uint32_t slots;   /* tensors of items */
 };
 
-int td_queue_item_new(td_queue_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e)
+int td_queue_item_new(td_queued_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e)
 {
-    size_t size = sizeof(td_queue_item) + most * (sizeof(td_tensor *) + sizeof(td_queued *)) + note_bytes;
-    td_queue_item plan = {.note_bytes = note_bytes,
-                          .account = account,
-                          .cost = td_objects_of(size + most * sizeof(td_queued)),
-                          .bytes = note_bytes};
+    size_t size = sizeof(td_queued_item) + most * (sizeof(td_tensor *) + sizeof(td_queued *)) + note_bytes;
+    td_queued_item plan = {.note_bytes = note_bytes,
+                           .account = account,
+                           .cost = td_objects_of(size + most * sizeof(td_queued)),
+                           .bytes = note_bytes};
     int rc = td_account_charge(account, note_bytes, plan.cost, e);
     if (rc) return rc;
-    td_queue_item *i = malloc(size);
+    td_queued_item *i = malloc(size);
     if (!i) {
         td_account_discharge(account, note_bytes, plan.cost);
         return td_no_memory(e, "for an item of %zu tensors and a note of %zu bytes", most, note_bytes);
@@ -40,7 +40,7 @@ int td_queue_item_new(td_queue_item **out, td_account *account, size_t most, siz
     return TD_OK;
 }
 
-int td_queue_item_keep(td_queue_item *i, int k, td_error *e)
+int td_queue_item_keep(td_queued_item *i, int k, td_error *e)
 {
     td_storage *s = i->tensors[k]->storage;
     td_queued *q = s->queued;
@@ -54,7 +54,7 @@ int td_queue_item_keep(td_queue_item *i, int k, td_error *e)
     return TD_OK;
 }
 
-int td_queue_item_add(td_queue_item *i, td_tensor *t, bool keep, td_error *e)
+int td_queue_item_add(td_queued_item *i, td_tensor *t, bool keep, td_error *e)
 {
     i->as_put[i->count] = NULL;
     i->tensors[i->count++] = td_tensor_hold(t);
@@ -62,7 +62,7 @@ int td_queue_item_add(td_queue_item *i, td_tensor *t, bool keep, td_error *e)
     return keep ? td_queue_item_keep(i, i->count - 1, e) : TD_OK;
 }
 
-static void keep_no_more(td_queue_item *i, int k)
+static void keep_no_more(td_queued_item *i, int k)
 {
     td_queued *q = i->as_put[k];
     i->as_put[k] = NULL;
@@ -72,7 +72,7 @@ static void keep_no_more(td_queue_item *i, int k)
     free(q);
 }
 
-int td_queue_item_settle(td_queue_item *i, int k, td_account *account, td_error *e)
+int td_queue_item_settle(td_queued_item *i, int k, td_account *account, td_error *e)
 {
     const td_queued *q = i->as_put[k];
     td_tensor *was = i->tensors[k], *as_put = NULL;
@@ -87,7 +87,7 @@ int td_queue_item_settle(td_queue_item *i, int k, td_account *account, td_error 
     return TD_OK;
 }
 
-td_storage *td_queue_item_copy(const td_queue_item *i, int k)
+td_storage *td_queue_item_copy(const td_queued_item *i, int k)
 {
     return i->as_put[k] ? i->as_put[k]->copy : NULL;
 }
@@ -103,7 +103,7 @@ void td_queued_copied(td_storage *s, td_storage *copy)
 /* Some of its tensors; what dies with them comes next, and then the item once more. */
 static void let_go(td_dead *d)
 {
-    td_queue_item *i = (td_queue_item *)(void *)((char *)d - offsetof(td_queue_item, remains));
+    td_queued_item *i = (td_queued_item *)(void *)((char *)d - offsetof(td_queued_item, remains));
     if (i->count > SOME) td_die(&i->remains, let_go);
     for (int n = 0; i->count && n < SOME; n++) {
         keep_no_more(i, --i->count);
@@ -115,7 +115,7 @@ static void let_go(td_dead *d)
     free(i);
 }
 
-void td_queue_item_free(td_queue_item *i)
+void td_queue_item_free(td_queued_item *i)
 {
     if (!i) return;
     if (i->count > SOME) td_die(&i->remains, let_go);

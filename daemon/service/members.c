@@ -8,22 +8,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void count_member(td_queue *q, const td_member *m, int by)
+static void count_member(td_named_queue *q, const td_member *m, int by)
 {
     if (m->role & TD_QUEUE_PRODUCER) q->producers += by;
     if (m->role & TD_QUEUE_CONSUMER) q->consumers += by;
 }
 
-static td_queue *find(td_service *s, const char *name)
+static td_named_queue *find(td_service *s, const char *name)
 {
-    td_queue *q;
+    td_named_queue *q;
     HASH_FIND_STR(s->queues, name, q);
     return q;
 }
 
-static td_queue *create(td_service *s, const char *name)
+static td_named_queue *create(td_service *s, const char *name)
 {
-    td_queue *q = calloc(1, sizeof *q);
+    td_named_queue *q = calloc(1, sizeof *q);
     if (!q) return NULL;
     snprintf(q->name, sizeof q->name, "%s", name);
     q->capacity = 1;
@@ -42,7 +42,7 @@ static td_queue *create(td_service *s, const char *name)
 static void let_go(td_dead *d)
 {
     enum { ITEMS = 16 };
-    td_queue *q = (td_queue *)(void *)((char *)d - offsetof(td_queue, remains));
+    td_named_queue *q = (td_named_queue *)(void *)((char *)d - offsetof(td_named_queue, remains));
     if (q->size > ITEMS) td_die(&q->remains, let_go);
     for (int i = q->size < ITEMS ? (int)q->size : ITEMS; i > 0; i--) td_queue_item_free(td_queue_pop(q));
     if (q->size) return;
@@ -50,7 +50,7 @@ static void let_go(td_dead *d)
     free(q);
 }
 
-static void destroy(td_service *s, td_queue *q)
+static void destroy(td_service *s, td_named_queue *q)
 {
     td_deadline_disarm(s, &q->gone);
     td_deadline_disarm(s, &q->more);
@@ -60,7 +60,7 @@ static void destroy(td_service *s, td_queue *q)
     td_die(&q->remains, let_go);
 }
 
-uint32_t td_queue_keeps(const td_queue *q)
+uint32_t td_queue_keeps(const td_named_queue *q)
 {
     if (q->keep_said) return q->keep_ms;
     return q->met ? 0 : TD_QUEUE_KEEP_MS;
@@ -69,12 +69,12 @@ uint32_t td_queue_keeps(const td_queue *q)
 /* Nobody came for what lies in it. */
 static void expire(void *arg)
 {
-    td_queue *q = arg;
+    td_named_queue *q = arg;
     destroy(q->service, q);
 }
 
 /* The first one comes to what others have left: capacity and end were theirs. */
-static void revive(td_service *s, td_queue *q)
+static void revive(td_service *s, td_named_queue *q)
 {
     td_deadline_disarm(s, &q->gone);
     q->sized = q->ended = false;
@@ -82,7 +82,7 @@ static void revive(td_service *s, td_queue *q)
 
 void td_queues_clear(td_service *s)
 {
-    for (td_queue *q = s->queues, *next; q; q = next) {
+    for (td_named_queue *q = s->queues, *next; q; q = next) {
         next = q->hh.next;
         if (!q->members) destroy(s, q);
     }
@@ -96,7 +96,7 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     if (rc) return rc;
     if (!(role & (TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER)))
         return td_fail(e, TD_E_INVALID, "queue '%s': join as producer, consumer or both (role %u)", name, role);
-    td_queue *q = find(s, name);
+    td_named_queue *q = find(s, name);
     if (q && q->members && capacity && capacity != TD_QUEUE_OPEN && q->sized && capacity != q->capacity)
         return td_fail(e, TD_E_EXISTS, "queue '%s' exists with capacity %u; asked for %u", name, q->capacity, capacity);
     bool fresh = !q;
@@ -133,7 +133,7 @@ int td_queue_join(td_member **out, td_service *s, const char *name, uint32_t cap
     return TD_OK;
 }
 
-static void note_death(td_queue *q, const td_member *m)
+static void note_death(td_named_queue *q, const td_member *m)
 {
     if (!q->dead) q->dead = calloc(TD_DEATHS_KEPT, sizeof *q->dead);
     if (q->dead) {
@@ -156,7 +156,7 @@ static void cancel_waits(td_service *s, td_member *m, td_queue_wait *first)
 void td_queue_leave(td_service *s, td_member *m, bool died)
 {
     if (!m) return;
-    td_queue *q = m->queue;
+    td_named_queue *q = m->queue;
     cancel_waits(s, m, q->putters.first);
     cancel_waits(s, m, q->getters.first);
     if (m->prev) m->prev->next = m->next;

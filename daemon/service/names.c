@@ -204,7 +204,7 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
     return publish(s, name, (td_named){.tensor = t, .edition = {.tree = tree}}, who, replace, e);
 }
 
-int td_name_publish_program(td_service *s, const char *name, td_program *p, const td_account *who, bool replace,
+int td_name_publish_program(td_service *s, const char *name, td_held_program *p, const td_account *who, bool replace,
                             td_error *e)
 {
     return publish(s, name, (td_named){.program = p}, who, replace, e);

@@ -9,7 +9,7 @@
 
 enum { MOST_NAMED = 3 };
 
-static void push(td_queue *q, td_queue_item *i)
+static void push(td_named_queue *q, td_queued_item *i)
 {
     i->next = NULL;
     *q->last = i;
@@ -20,9 +20,9 @@ static void push(td_queue *q, td_queue_item *i)
     i->place = q->puts++;
 }
 
-td_queue_item *td_queue_pop(td_queue *q)
+td_queued_item *td_queue_pop(td_named_queue *q)
 {
-    td_queue_item *i = q->first;
+    td_queued_item *i = q->first;
     if (!i) return NULL;
     q->first = i->next;
     if (!q->first) q->last = &q->first;
@@ -34,19 +34,19 @@ td_queue_item *td_queue_pop(td_queue *q)
     return i;
 }
 
-static td_queue_item *take_first(td_service *s, td_queue *q)
+static td_queued_item *take_first(td_service *s, td_named_queue *q)
 {
     td_items_pass(s, q->first);
     return td_queue_pop(q);
 }
 
-bool td_queue_full(const td_queue *q)
+bool td_queue_full(const td_named_queue *q)
 {
     return q->size >= q->capacity || (q->open && q->note_bytes >= TD_QUEUE_MOST_BYTES);
 }
 
 /* "3 of 4", or what else it is full of. */
-static const char *content(const td_queue *q, char *text, size_t size)
+static const char *content(const td_named_queue *q, char *text, size_t size)
 {
     if (q->size >= q->capacity || !td_queue_full(q)) snprintf(text, size, "%u of %u", q->size, q->capacity);
     else snprintf(text, size, "%u items, %u MB beside their tensors", q->size, (unsigned)(q->note_bytes >> 20));
@@ -60,7 +60,7 @@ static bool is_watching(const td_queue_wait *w)
 
 static void waits_append(td_queue_wait *w)
 {
-    td_queue *q = w->member->queue;
+    td_named_queue *q = w->member->queue;
     td_queue_waits *l = w->put ? &q->putters : &q->getters;
     w->prev = l->last;
     w->next = NULL;
@@ -74,7 +74,7 @@ static void waits_append(td_queue_wait *w)
 
 static void waits_remove(td_queue_wait *w)
 {
-    td_queue *q = w->member->queue;
+    td_named_queue *q = w->member->queue;
     td_queue_waits *l = w->put ? &q->putters : &q->getters;
     *(w->prev ? &w->prev->next : &l->first) = w->next;
     *(w->next ? &w->next->prev : &l->last) = w->prev;
@@ -86,9 +86,9 @@ static void waits_remove(td_queue_wait *w)
 }
 
 /* End a wait: off the list, its deadline off, then its callback as the last step. */
-static void finish_wait(td_service *s, td_queue_wait *w, td_queue_item *item, const td_error *error)
+static void finish_wait(td_service *s, td_queue_wait *w, td_queued_item *item, const td_error *error)
 {
-    void (*then)(void *, td_queue_item *, const td_error *) = w->then;
+    void (*then)(void *, td_queued_item *, const td_error *) = w->then;
     void *arg = w->arg;
     w->item = NULL;
     td_queue_wait_cancel(s, w);
@@ -105,33 +105,33 @@ void td_queue_wait_cancel(td_service *s, td_queue_wait *w)
 }
 
 /* Is there no one left who could ever put? */
-static bool no_more_puts(const td_queue *q)
+static bool no_more_puts(const td_named_queue *q)
 {
     return q->ended || (q->producers_ever && q->producers == 0 && !q->putters.first);
 }
 
 /* Number `nr` of the queue's deaths; of those that are not kept any more the oldest that is. NULL: nothing is known. */
-static const td_death *death(const td_queue *q, uint32_t nr)
+static const td_death *death(const td_named_queue *q, uint32_t nr)
 {
     if (q->deaths - nr > TD_DEATHS_KEPT) nr = q->deaths - TD_DEATHS_KEPT;
     return q->dead ? &q->dead[nr % TD_DEATHS_KEPT] : NULL;
 }
 
-static int closed_for_get(const td_queue *q, td_error *e)
+static int closed_for_get(const td_named_queue *q, td_error *e)
 {
     if (q->ended) return td_fail(e, TD_E_CLOSED, "queue '%s' has ended and is empty", q->name);
     return td_fail(e, TD_E_CLOSED, "queue '%s' is empty and has no producer any more%s%s", q->name,
                    q->dead ? "; the last to die was " : "", q->dead ? death(q, q->deaths - 1)->who : "");
 }
 
-static int closed_for_put(const td_queue *q, td_error *e)
+static int closed_for_put(const td_named_queue *q, td_error *e)
 {
     return td_fail(e, TD_E_CLOSED, "queue '%s' has ended: nothing more can be put", q->name);
 }
 
 static bool death_untold(const td_member *m)
 {
-    const td_queue *q = m->queue;
+    const td_named_queue *q = m->queue;
     if (!(m->role & TD_QUEUE_WATCH) || m->deaths_told == q->deaths) return false;
     const td_death *d = death(q, m->deaths_told);
     return !d || q->gets >= d->at;
@@ -139,7 +139,7 @@ static bool death_untold(const td_member *m)
 
 static int tell_death(td_member *m, td_error *e)
 {
-    const td_queue *q = m->queue;
+    const td_named_queue *q = m->queue;
     const td_death *d = death(q, m->deaths_told);
     bool named = d && q->deaths - m->deaths_told <= TD_DEATHS_KEPT;
     m->deaths_told++;
@@ -149,7 +149,7 @@ static int tell_death(td_member *m, td_error *e)
 
 /* Whoever waits for an item and has a death to be told. Only after a death one looks for these: who waits later was
  * told before, unless items come first. */
-static td_queue_wait *mourner(td_queue *q, td_queue_wait *from)
+static td_queue_wait *mourner(td_named_queue *q, td_queue_wait *from)
 {
     td_queue_wait *g = q->mourned || !q->watching ? NULL : from;
     while (g && !death_untold(g->member)) g = g->next;
@@ -158,7 +158,7 @@ static td_queue_wait *mourner(td_queue *q, td_queue_wait *from)
 }
 
 /* One wait: false when none can go on. */
-static bool settle_one(td_service *s, td_queue *q, td_queue_wait **mourning)
+static bool settle_one(td_service *s, td_named_queue *q, td_queue_wait **mourning)
 {
     td_error e = {0};
     td_queue_wait *p = q->putters.first, *g = q->getters.first;
@@ -186,11 +186,11 @@ static bool settle_one(td_service *s, td_queue *q, td_queue_wait **mourning)
 
 static void settle_more(void *queue)
 {
-    td_queue *q = queue;
+    td_named_queue *q = queue;
     td_queue_settle(q->service, q);
 }
 
-void td_queue_settle(td_service *s, td_queue *q)
+void td_queue_settle(td_service *s, td_named_queue *q)
 {
     enum { MOVE_MOST = 256 }; /* the loop has others to serve */
     td_queue_wait *mourning = NULL;
@@ -201,7 +201,7 @@ void td_queue_settle(td_service *s, td_queue *q)
 }
 
 /* "its consumers are train (pid 7), show (pid 8)", or that it has none; but for the one that asks. */
-static const char *others(const td_queue *q, const td_member *but, uint32_t role, char *text, size_t size)
+static const char *others(const td_named_queue *q, const td_member *but, uint32_t role, char *text, size_t size)
 {
     const char *what = role == TD_QUEUE_PRODUCER ? "producer" : "consumer";
     uint32_t n = 0;
@@ -219,7 +219,7 @@ static const char *others(const td_queue *q, const td_member *but, uint32_t role
 static void wait_expired(void *arg)
 {
     td_queue_wait *w = arg;
-    td_queue *q = w->member->queue;
+    td_named_queue *q = w->member->queue;
     td_error e = {0};
     char whom[256], what[64];
     others(q, w->member, w->put ? TD_QUEUE_CONSUMER : TD_QUEUE_PRODUCER, whom, sizeof whom);
@@ -227,7 +227,7 @@ static void wait_expired(void *arg)
         td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed full (%s); waited for %s", q->name, content(q, what, sizeof what),
                 whom);
     else td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed empty; waited for %s", q->name, whom);
-    void (*then)(void *, td_queue_item *, const td_error *) = w->then;
+    void (*then)(void *, td_queued_item *, const td_error *) = w->then;
     void *owner = w->arg;
     waits_remove(w);
     td_queue_item_free(w->item);
@@ -235,10 +235,10 @@ static void wait_expired(void *arg)
     then(owner, NULL, &e);
 }
 
-static int wait_new(td_service *s, td_member *m, td_queue_item *item, uint32_t timeout_ms, td_queue_wait **out,
-                    void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e)
+static int wait_new(td_service *s, td_member *m, td_queued_item *item, uint32_t timeout_ms, td_queue_wait **out,
+                    void (*then)(void *, td_queued_item *, const td_error *), void *arg, td_error *e)
 {
-    td_queue *q = m->queue;
+    td_named_queue *q = m->queue;
     char what[64];
     if (timeout_ms == 0)
         return td_fail(e, TD_E_TIMEOUT, item ? "queue '%s' is full (%s)" : "queue '%s' is empty (%s)", q->name,
@@ -253,10 +253,10 @@ static int wait_new(td_service *s, td_member *m, td_queue_item *item, uint32_t t
     return TD_WAIT;
 }
 
-int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t timeout_ms, td_queue_wait **wait,
-                 void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e)
+int td_queue_put(td_service *s, td_member *m, td_queued_item *item, uint32_t timeout_ms, td_queue_wait **wait,
+                 void (*then)(void *, td_queued_item *, const td_error *), void *arg, td_error *e)
 {
-    td_queue *q = m->queue;
+    td_named_queue *q = m->queue;
     if (!(m->role & TD_QUEUE_PRODUCER))
         return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as consumer only", q->name);
     if (q->ended) return closed_for_put(q, e);
@@ -266,10 +266,10 @@ int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t time
     return TD_OK;
 }
 
-int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t timeout_ms, td_queue_wait **wait,
-                 void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e)
+int td_queue_get(td_service *s, td_member *m, td_queued_item **item, uint32_t timeout_ms, td_queue_wait **wait,
+                 void (*then)(void *, td_queued_item *, const td_error *), void *arg, td_error *e)
 {
-    td_queue *q = m->queue;
+    td_named_queue *q = m->queue;
     *item = NULL;
     if (!(m->role & TD_QUEUE_CONSUMER))
         return td_fail(e, TD_E_PERMISSION, "queue '%s' was joined as producer only", q->name);
@@ -285,18 +285,18 @@ int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t tim
 
 enum { FAR = 1024 };
 
-static bool lies_there(const td_queue *q, uint64_t place)
+static bool lies_there(const td_named_queue *q, uint64_t place)
 {
-    const td_queue_item *at = q->first;
+    const td_queued_item *at = q->first;
     for (int n = 0; at && at->place < place && n < FAR; n++) at = at->next;
     return at && at->place == place;
 }
 
 /* Before what was put after it. What was taken lies near the front; a place that was made up is looked for no further.
  */
-static void put_back(td_queue *q, td_queue_item *item)
+static void put_back(td_named_queue *q, td_queued_item *item)
 {
-    td_queue_item **at = &q->first;
+    td_queued_item **at = &q->first;
     for (int n = 0; *at && (*at)->place < item->place && n < FAR; n++) at = &(*at)->next;
     item->next = *at;
     *at = item;
@@ -307,15 +307,15 @@ static void put_back(td_queue *q, td_queue_item *item)
     q->gets -= q->gets > 0;
 }
 
-void td_queue_untake(td_service *s, td_member *m, td_queue_item *item)
+void td_queue_untake(td_service *s, td_member *m, td_queued_item *item)
 {
     put_back(m->queue, item);
     td_queue_settle(s, m->queue);
 }
 
-int td_queue_return(td_service *s, const char *name, td_queue_item *item, td_error *e)
+int td_queue_return(td_service *s, const char *name, td_queued_item *item, td_error *e)
 {
-    td_queue *q;
+    td_named_queue *q;
     HASH_FIND_STR(s->queues, name, q);
     if (!q) return td_fail(e, TD_E_NOT_FOUND, "queue '%s' is gone, with what lay in it", name);
     uint64_t all = UINT32_MAX, place = (q->puts & ~all) | (item->place & all); /* the last with these bits */
@@ -328,12 +328,12 @@ int td_queue_return(td_service *s, const char *name, td_queue_item *item, td_err
     return TD_OK;
 }
 
-const char *td_queue_name(const td_queue *q)
+const char *td_queue_name(const td_named_queue *q)
 {
     return q->name;
 }
 
-uint32_t td_queue_size(const td_queue *q)
+uint32_t td_queue_size(const td_named_queue *q)
 {
     return q->size;
 }

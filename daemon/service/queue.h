@@ -21,7 +21,7 @@ typedef struct td_queue_waits {
     uint32_t count;
 } td_queue_waits;
 
-struct td_queue {
+struct td_named_queue {
     UT_hash_handle hh;
     char name[TD_NAME_MAX + 1];
     uint32_t capacity, size, deaths;
@@ -29,7 +29,7 @@ struct td_queue {
     bool open;  /* ... TD_QUEUE_MOST, within TD_QUEUE_MOST_BYTES */
     uint64_t note_bytes;
     uint64_t bytes; /* of what lies in it, and of what waits for room */
-    td_queue_item *first, **last;
+    td_queued_item *first, **last;
     td_member *members;
     td_queue_waits putters, getters;
     uint64_t puts, gets;
@@ -50,16 +50,16 @@ struct td_queue {
 
 #define TD_QUEUE_KEEP_MS 60000 /* unless said: so long items wait for the first consumer */
 /* Has it no room for another item? */
-bool td_queue_full(const td_queue *q);
+bool td_queue_full(const td_named_queue *q);
 /* How long items would stay if all left now. */
-uint32_t td_queue_keeps(const td_queue *q);
+uint32_t td_queue_keeps(const td_named_queue *q);
 /* Let waits that can go on do so, one at a time: some now, more soon. */
-void td_queue_settle(td_service *s, td_queue *q);
+void td_queue_settle(td_service *s, td_named_queue *q);
 /* The oldest item, or NULL; it is the caller's. */
-td_queue_item *td_queue_pop(td_queue *q);
+td_queued_item *td_queue_pop(td_named_queue *q);
 /* walk.c: a walk that is at the item, the putter or the queue goes on behind it. */
-void td_items_pass(td_service *s, const td_queue_item *i);
+void td_items_pass(td_service *s, const td_queued_item *i);
 void td_putters_pass(td_service *s, const td_queue_wait *w);
-void td_queues_pass(td_service *s, const td_queue *q);
+void td_queues_pass(td_service *s, const td_named_queue *q);
 
 #endif

@@ -60,12 +60,12 @@ struct td_service {
     td_executor *executors[TD_MAX_DEVICES]; /* NULL: the device has none */
     struct td_uid *uids;
     struct td_name *names;
-    struct td_queue *queues;
+    struct td_named_queue *queues;
     struct td_name *names_at; /* of walks in parts */
-    struct td_queue *queues_at;
+    struct td_named_queue *queues_at;
     struct td_items_at {              /* of a walk through what lies in queues */
-        struct td_queue *queue;
-        struct td_queue_item *item;   /* NULL: it is at those that wait for room, ... */
+        struct td_named_queue *queue;
+        struct td_queued_item *item;   /* NULL: it is at those that wait for room, ... */
         struct td_queue_wait *putter; /* ... at this one; NULL, too: the queue is done */
         int tensor;                   /* of the item: the next one */
     } items_at;
@@ -97,7 +97,7 @@ typedef struct td_edition {
 /* What a name stands for: one of the two. */
 typedef struct td_named {
     td_tensor *tensor;
-    td_program *program;
+    td_held_program *program;
     td_edition edition;
 } td_named;
 /* With a reference of its own, and let go of it. */
@@ -119,7 +119,7 @@ int td_name_check(const char *name, td_error *e);
 int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, uint32_t tree,
                     td_error *e);
 /* The same of a program. */
-int td_name_publish_program(td_service *s, const char *name, td_program *p, const td_account *who, bool replace,
+int td_name_publish_program(td_service *s, const char *name, td_held_program *p, const td_account *who, bool replace,
                             td_error *e);
 #define TD_HANDLE_PREFIX "handle/"
 
@@ -179,10 +179,10 @@ enum {
     TD_QUEUE_WATCH = 4 /* consumer: told of each producer that died, once the items from before its death are taken */
 };
 
-typedef struct td_queue td_queue;
+typedef struct td_named_queue td_named_queue;
 
-typedef struct td_queue_item {
-    struct td_queue_item *next;
+typedef struct td_queued_item {
+    struct td_queued_item *next;
     td_tensor **tensors; /* references */
     td_queued **as_put;  /* of each, what keeps it as it was put; NULL: nothing does */
     int count;
@@ -193,25 +193,25 @@ typedef struct td_queue_item {
     uint64_t cost;       /* these objects */
     uint64_t bytes;      /* of its tensors, views as far as they reach, and of the note */
     td_dead remains;     /* of a large one that has gone: its tensors are let go of in parts */
-} td_queue_item;
+} td_queued_item;
 /* With room for so many tensors and for a note, none of which is there yet. */
-int td_queue_item_new(td_queue_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e);
+int td_queue_item_new(td_queued_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e);
 /* keep: it is to come as it is now, whatever is written to its storage until then. */
-int td_queue_item_add(td_queue_item *i, td_tensor *t, bool keep, td_error *e);
+int td_queue_item_add(td_queued_item *i, td_tensor *t, bool keep, td_error *e);
 /* Tensor k is taken: from here on it is the storage's again, or has become a tensor over a copy, which `account` pays for.
  * td_queue_item_keep(): it was not, and lies there as before. */
-int td_queue_item_settle(td_queue_item *i, int k, td_account *account, td_error *e);
-int td_queue_item_keep(td_queue_item *i, int k, td_error *e);
+int td_queue_item_settle(td_queued_item *i, int k, td_account *account, td_error *e);
+int td_queue_item_keep(td_queued_item *i, int k, td_error *e);
 /* What it was, where that had to be copied; borrowed, NULL: it was not. */
-td_storage *td_queue_item_copy(const td_queue_item *i, int k);
+td_storage *td_queue_item_copy(const td_queued_item *i, int k);
 /* The storage is about to be written: its items have this copy of it instead. */
 void td_queued_copied(td_storage *s, td_storage *copy);
-void td_queue_item_free(td_queue_item *i);
+void td_queue_item_free(td_queued_item *i);
 
 /* One session's part in a queue. */
 typedef struct td_member {
     struct td_member *next, *prev;
-    td_queue *queue;
+    td_named_queue *queue;
     uint32_t role, session, pid;
     char program[32];
     uint32_t waits;
@@ -223,12 +223,12 @@ typedef struct td_queue_wait {
     struct td_queue_wait *next, *prev;
     td_member *member;
     bool put;
-    td_queue_item *item; /* of a put: owned until it is in */
+    td_queued_item *item; /* of a put: owned until it is in */
     uint64_t bytes;      /* of that */
     td_deadline deadline;
     /* get: `item` is the callee's; put: item NULL. error NULL: it worked. The wait is gone afterwards. The callback
      * only takes note: it must not call into queues or names. */
-    void (*then)(void *arg, td_queue_item *item, const td_error *error);
+    void (*then)(void *arg, td_queued_item *item, const td_error *error);
     void *arg;
 } td_queue_wait;
 
@@ -245,20 +245,20 @@ void td_queue_leave(td_service *s, td_member *m, bool died);
 void td_queue_end(td_service *s, td_member *m);
 /* 0: the item was taken over; TD_WAIT: full, *wait is armed; or an error (the item is still the caller's). timeout_ms
  * UINT32_MAX: no deadline; 0: fail at once with TD_E_TIMEOUT. */
-int td_queue_put(td_service *s, td_member *m, td_queue_item *item, uint32_t timeout_ms, td_queue_wait **wait,
-                 void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e);
-int td_queue_get(td_service *s, td_member *m, td_queue_item **item, uint32_t timeout_ms, td_queue_wait **wait,
-                 void (*then)(void *, td_queue_item *, const td_error *), void *arg, td_error *e);
+int td_queue_put(td_service *s, td_member *m, td_queued_item *item, uint32_t timeout_ms, td_queue_wait **wait,
+                 void (*then)(void *, td_queued_item *, const td_error *), void *arg, td_error *e);
+int td_queue_get(td_service *s, td_member *m, td_queued_item **item, uint32_t timeout_ms, td_queue_wait **wait,
+                 void (*then)(void *, td_queued_item *, const td_error *), void *arg, td_error *e);
 /* An item that was taken by a get and could not be delivered goes back to its place; takes it over. */
-void td_queue_untake(td_service *s, td_member *m, td_queue_item *item);
+void td_queue_untake(td_service *s, td_member *m, td_queued_item *item);
 /* Stop waiting, without a call; a put's item is freed. */
 void td_queue_wait_cancel(td_service *s, td_queue_wait *w);
 /* What a get took, and whoever got it did not want, is back at its place in the queue of this name, which may be full,
  * and may have ended. Of item->place the lower half counts. Takes it over when it works; TD_E_NOT_FOUND: there is no
  * such queue any more; TD_E_INVALID: nothing was taken from there, or it is back. */
-int td_queue_return(td_service *s, const char *name, td_queue_item *item, td_error *e);
-uint32_t td_queue_size(const td_queue *q);
-const char *td_queue_name(const td_queue *q);
+int td_queue_return(td_service *s, const char *name, td_queued_item *item, td_error *e);
+uint32_t td_queue_size(const td_named_queue *q);
+const char *td_queue_name(const td_named_queue *q);
 
 typedef struct td_queue_info {
     const char *name;
@@ -276,7 +276,7 @@ bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td
  * and items at a time. */
 typedef struct td_items_seen {
     const char *queue;
-    const td_queue_item *item;
+    const td_queued_item *item;
     int from, to;
 } td_items_seen;
 bool td_queue_items_some(td_service *s, bool first, int most, void (*fn)(const td_items_seen *i, void *arg), void *arg);

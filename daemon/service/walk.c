@@ -4,7 +4,7 @@
  * the service, and whatever ends first sees to it that no walk is left there. */
 #include "daemon/service/queue.h"
 
-static td_queue_info info_of(const td_queue *q)
+static td_queue_info info_of(const td_named_queue *q)
 {
     td_queue_info i = {.name = q->name,
                        .capacity = q->capacity,
@@ -26,7 +26,7 @@ static td_queue_info info_of(const td_queue *q)
 
 bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg)
 {
-    td_queue *q = first ? s->queues : s->queues_at;
+    td_named_queue *q = first ? s->queues : s->queues_at;
     for (; q && most; q = q->hh.next, most--) {
         td_queue_info i = info_of(q);
         fn(&i, arg);
@@ -42,14 +42,14 @@ bool td_queues_left(const td_service *s)
 
 td_queue_info td_queue_look(const td_service *s, const char *name)
 {
-    td_queue *q;
+    td_named_queue *q;
     HASH_FIND_STR(s->queues, name, q);
     return q ? info_of(q) : (td_queue_info){0};
 }
 
 /* ---- what lies in them */
 
-static void at_queue(struct td_items_at *at, td_queue *q)
+static void at_queue(struct td_items_at *at, td_named_queue *q)
 {
     *at = (struct td_items_at){.queue = q, .item = q ? q->first : NULL, .putter = q ? q->putters.first : NULL};
 }
@@ -62,7 +62,7 @@ static void go_on(struct td_items_at *at)
     else if (at->putter) at->putter = at->putter->next;
 }
 
-void td_items_pass(td_service *s, const td_queue_item *i)
+void td_items_pass(td_service *s, const td_queued_item *i)
 {
     if (i && s->items_at.item == i) go_on(&s->items_at);
 }
@@ -75,15 +75,15 @@ void td_putters_pass(td_service *s, const td_queue_wait *w)
     at->putter = w->next;
 }
 
-void td_queues_pass(td_service *s, const td_queue *q)
+void td_queues_pass(td_service *s, const td_named_queue *q)
 {
     if (s->queues_at == q) s->queues_at = q->hh.next;
     if (s->items_at.queue == q) at_queue(&s->items_at, q->hh.next);
 }
 
 /* Some tensors of the item that it is at. What that was worth. */
-static int see_some(struct td_items_at *at, const td_queue_item *i, int most, void (*fn)(const td_items_seen *, void *),
-                    void *arg)
+static int see_some(struct td_items_at *at, const td_queued_item *i, int most,
+                    void (*fn)(const td_items_seen *, void *), void *arg)
 {
     int from = at->tensor, left = i->count - from, n = left < most ? left : most;
     td_items_seen seen = {at->queue->name, i, from, from + n};
@@ -98,7 +98,7 @@ bool td_queue_items_some(td_service *s, bool first, int most, void (*fn)(const t
     struct td_items_at *at = &s->items_at;
     if (first) at_queue(at, s->queues);
     while (at->queue && most > 0) {
-        const td_queue_item *i = at->item ? at->item : at->putter ? at->putter->item : NULL;
+        const td_queued_item *i = at->item ? at->item : at->putter ? at->putter->item : NULL;
         if (i) {
             most -= see_some(at, i, most, fn, arg);
         } else {

@@ -8,7 +8,7 @@
 static bool accumulates(td_session *s, const td_record *r)
 {
     td_error none = {0};
-    const td_program *p = r->op == TD_REC_CALL ? td_session_program_of(s, r->rest[0], &none) : NULL;
+    const td_held_program *p = r->op == TD_REC_CALL ? td_session_program_of(s, r->rest[0], &none) : NULL;
     if (p) return td_program_accumulates(p);
     return r->op == TD_REC_BACKWARD && r->rest[0] & TD_BW_ACCUMULATE;
 }
@@ -116,7 +116,7 @@ static int step_data(td_session *s, const td_record *r, td_error *e)
 
 static int step_put(td_session *s, const td_record *r, td_error *e)
 {
-    td_lease *l = td_lease_find(s, r->rest[0]);
+    td_fill_lease *l = td_lease_find(s, r->rest[0]);
     if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u (was it announced before?)", r->rest[0]);
     uint64_t offset = td_words_u64(r->rest + 1);
     td_desc d;

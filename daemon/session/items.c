@@ -31,9 +31,9 @@ typedef struct gathering {
     size_t n, noted, packed;    /* packed: what it has so far takes in the answer to a get */
     const uint32_t *ids;
     const ProtobufCBinaryData *note;
-    td_queue_item *item;
+    td_queued_item *item;
     /* When all is there; takes the item over. */
-    int (*then)(td_session *s, const Td__Wire__Call *call, td_queue_item *item, td_error *e);
+    int (*then)(td_session *s, const Td__Wire__Call *call, td_queued_item *item, td_error *e);
 } gathering;
 
 /* What is shared on purpose, and what is part of a graph, is the same tensor for all. */
@@ -45,7 +45,7 @@ static bool is_kept(const td_tensor *t)
 /* Some more of it; TD_AGAIN: that was not all, or a write lease is in the way. */
 static int gather(td_session *s, gathering *g, td_error *e)
 {
-    td_queue_item *i = g->item;
+    td_queued_item *i = g->item;
     for (size_t n = part((size_t)i->count, g->n, SOME); n; n--) {
         td_tensor *t = td_call_tensor(s, g->ids[i->count], e);
         int rc = t ? td_session_check_lease(s, t->storage, e) : e->code;
@@ -80,7 +80,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
     int rc = gather(s, g, &why);
     if (rc == TD_AGAIN) return rc;
     if (!rc) {
-        td_queue_item *item = g->item;
+        td_queued_item *item = g->item;
         g->item = NULL;
         rc = g->then(s, g->call, item, &why);
     }
@@ -103,7 +103,7 @@ static const td_activity_kind returning_kind = {"queue_return", .step = step, .d
 
 static int gather_item(td_session *s, const td_activity_kind *kind, const Td__Wire__Call *call, size_t n,
                        const uint32_t *ids, const ProtobufCBinaryData *note,
-                       int (*then)(td_session *, const Td__Wire__Call *, td_queue_item *, td_error *), td_error *e)
+                       int (*then)(td_session *, const Td__Wire__Call *, td_queued_item *, td_error *), td_error *e)
 {
     if (n > TD_MAX_ITEM) return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", n, TD_MAX_ITEM);
     gathering g = {.a = {kind}, .call = call, .n = n, .packed = PACKED_REST, .ids = ids, .note = note, .then = then};
@@ -175,7 +175,7 @@ static const char *put_whom(const td_wait *w)
     return td_queue_name(putting_of(w)->of->member->queue);
 }
 
-static void put_moved(void *arg, td_queue_item *item, const td_error *error)
+static void put_moved(void *arg, td_queued_item *item, const td_error *error)
 {
     putting *p = arg;
     (void)item;
@@ -210,7 +210,7 @@ static int hold_put(td_session *s, td_queue_handle *of, td_queue_wait *at, uint6
     return TD_OK;
 }
 
-static int put_item(td_session *s, const Td__Wire__Call *call, td_queue_item *item, td_error *e)
+static int put_item(td_session *s, const Td__Wire__Call *call, td_queued_item *item, td_error *e)
 {
     const Td__Wire__QueuePut *q = call->queue_put;
     td_queue_handle *h = td_session_queue(s, q->queue, e);
@@ -244,7 +244,7 @@ static uint64_t place_told(const td_session *s, const char *queue, uint64_t plac
     return (uint64_t)td_hash_keyed(&of, sizeof of) << 32 | of.place;
 }
 
-static int return_item(td_session *s, const Td__Wire__Call *call, td_queue_item *item, td_error *e)
+static int return_item(td_session *s, const Td__Wire__Call *call, td_queued_item *item, td_error *e)
 {
     const Td__Wire__QueueReturn *q = call->queue_return;
     item->place = (uint32_t)q->place;
@@ -272,9 +272,9 @@ enum { ITEM_OF_REPLY = 7, DESCS_OF_ITEM = 1, ADDRESSES_OF_ITEM = 2, NOTE_OF_ITEM
  * for, are packed. */
 typedef struct getting {
     td_held h;
-    td_queue_handle *of; /* until all are bound */
-    td_queue_wait *at;   /* NULL when that is over */
-    td_queue_item *item; /* what came */
+    td_queue_handle *of;  /* until all are bound */
+    td_queue_wait *at;    /* NULL when that is over */
+    td_queued_item *item; /* what came */
     int bound, there, packed;
     enum { TAKES, BINDS, AWAITS, PACKS, NOTES } stage;
     bool asleep;    /* it waits for its values */
@@ -306,7 +306,7 @@ static void clear(getting *g)
 /* It goes back, and is what was put again, also as far as it was bound. */
 static void keep_again(getting *g)
 {
-    td_queue_item *i = g->item;
+    td_queued_item *i = g->item;
     td_error none;
     for (int k = 0; k < i->count && k <= g->bound; k++)
         if (!i->as_put[k] && is_kept(i->tensors[k])) td_queue_item_keep(i, k, &none);
@@ -388,7 +388,7 @@ static int bind_some(td_session *s, getting *g, td_error *e)
 /* All are bound: it is no longer the queue's. */
 static int take(td_session *s, getting *g, td_error *e)
 {
-    td_queue *q = g->of->member->queue;
+    td_named_queue *q = g->of->member->queue;
     int rc = td_reply_begin(s, &g->reply, g->room + PACKED_REST + g->item->note_bytes, "an item", e);
     if (rc) return unbind(s, g, rc);
     g->place = place_told(s, td_queue_name(q), g->item->place);
@@ -536,7 +536,7 @@ static void get_finished(td_session *s, td_wait *w)
     if (rc) td_reply_error(s, w->serial, e);
 }
 
-static void get_moved(void *arg, td_queue_item *item, const td_error *error)
+static void get_moved(void *arg, td_queued_item *item, const td_error *error)
 {
     getting *g = arg;
     g->at = NULL;
@@ -567,7 +567,7 @@ int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e)
         int rc = td_call_new_id(s, q->ids[i], e);
         if (rc) return rc;
     }
-    td_queue_item *item = NULL;
+    td_queued_item *item = NULL;
     td_queue_wait *w = NULL;
     int rc = td_held_room(s);
     if (!rc) rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, get_moved, NULL, e);

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-td_lease *td_lease_find(td_session *s, uint32_t id)
+td_fill_lease *td_lease_find(td_session *s, uint32_t id)
 {
-    td_lease *l;
+    td_fill_lease *l;
     HASH_FIND(hh, s->leases, &id, sizeof id, l);
     return l;
 }
@@ -22,7 +22,7 @@ static uint64_t lease_cost(uint64_t bytes)
     return bytes ? (bytes + TD_EXTENT_ALIGN - 1) / TD_EXTENT_ALIGN * TD_EXTENT_ALIGN : TD_EXTENT_ALIGN;
 }
 
-static void end_lease(td_account *account, td_lease *l, td_extent *extent)
+static void end_lease(td_account *account, td_fill_lease *l, td_extent *extent)
 {
     account->leased -= lease_cost(l->bytes);
     td_account_discharge(account, lease_cost(l->bytes), 1);
@@ -31,14 +31,14 @@ static void end_lease(td_account *account, td_lease *l, td_extent *extent)
     free(l);
 }
 
-int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e)
+int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, uint64_t *lack, td_error *e)
 {
     *out = NULL;
     if (bytes > (UINT64_C(1) << 46))
         return td_fail(e, TD_E_INVALID, "a lease of %llu bytes", (unsigned long long)bytes);
     int rc = td_account_charge(s->account, lease_cost(bytes), 1, e);
     if (rc) return rc;
-    td_lease *l = calloc(1, sizeof *l);
+    td_fill_lease *l = calloc(1, sizeof *l);
     rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, lack, e) : td_no_memory(e, "for a lease");
     if (rc) {
         td_account_discharge(s->account, lease_cost(bytes), 1);
@@ -58,13 +58,13 @@ int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, 
     return TD_OK;
 }
 
-void td_lease_take(td_session *s, td_lease *l, td_extent *extent)
+void td_lease_take(td_session *s, td_fill_lease *l, td_extent *extent)
 {
     HASH_DEL(s->leases, l);
     end_lease(s->account, l, extent);
 }
 
-static int make_ring(td_session *s, td_lease *l, td_error *e)
+static int make_ring(td_session *s, td_fill_lease *l, td_error *e)
 {
     if (s->ring) return td_fail(e, TD_E_EXISTS, "the connection has a ring already");
     if (l->bytes < sizeof(td_ring_memory))
@@ -84,10 +84,10 @@ void td_ring_drop(td_session *s)
     s->all->rings--;
 }
 
-bool td_leases_drop(td_lease **leases, td_account *account, int most)
+bool td_leases_drop(td_fill_lease **leases, td_account *account, int most)
 {
     for (; *leases && most > 0; most--) {
-        td_lease *l = *leases;
+        td_fill_lease *l = *leases;
         HASH_DEL(*leases, l);
         end_lease(account, l, NULL);
     }
@@ -373,7 +373,7 @@ static void reply_lease(td_session *s, uint64_t serial, td_storage *st, uint32_t
 int td_call_lease(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__Lease *q = call->lease;
-    td_lease *l;
+    td_fill_lease *l;
     uint64_t lack = 0;
     int rc = td_lease_new(s, q->bytes, &l, &lack, e);
     if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, lack, s->heap, e);
@@ -386,7 +386,7 @@ int td_call_lease(td_session *s, const Td__Wire__Call *call, td_error *e)
 int td_call_lease_drop(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__LeaseDrop *q = call->lease_drop;
-    td_lease *l = td_lease_find(s, q->lease);
+    td_fill_lease *l = td_lease_find(s, q->lease);
     if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u", q->lease);
     td_lease_take(s, l, NULL);
     td_reply_ok(s, call->serial);
@@ -440,7 +440,7 @@ static int wait_for_others(td_session *s, uint64_t left, td_error *e)
 int td_call_ring(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__Ring *q = call->ring;
-    td_lease *l = td_lease_find(s, q->lease);
+    td_fill_lease *l = td_lease_find(s, q->lease);
     if (!l) return td_fail(e, TD_E_NOT_FOUND, "there is no lease %u", q->lease);
     if (!s->io.ring) return td_fail(e, TD_E_UNSUPPORTED, "this connection takes no ring");
     int rc = make_ring(s, l, e);

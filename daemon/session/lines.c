@@ -5,25 +5,25 @@
 #include "proto/hash.h"
 #include <stdlib.h>
 
-typedef struct td_line {
+typedef struct td_process_line {
     UT_hash_handle hh;
     struct {
         uint32_t uid, pid;
     } key;
-    struct td_line *next, *prev;
+    struct td_process_line *next, *prev;
     td_in_line *first, **last;
     uint32_t begun, held;
     bool may; /* it is in the list */
-} td_line;
+} td_process_line;
 
 void td_lines_init(td_lines *l, uint32_t each)
 {
     *l = (td_lines){.each = each};
 }
 
-static td_line *line_of(td_lines *l, uint32_t uid, uint32_t pid)
+static td_process_line *line_of(td_lines *l, uint32_t uid, uint32_t pid)
 {
-    td_line *line, key = {.key = {uid, pid}};
+    td_process_line *line, key = {.key = {uid, pid}};
     HASH_FIND(hh, l->all, &key.key, sizeof key.key, line);
     if (line) return line;
     line = calloc(1, sizeof *line);
@@ -36,7 +36,7 @@ static td_line *line_of(td_lines *l, uint32_t uid, uint32_t pid)
     return NULL;
 }
 
-static void unlist(td_lines *l, td_line *line)
+static void unlist(td_lines *l, td_process_line *line)
 {
     if (!line->may) return;
     *(line->prev ? &line->prev->next : &l->first) = line->next;
@@ -45,7 +45,7 @@ static void unlist(td_lines *l, td_line *line)
 }
 
 /* Something of it has changed: it keeps its place in the list, gets one at the end, leaves it, or is gone. */
-static void look(td_lines *l, td_line *line)
+static void look(td_lines *l, td_process_line *line)
 {
     bool may = line->first && line->begun < l->each;
     if (!may) unlist(l, line);
@@ -63,7 +63,7 @@ static void look(td_lines *l, td_line *line)
 
 int td_lines_add(td_lines *l, td_in_line *x, uint32_t uid, uint32_t pid, td_error *e)
 {
-    td_line *line = line_of(l, uid, pid);
+    td_process_line *line = line_of(l, uid, pid);
     if (!line) return td_no_memory(e, "to wait for a helper");
     *x = (td_in_line){.line = line, .at = line->last};
     *line->last = x;
@@ -80,7 +80,7 @@ static void leave(td_in_line *x)
     x->at = NULL;
 }
 
-static td_in_line *begin(td_lines *l, td_line *line)
+static td_in_line *begin(td_lines *l, td_process_line *line)
 {
     if (!line) return NULL;
     td_in_line *x = line->first;
@@ -100,7 +100,7 @@ td_in_line *td_lines_begin(td_lines *l)
 td_in_line *td_lines_begin_bare(td_lines *l)
 {
     enum { LOOKS = 256 };
-    td_line *line = l->first;
+    td_process_line *line = l->first;
     for (int n = 0; line && (line->held || line->begun) && n < LOOKS; n++) line = line->next;
     return line && !line->held && !line->begun ? begin(l, line) : NULL;
 }
@@ -114,19 +114,19 @@ void td_lines_over(td_lines *l, td_in_line *x)
 
 void td_lines_leave(td_lines *l, td_in_line *x)
 {
-    td_line *line = x->line;
+    td_process_line *line = x->line;
     leave(x);
     look(l, line);
 }
 
-struct td_line *td_lines_hold(td_lines *l, uint32_t uid, uint32_t pid)
+struct td_process_line *td_lines_hold(td_lines *l, uint32_t uid, uint32_t pid)
 {
-    td_line *line = line_of(l, uid, pid);
+    td_process_line *line = line_of(l, uid, pid);
     if (line) line->held++;
     return line;
 }
 
-void td_lines_let_go(td_lines *l, td_line *line)
+void td_lines_let_go(td_lines *l, td_process_line *line)
 {
     line->held--;
     look(l, line);

@@ -8,12 +8,12 @@
 /* Begins what waits; zeros at first. */
 typedef struct td_in_line {
     struct td_in_line *next, **at; /* at: what points here while it waits; NULL: it does not */
-    struct td_line *line;          /* of its process */
+    struct td_process_line *line;          /* of its process */
 } td_in_line;
 
 typedef struct td_lines {
-    struct td_line *all;          /* by process: those that have something */
-    struct td_line *first, *last; /* those that may begin something, who comes next first */
+    struct td_process_line *all;          /* by process: those that have something */
+    struct td_process_line *first, *last; /* those that may begin something, who comes next first */
     uint32_t begun;               /* pieces */
     uint32_t each;                /* so many of a process at a time */
 } td_lines;
@@ -30,7 +30,7 @@ void td_lines_over(td_lines *l, td_in_line *x);
 /* One that waits does so no longer. */
 void td_lines_leave(td_lines *l, td_in_line *x);
 /* A process holds one more thing, which is told by its line; then one less. NULL: there is no memory to know it. */
-struct td_line *td_lines_hold(td_lines *l, uint32_t uid, uint32_t pid);
-void td_lines_let_go(td_lines *l, struct td_line *line);
+struct td_process_line *td_lines_hold(td_lines *l, uint32_t uid, uint32_t pid);
+void td_lines_let_go(td_lines *l, struct td_process_line *line);
 
 #endif

@@ -12,7 +12,7 @@ enum { COPIES = 8 /* at a step */ };
 
 typedef struct publishing {
     td_activity a;
-    td_program *of;
+    td_held_program *of;
     td_tensor *const *captured;
     td_tensor **made; /* in their place, so many */
     uint32_t n, done;
@@ -75,7 +75,7 @@ static int publish(td_session *s, const publishing *p, td_error *e)
 {
     bool same = true;
     for (uint32_t k = 0; k < p->n && same; k++) same = p->made[k] == p->captured[k];
-    td_program *kept = same ? td_program_ref(p->of) : NULL;
+    td_held_program *kept = same ? td_program_ref(p->of) : NULL;
     int rc = same ? TD_OK : td_program_like(&kept, p->of, p->made, s->account, e);
     if (!rc) rc = td_name_publish_program(s->service, p->name, kept, s->account, p->replace, e);
     td_program_unref(kept);
@@ -130,7 +130,7 @@ int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error 
 {
     static const td_activity_kind kind = {"publish", .step = step, .drop = drop, .cost = COPIES};
     const Td__Wire__ProgramPublish *q = call->program_publish;
-    td_program *program = td_session_program_of(s, q->program, e);
+    td_held_program *program = td_session_program_of(s, q->program, e);
     int rc = program ? td_name_check(q->name, e) : e->code;
     if (rc) return rc;
     publishing *p = malloc(sizeof *p);
@@ -155,7 +155,7 @@ enum { IR_OF_REPLY = 16, AT_ONCE = 128 << 10, PART = 64 << 10 };
 
 typedef struct opening {
     td_held h;
-    td_program *program; /* a reference */
+    td_held_program *program; /* a reference */
     td_long_reply reply;
 } opening;
 
@@ -187,7 +187,7 @@ static void go_on_opening(td_session *s, td_wait *w)
     give_up_opening(s, w);
 }
 
-static int open_in_parts(td_session *s, uint64_t serial, td_program *p, size_t n, td_error *e)
+static int open_in_parts(td_session *s, uint64_t serial, td_held_program *p, size_t n, td_error *e)
 {
     static const td_wait_kind kind = {"a program's bytes", .finish = go_on_opening, .cancel = give_up_opening};
     td_long_reply reply = {0};
@@ -203,7 +203,7 @@ static int open_in_parts(td_session *s, uint64_t serial, td_program *p, size_t n
     return TD_OK;
 }
 
-static int tell_module(td_session *s, uint64_t serial, td_program *p, td_error *e)
+static int tell_module(td_session *s, uint64_t serial, td_held_program *p, td_error *e)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
@@ -215,7 +215,7 @@ static int tell_module(td_session *s, uint64_t serial, td_program *p, td_error *
     return rc;
 }
 
-int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e)
+int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_held_program *p, td_error *e)
 {
     int rc = td_session_program_id(s, id, e);
     if (rc) return rc;
@@ -254,7 +254,7 @@ static int bind_captured(td_session *s, const uint32_t *ids, uint32_t n, td_tens
 int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__ProgramCaptured *q = call->program_captured;
-    td_program *p = td_session_program_of(s, q->program, e);
+    td_held_program *p = td_session_program_of(s, q->program, e);
     td_tensor *const *t = NULL;
     uint32_t n = p ? td_program_captured(p, &t) : 0;
     if (!p) return e->code;
@@ -272,7 +272,7 @@ int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error
 
 int td_call_program_plans(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
-    const td_program *p = td_session_program_of(s, call->program_plans->program, e);
+    const td_held_program *p = td_session_program_of(s, call->program_plans->program, e);
     if (!p) return e->code;
     char *text = NULL;
     size_t n = 0;

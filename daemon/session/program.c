@@ -276,7 +276,7 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
 {
     td_exec_env env = {.woken = woken, .arg = s, .lost = lost, .scope = r->rest[4]};
     td_error why = {0};
-    td_program *p = td_session_program_of(s, r->rest[0], &why);
+    td_held_program *p = td_session_program_of(s, r->rest[0], &why);
     running *x = malloc(sizeof *x);
     int rc = p ? TD_OK : why.code;
     if (!rc && is_unwanted(s, serial_of(r))) cancelled(&why), rc = why.code;

@@ -27,7 +27,7 @@ enum {
 struct td_known_program {
     UT_hash_handle hh;
     uint32_t id;
-    td_program *program;
+    td_held_program *program;
 };
 
 static td_known_program *find(const td_session *s, uint32_t id)
@@ -37,7 +37,7 @@ static td_known_program *find(const td_session *s, uint32_t id)
     return p;
 }
 
-td_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e)
+td_held_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e)
 {
     const td_known_program *p = find(s, id);
     if (!p) td_fail(e, TD_E_NOT_FOUND, "there is no program %u", id);
@@ -52,7 +52,7 @@ int td_session_program_id(const td_session *s, uint32_t id, td_error *e)
     return td_fail(e, TD_E_EXISTS, "program %u is in use, or no number for one", id);
 }
 
-int td_session_program_add(td_session *s, uint32_t id, td_program *program, td_error *e)
+int td_session_program_add(td_session *s, uint32_t id, td_held_program *program, td_error *e)
 {
     td_known_program *p = calloc(1, sizeof *p);
     if (!p) return td_no_memory(e, "for a program");
@@ -78,9 +78,9 @@ void td_session_program_gone(td_session *s, uint32_t id)
     end(&s->programs, p);
 }
 
-td_program *td_known_programs_at(td_known_program **at)
+td_held_program *td_known_programs_at(td_known_program **at)
 {
-    td_program *p = (*at)->program;
+    td_held_program *p = (*at)->program;
     *at = (*at)->hh.next;
     return p;
 }
@@ -114,7 +114,7 @@ struct td_reading {
     uint64_t serial, charged, made; /* made: bytes of the module that came of it */
     uint32_t id, ncaptured;
     td_ir *ir; /* once it was unpacked */
-    td_program *program;
+    td_held_program *program;
     td_error error;
     td_tensor *captured[]; /* references */
 };

@@ -76,18 +76,18 @@ typedef struct td_remains {
     struct td_queue_handle *queues;
     td_known_program *programs;
     struct td_write_lease *write_leases;
-    struct td_lease *leases;
+    struct td_fill_lease *leases;
     char **sites;
     uint32_t nsites, ncharged_sites;
 } td_remains;
 
 /* Memory that the client fills and announces later. */
-typedef struct td_lease {
+typedef struct td_fill_lease {
     UT_hash_handle hh;
     uint32_t id;
     uint64_t bytes; /* what it holds: the size asked for, rounded up, is charged */
     td_extent extent;
-} td_lease;
+} td_fill_lease;
 
 /* A storage that the client is writing to. It keeps the tensor, so that the lease can end whatever became of the id. */
 typedef struct td_write_lease {
@@ -215,8 +215,8 @@ struct td_session {
     td_account *account;
     td_objects objects;
     td_clone *clones; /* which copy its objects: it goes no further meanwhile */
-    td_lease *leases;
-    td_lease *ring; /* what the connection's ring lies in: off the list; NULL: it has none */
+    td_fill_lease *leases;
+    td_fill_lease *ring; /* what the connection's ring lies in: off the list; NULL: it has none */
     uint32_t next_lease;
     td_queue_handle *queues;
     td_known_program *programs;
@@ -232,7 +232,7 @@ struct td_session {
     uint32_t nsites, last_site;
     td_arena arena;
     uint64_t unpacked; /* of it, where that is much: charged with what its connection holds */
-    struct td_line *unpacked_of; /* ... which its process then holds; or NULL */
+    struct td_process_line *unpacked_of; /* ... which its process then holds; or NULL */
     Td__Wire__Batch *batch;
     size_t cursor; /* words of the batch that are done */
     int worth;     /* of the record that was done last: so many plain ones */
@@ -358,9 +358,9 @@ bool td_known_nodes_drop(struct td_known_node **all, td_account *account, int mo
 int td_known_nodes_copy(td_session *s, struct td_known_node **next, int most, td_error *e);
 /* programs.c: one that the client sends; let go of it; NULL: there is none of that number */
 int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e);
-td_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e); /* borrowed; NULL: there is none */
+td_held_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e); /* borrowed; NULL: there is none */
 int td_session_program_id(const td_session *s, uint32_t id, td_error *e);         /* may one get this number? */
-int td_session_program_add(td_session *s, uint32_t id, td_program *program,
+int td_session_program_add(td_session *s, uint32_t id, td_held_program *program,
                            td_error *e); /* takes it over when it works */
 int td_session_program_end(td_session *s, const td_record *r, td_error *e);
 void td_session_program_gone(td_session *s, uint32_t id); /* it is there */
@@ -371,7 +371,7 @@ int td_session_region_end(td_session *s, const td_record *r, td_error *e);
 void td_session_regions_drop(td_session *s);
 /* Let go of about `most`: true when all are gone. */
 bool td_known_programs_drop(td_known_program **all, int most);
-td_program *td_known_programs_at(td_known_program **at); /* borrowed; and go on to the next one */
+td_held_program *td_known_programs_at(td_known_program **at); /* borrowed; and go on to the next one */
 /* Some more of what another has, for a clone; TD_AGAIN: and *next. */
 int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_error *e);
 /* program.c: run one, as an activity */
@@ -417,7 +417,7 @@ int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **ou
 /* A copy; flags: TD_CF_SERVICE: in service memory. */
 int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e);
 /* named.c: programs under names. Answer who opened one. */
-int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_program *p, td_error *e);
+int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_held_program *p, td_error *e);
 int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_program_plans(td_session *s, const Td__Wire__Call *call, td_error *e);
@@ -554,12 +554,12 @@ void td_session_forget_sent(td_session *s);
 /* A td_budget hook: a segment goes. */
 void td_segment_leaving(const td_segment *g, void *sessions);
 /* leases.c */
-td_lease *td_lease_find(td_session *s, uint32_t id);
-int td_lease_new(td_session *s, uint64_t bytes, td_lease **out, uint64_t *lack, td_error *e);
+td_fill_lease *td_lease_find(td_session *s, uint32_t id);
+int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, uint64_t *lack, td_error *e);
 /* Off the list; the extent is the caller's (or given back with `release`). */
-void td_lease_take(td_session *s, td_lease *l, td_extent *extent);
+void td_lease_take(td_session *s, td_fill_lease *l, td_extent *extent);
 /* Of a session that has ended: at most so many; true when there are no more. */
-bool td_leases_drop(td_lease **leases, td_account *account, int most);
+bool td_leases_drop(td_fill_lease **leases, td_account *account, int most);
 void td_ring_drop(td_session *s);
 /* Open a write lease on a storage that has none; end it (TD_E_INVALID when there is none of this session). */
 int td_write_lease_new(td_session *s, td_tensor *t, td_error *e);

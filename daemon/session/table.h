@@ -39,15 +39,15 @@ typedef struct td_listed_row {
 typedef struct td_listing {
     uint32_t number; /* of the table: what has it is counted */
     int phase, part, left;
-    bool begun, ended;       /* of the phase: its walk */
-    td_listed_row row, copy; /* that are being counted, and the copies of an item */
-    bool item;               /* an item is */
-    td_program *program;     /* a program is: counted; NULL: none */
-    uint32_t captured;       /* its next tensor */
-    td_known_program *known; /* the session's next one */
-    td_account *account;     /* the next to be looked at: counted */
-    uint64_t idle;           /* of heaps so far */
-    td_tally *beyond;        /* by kind, what there is no room for */
+    bool begun, ended;        /* of the phase: its walk */
+    td_listed_row row, copy;  /* that are being counted, and the copies of an item */
+    bool item;                /* an item is */
+    td_held_program *program; /* a program is: counted; NULL: none */
+    uint32_t captured;        /* its next tensor */
+    td_known_program *known;  /* the session's next one */
+    td_account *account;      /* the next to be looked at: counted */
+    uint64_t idle;            /* of heaps so far */
+    td_tally *beyond;         /* by kind, what there is no room for */
 } td_listing;
 
 struct td_session_table {

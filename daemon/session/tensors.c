@@ -187,7 +187,7 @@ static void put_listed(td_status_table *b, const td_listed_row *l)
 }
 
 /* The row says whose it is. What it takes itself is counted once, whatever names and sessions have it. */
-static void begin_program(td_status_table *b, td_program *p)
+static void begin_program(td_status_table *b, td_held_program *p)
 {
     td_listing *l = &b->list;
     td_account *payer;
@@ -394,7 +394,7 @@ static bool list_programs(td_status_table *b, const td_session *x)
 {
     td_listing *l = &b->list;
     while (l->left > 0 && l->known) {
-        td_program *p = td_known_programs_at(&l->known);
+        td_held_program *p = td_known_programs_at(&l->known);
         begin_row(&l->row, PROGRAM, x->id, x->pid, x->uid, x->account->name, "");
         begin_program(b, p);
         if (!count_program(b)) return false;

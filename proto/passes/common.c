@@ -136,11 +136,11 @@ static void write(joiner *j, uint32_t node)
 
 static void write_all(joiner *j, uint32_t block)
 {
-    for (td_walk w = td_walk_of(j->ir, block); !(w.step == TD_STEP_END && w.block == block); td_walk_on(&w))
+    for (td_ir_walk w = td_walk_of(j->ir, block); !(w.step == TD_STEP_END && w.block == block); td_walk_on(&w))
         if (w.step == TD_STEP_NODE) write(j, w.node);
 }
 
-static void step(joiner *j, const td_walk *w)
+static void step(joiner *j, const td_ir_walk *w)
 {
     uint32_t owner = j->ir->blocks[w->block].owner;
     switch (w->step) {
@@ -178,7 +178,7 @@ bool td_pass_common(td_ir_edit *e, td_facts *f)
         td_ir_fail(e, &error);
     } else {
         for (uint32_t k = 0; k < j.ir->nfunctions; k++)
-            for (td_walk w = td_walk_of(j.ir, j.ir->functions[k].block); w.step != TD_STEP_OVER; td_walk_on(&w))
+            for (td_ir_walk w = td_walk_of(j.ir, j.ir->functions[k].block); w.step != TD_STEP_OVER; td_walk_on(&w))
                 step(&j, &w);
     }
     free(j.buckets), free(j.entries), free(j.seen), free(j.written);

@@ -116,7 +116,7 @@ static void need_failures(finder *d, uint32_t loop)
 {
     uint32_t body = d->ir->nodes[loop].child;
     need_node(d, loop);
-    for (td_walk w = td_walk_of(d->ir, body); !(w.step == TD_STEP_END && w.block == body); td_walk_on(&w)) {
+    for (td_ir_walk w = td_walk_of(d->ir, body); !(w.step == TD_STEP_END && w.block == body); td_walk_on(&w)) {
         if (w.step != TD_STEP_NODE) continue;
         if (may_fail(d->ir, w.node)) need_node(d, w.node);
         w.inside = !might_not_end(d->ir, w.node); /* it has its own turn */
@@ -165,7 +165,7 @@ static bool sweep(finder *d)
     bool changed = false;
     uint32_t ndead = 0;
     for (uint32_t k = 0; k < d->ir->nfunctions; k++) {
-        for (td_walk w = td_walk_of(d->ir, d->ir->functions[k].block); w.step != TD_STEP_OVER; td_walk_on(&w)) {
+        for (td_ir_walk w = td_walk_of(d->ir, d->ir->functions[k].block); w.step != TD_STEP_OVER; td_walk_on(&w)) {
             if (w.step != TD_STEP_NODE) continue;
             w.inside = d->node[w.node];
             if (!w.inside) d->stack[ndead++] = w.node;

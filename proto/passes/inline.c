@@ -31,7 +31,7 @@ static void look_at(inliner *l, uint32_t function)
 {
     callee *c = &l->of[function];
     uint32_t depth = 0;
-    for (td_walk w = td_walk_of(l->ir, l->ir->functions[function].block); w.step != TD_STEP_OVER; td_walk_on(&w)) {
+    for (td_ir_walk w = td_walk_of(l->ir, l->ir->functions[function].block); w.step != TD_STEP_OVER; td_walk_on(&w)) {
         if (w.step == TD_STEP_BLOCK && ++depth > c->height) c->height = depth;
         if (w.step == TD_STEP_END) depth--;
         if (w.step != TD_STEP_NODE) continue;

@@ -239,7 +239,7 @@ bool td_pass_layouts(td_ir_edit *e, td_facts *f)
     if (td_ir_room(e) / ROOM < l.ir->nargs) return false; /* half a program laid so would be a wrong one */
     uint32_t began = l.ir->nnodes;
     if (!(l.last = calloc(l.nvalues + 1u, 1))) return false;
-    for (td_walk w = td_walk_of(l.ir, l.ir->functions[0].block); w.step != TD_STEP_OVER; td_walk_on(&w)) {
+    for (td_ir_walk w = td_walk_of(l.ir, l.ir->functions[0].block); w.step != TD_STEP_OVER; td_walk_on(&w)) {
         if (td_ir_failed(e)) break;
         if (w.step == TD_STEP_END) lay_end(&l, w.block);
         if (w.step != TD_STEP_NODE || w.node >= began) continue;

@@ -18,7 +18,8 @@ enum {
 static uint32_t nodes_in(const td_ir *ir, uint32_t block, uint32_t most)
 {
     uint32_t n = 0;
-    for (td_walk w = td_walk_of(ir, block); !(w.step == TD_STEP_END && w.block == block) && n <= most; td_walk_on(&w))
+    for (td_ir_walk w = td_walk_of(ir, block); !(w.step == TD_STEP_END && w.block == block) && n <= most;
+         td_walk_on(&w))
         n += w.step == TD_STEP_NODE;
     return n;
 }

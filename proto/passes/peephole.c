@@ -203,7 +203,7 @@ bool td_pass_peephole(td_ir_edit *e, td_facts *f)
     bool changed = false;
     if (!td_facts_find(f, e)) return false;
     for (uint32_t k = 0; k < ir->nfunctions; k++)
-        for (td_walk w = td_walk_of(ir, ir->functions[k].block); w.step != TD_STEP_OVER; td_walk_on(&w))
+        for (td_ir_walk w = td_walk_of(ir, ir->functions[k].block); w.step != TD_STEP_OVER; td_walk_on(&w))
             if (w.step == TD_STEP_NODE) changed |= look(&(peep){e, ir, f, w.node});
     return changed;
 }

@@ -4,23 +4,23 @@
 
 #include "proto/program/ir.h"
 
-typedef enum td_step { TD_STEP_BLOCK, TD_STEP_NODE, TD_STEP_END, TD_STEP_OVER } td_step;
+typedef enum td_ir_step { TD_STEP_BLOCK, TD_STEP_NODE, TD_STEP_END, TD_STEP_OVER } td_ir_step;
 
-typedef struct td_walk {
+typedef struct td_ir_walk {
     const td_ir *ir;
     uint32_t block, node; /* where it is; node: of TD_STEP_NODE */
-    td_step step;
+    td_ir_step step;
     bool inside; /* false: do not go into the blocks of this node */
-} td_walk;
+} td_ir_walk;
 
 /* Of one function, by its block: the first step is TD_STEP_BLOCK. Of one that was dropped there is none. */
-static inline td_walk td_walk_of(const td_ir *ir, uint32_t block)
+static inline td_ir_walk td_walk_of(const td_ir *ir, uint32_t block)
 {
-    return (td_walk){ir, block, TD_IR_NONE, block == TD_IR_NONE ? TD_STEP_OVER : TD_STEP_BLOCK, true};
+    return (td_ir_walk){ir, block, TD_IR_NONE, block == TD_IR_NONE ? TD_STEP_OVER : TD_STEP_BLOCK, true};
 }
 
 /* Blocks within begin behind TD_STEP_NODE of their owner and end by TD_STEP_END. */
-static inline void td_walk_on(td_walk *w)
+static inline void td_walk_on(td_ir_walk *w)
 {
     const td_ir *ir = w->ir;
     uint32_t next;

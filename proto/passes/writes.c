@@ -273,7 +273,7 @@ static bool find_places(writes *w)
     if (!w->at) return false;
     memset(w->at, 0xff, w->nat * sizeof *w->at);
     for (uint32_t k = 0; k < w->ir->nfunctions; k++)
-        for (td_walk x = td_walk_of(w->ir, w->ir->functions[k].block); x.step != TD_STEP_OVER; td_walk_on(&x))
+        for (td_ir_walk x = td_walk_of(w->ir, w->ir->functions[k].block); x.step != TD_STEP_OVER; td_walk_on(&x))
             if (x.step == TD_STEP_NODE) w->at[x.node] = n++;
     return true;
 }
@@ -287,7 +287,7 @@ bool td_pass_writes(td_ir_edit *e, td_facts *f)
     if (!any || !td_facts_find(f, e) || !find_places(&w)) return false;
     uint32_t nnodes = w.ir->nnodes, *order = malloc((nnodes + 1u) * sizeof *order), count = 0;
     for (uint32_t k = 0; order && k < w.ir->nfunctions; k++)
-        for (td_walk x = td_walk_of(w.ir, w.ir->functions[k].block); x.step != TD_STEP_OVER; td_walk_on(&x))
+        for (td_ir_walk x = td_walk_of(w.ir, w.ir->functions[k].block); x.step != TD_STEP_OVER; td_walk_on(&x))
             if (x.step == TD_STEP_NODE && w.ir->nodes[x.node].op & TD_IR_INPLACE) order[count++] = x.node;
     for (uint32_t k = 0; k < count && !td_ir_failed(e); k++) {
         if (!may_go(&w, order[k])) continue;

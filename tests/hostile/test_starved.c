@@ -132,7 +132,7 @@ static int set_grad(int number, td_error *e)
 static int lease(int number, td_error *e)
 {
     (void)number;
-    td_lease *l;
+    td_fill_lease *l;
     uint64_t lack;
     int rc = td_lease_new(s, 64, &l, &lack, e);
     if (!rc) td_lease_take(s, l, NULL);

@@ -41,7 +41,7 @@ static bool one_fails(td_ir *ir, int run, int nth, const seen *want)
 {
     bool reached = false;
     t_given g = give(0, false);
-    td_program *p = program_of(td_ir_ref(ir), &g);
+    td_held_program *p = program_of(td_ir_ref(ir), &g);
     for (int k = 0; k < RUNS; k++) {
         seen got;
         until_failure = k == run ? nth : 0;
@@ -66,7 +66,7 @@ static void each_allocation_fails_once(void)
     CU_ASSERT_EQUAL_FATAL(td_ir_verify(ir, 0, &e), 0);
     seen want;
     t_given g = give(0, false);
-    td_program *p = program_of(td_ir_ref(ir), &g);
+    td_held_program *p = program_of(td_ir_ref(ir), &g);
     run_program(p, &g, 3, TD_RM_GRAD_OFF, 1000, &want);
     td_program_unref(p);
     give_back(g);

@@ -372,7 +372,7 @@ static void the_end_of_a_holder(void)
     clock_t begin = clock();
     for (uint32_t i = 0; i < EACH; i++) {
         uint64_t lack = 0;
-        td_lease *l;
+        td_fill_lease *l;
         int rc = td_lease_new(a.session, 64, &l, &lack, &e);
         if (rc == TD_WAIT_GROW) {
             CU_ASSERT_EQUAL_FATAL(td_session_lacks(a.session, rc, lack, a.session->heap, &e), TD_AGAIN);

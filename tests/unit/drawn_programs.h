@@ -447,7 +447,7 @@ static void give_back(t_given g)
 }
 
 /* Of a program that captured g->w; `most`: ops in a step. */
-static void run_program(td_program *p, const t_given *g, int64_t number, uint32_t mode, int most, seen *s)
+static void run_program(td_held_program *p, const t_given *g, int64_t number, uint32_t mode, int most, seen *s)
 {
     td_exec *r = NULL;
     td_error e = {0};
@@ -468,9 +468,9 @@ static void run_program(td_program *p, const t_given *g, int64_t number, uint32_
     CU_ASSERT_TRUE(!r || td_exec_drop(r, INT32_MAX));
 }
 
-static td_program *program_of(td_ir *ir, const t_given *g) /* takes the module over */
+static td_held_program *program_of(td_ir *ir, const t_given *g) /* takes the module over */
 {
-    td_program *p = NULL;
+    td_held_program *p = NULL;
     td_error e = {0};
     CU_ASSERT_EQUAL_FATAL(td_program_new(&p, ir, &e), 0);
     CU_ASSERT_EQUAL_FATAL(td_program_capture(p, 1, &g->w, t_who.account, &e), 0);

@@ -36,7 +36,7 @@ static int run(td_backward *b, long *calls, uint32_t *farthest, td_error *e)
     bool done = false;
     int err = 0;
     for (*calls = 0, *farthest = 0; !done && !err; ++*calls) {
-        td_stage stage = b->stage;
+        td_backward_stage stage = b->stage;
         uint32_t nodes = b->nnodes, at = b->at, pins = b->npins, leaves = b->nleaves;
         uint64_t recorded = t_ops;
         err = td_backward_step(b, MOST, &done, NULL, NULL, e);

@@ -63,9 +63,9 @@ static uint32_t op(td_ir_edit *e, unsigned id, uint32_t n, const uint32_t *in)
     return node1(e, TD_IR_TD | id, tensor_type, row->nparams + row->nattrs, args);
 }
 
-static td_program *program(td_ir_edit *e, uint32_t ncaptured, td_tensor *const *captured)
+static td_held_program *program(td_ir_edit *e, uint32_t ncaptured, td_tensor *const *captured)
 {
-    td_program *p = NULL;
+    td_held_program *p = NULL;
     td_error error = {0};
     td_ir *ir = td_ir_seal(e, &error);
     if (!ir || td_program_new(&p, ir, &error) || td_program_capture(p, ncaptured, captured, t_who.account, &error))
@@ -74,9 +74,9 @@ static td_program *program(td_ir_edit *e, uint32_t ncaptured, td_tensor *const *
     return p;
 }
 
-static td_program *program_of_text(const char *text, uint32_t ncaptured, td_tensor *const *captured)
+static td_held_program *program_of_text(const char *text, uint32_t ncaptured, td_tensor *const *captured)
 {
-    td_program *p = NULL;
+    td_held_program *p = NULL;
     td_error error = {0};
     td_ir *ir = td_ir_read(text, strlen(text), &error);
     if (!ir || td_ir_verify(ir, 0, &error) || td_program_new(&p, ir, &error) ||
@@ -86,7 +86,7 @@ static td_program *program_of_text(const char *text, uint32_t ncaptured, td_tens
     return p;
 }
 
-static td_program *program_of(const char *text)
+static td_held_program *program_of(const char *text)
 {
     return program_of_text(text, 0, NULL);
 }
@@ -102,7 +102,7 @@ static void wake(void *arg)
 
 /* To the end, in steps of one op. With `little` every storage that is wanted is refused once: the run waits, and goes
  * on. The run is the caller's, also after an error. */
-static int run(td_program *p, bool little, uint32_t n, const td_val *args, td_exec **out, td_error *e)
+static int run(td_held_program *p, bool little, uint32_t n, const td_val *args, td_exec **out, td_error *e)
 {
     static const td_exec_env env = {.woken = wake};
     td_account *a = t_who.account;
@@ -130,7 +130,7 @@ static int run(td_program *p, bool little, uint32_t n, const td_val *args, td_ex
     return rc;
 }
 
-static void end(td_exec *r, td_program *p)
+static void end(td_exec *r, td_held_program *p)
 {
     if (r) CU_ASSERT_TRUE(td_exec_drop(r, INT32_MAX));
     td_program_unref(p);
@@ -143,7 +143,7 @@ static const td_val *result(const td_exec *r, uint32_t k)
     return &v[k];
 }
 
-static td_exec *runs(td_program *p, bool little, uint32_t n, const td_val *args)
+static td_exec *runs(td_held_program *p, bool little, uint32_t n, const td_val *args)
 {
     td_exec *r = NULL;
     td_error e = {0};
@@ -178,7 +178,7 @@ static void loops(void)
 {
     for (int n = -1; n < 6; n++) {
         td_tensor *x = numbers(2, (double[]){3, -2});
-        td_program *p = program(polynomial(), 0, NULL);
+        td_held_program *p = program(polynomial(), 0, NULL);
         td_val args[] = {td_val_tensor(x), td_val_int(n)};
         td_exec *r = runs(p, n % 2, 2, args);
         double y = 3;
@@ -209,7 +209,7 @@ static void until_a_value(void)
                        node1(e, PRIM(ADD_INT), int_type, 2, LIST(n, one))));
     td_ir_to_end(e, graph);
     td_ir_returns(e, graph, 2, LIST(td_ir_out(td_ir_now(e), loop, 0), td_ir_out(td_ir_now(e), loop, 1)));
-    td_program *p = program(e, 0, NULL);
+    td_held_program *p = program(e, 0, NULL);
     td_tensor *v = numbers(3, (double[]){1, 2, 1});
     td_exec *r = runs(p, true, 1, (td_val[]){td_val_tensor(v)});
     CU_ASSERT_EQUAL(result(r, 1)->i, 3); /* 1 + 2 + 1, 1 + 4 + 1, 1 + 16 + 1, 1 + 256 + 1 */
@@ -234,7 +234,7 @@ static void arms_and_functions(void)
         td_ir_returns(e, td_ir_cursor(e), 1, LIST(x));
         td_ir_to_end(e, graph);
         td_ir_returns(e, graph, 1, LIST(node1(e, TD_IR_FN | twice, tensor_type, 1, LIST(out))));
-        td_program *p = program(e, 0, NULL);
+        td_held_program *p = program(e, 0, NULL);
         td_tensor *v = numbers(1, (double[]){5});
         td_exec *r = runs(p, false, 2, (td_val[]){td_val_tensor(v), td_val_bool(up)});
         CU_ASSERT_EQUAL(t_real(result(r, 0)->tensor, 0), up ? 20 : 10);
@@ -257,7 +257,7 @@ static void a_list_of_tensors(void)
     td_ir_to_end(e, graph);
     uint32_t all = node1(e, TD(CAT), tensor_type, 2, LIST(list, zero));
     td_ir_returns(e, graph, 2, LIST(all, node1(e, PRIM(LEN_LIST), int_type, 1, LIST(list))));
-    td_program *p = program(e, 0, NULL);
+    td_held_program *p = program(e, 0, NULL);
     td_tensor *v = numbers(1, (double[]){5});
     td_exec *r = runs(p, true, 2, (td_val[]){td_val_tensor(v), td_val_int(70)});
     CU_ASSERT_EQUAL(result(r, 0)->tensor->desc.shape[0], 70);
@@ -274,7 +274,7 @@ static void gradients(void)
 {
     td_tensor *x = numbers(1, (double[]){2}), *g = NULL, *gg = NULL;
     td_set_requires_grad(x, true, NULL);
-    td_program *p = program(polynomial(), 0, NULL);
+    td_held_program *p = program(polynomial(), 0, NULL);
     td_exec *r = runs(p, true, 2, (td_val[]){td_val_tensor(x), td_val_int(4)});
     td_tensor *y = td_tensor_ref(result(r, 0)->tensor);
     end(r, p);
@@ -315,7 +315,7 @@ static void trains(void)
     for (int little = 0; little < 2; little++) {
         td_tensor *weights = numbers(2, (double[]){1, -2}), *x = numbers(2, (double[]){0.5, 3});
         CU_ASSERT_EQUAL(td_set_requires_grad(weights, true, NULL), 0);
-        td_program *p = program_of_text(training, 1, &weights);
+        td_held_program *p = program_of_text(training, 1, &weights);
         for (int k = 0; k < 3; k++) {
             td_exec *r = runs(p, little, 2, (td_val[]){td_val_tensor(x), td_val_float(0.25)});
             CU_ASSERT_TRUE(td_exec_drop(r, INT32_MAX));
@@ -343,7 +343,7 @@ static void given_up(void)
     static const td_exec_env env = {.woken = wake};
     td_tensor *w = numbers(2, (double[]){1, 1});
     CU_ASSERT_EQUAL(td_set_requires_grad(w, true, NULL), 0);
-    td_program *p = program_of_text(text, 1, &w);
+    td_held_program *p = program_of_text(text, 1, &w);
     uint64_t nodes = td_autograd_nodes();
     bool done = false;
     for (int after = 1; !done; after += 3) {
@@ -373,9 +373,9 @@ static void of_a_scope(void)
     static const td_exec_env env = {.woken = wake, .scope = 5};
     td_tensor *w = numbers(1, (double[]){3});
     CU_ASSERT_EQUAL(td_set_requires_grad(w, true, NULL), 0);
-    td_program *p = program_of_text("captured %w : Tensor\ngraph():\n" NOTHING SUM("%y", "%w") OF("%y") BACKWARD
-                                    "  %g : Tensor? = prim::grad(%w)\n  return (%g)\n",
-                                    1, &w);
+    td_held_program *p = program_of_text("captured %w : Tensor\ngraph():\n" NOTHING SUM("%y", "%w") OF("%y") BACKWARD
+                                         "  %g : Tensor? = prim::grad(%w)\n  return (%g)\n",
+                                         1, &w);
     td_exec *r = NULL;
     td_error e = {0};
     bool done = false;
@@ -433,7 +433,7 @@ static void what_a_backward_refuses(void)
     for (unsigned k = 0; k < sizeof refused / sizeof *refused; k++) {
         td_tensor *w = numbers(2, (double[]){1, 2}), *x = numbers(2, (double[]){3, 4});
         CU_ASSERT_EQUAL(td_set_requires_grad(w, true, NULL), 0);
-        td_program *p = program_of_text(refused[k].text, 1, &w);
+        td_held_program *p = program_of_text(refused[k].text, 1, &w);
         td_exec *r = NULL;
         td_error e = {0};
         int rc = run(p, false, 1, (td_val[]){td_val_tensor(x)}, &r, &e);
@@ -454,7 +454,7 @@ static void taken_apart(void)
     td_ir_edit *e = begin();
     uint32_t x = param(e, tensor_type, "x");
     td_ir_returns(e, td_ir_cursor(e), 1, LIST(op(e, row->id, 1, LIST(x))));
-    td_program *p = program(e, 0, NULL);
+    td_held_program *p = program(e, 0, NULL);
     td_tensor *v = numbers(4, (double[]){1, 2, 3, 6});
     for (int little = 0; little < 2; little++) {
         int before = waits;
@@ -477,7 +477,7 @@ static void writes(void)
     for (; n < (uint32_t)(add->nparams + add->nattrs); n++) args[n] = td_ir_int(e, 1);
     td_ir_returns(e, td_ir_cursor(e), 1, LIST(node1(e, TD(ADD) | TD_IR_INPLACE, tensor_type, n, args)));
     td_tensor *sum = numbers(1, (double[]){10}), *v = numbers(1, (double[]){4});
-    td_program *p = program(e, 1, &sum);
+    td_held_program *p = program(e, 1, &sum);
     for (int k = 1; k < 3; k++) {
         td_exec *r = runs(p, false, 1, (td_val[]){td_val_tensor(v)});
         CU_ASSERT_PTR_EQUAL(result(r, 0)->tensor, sum);
@@ -496,7 +496,7 @@ static void lets_go(void)
     uint32_t x = param(e, tensor_type, "x");
     for (int k = 0; k < 1000; k++) x = op(e, TD_OP_ADD, 2, LIST(x, td_ir_int(e, 1)));
     td_ir_returns(e, td_ir_cursor(e), 1, LIST(x));
-    td_program *p = program(e, 0, NULL);
+    td_held_program *p = program(e, 0, NULL);
     double *zeros = calloc(100000, sizeof *zeros);
     td_tensor *v = numbers(100000, zeros);
     free(zeros);
@@ -573,7 +573,7 @@ static void takes_steps(void)
     static const td_exec_env env = {.woken = wake};
     uint64_t before = t_who.account->bytes;
     for (unsigned k = 0; k < sizeof large / sizeof *large; k++) {
-        td_program *p = program_of(large[k]);
+        td_held_program *p = program_of(large[k]);
         td_exec *r = NULL;
         for (int early = 0; early < 2; early++) {
             td_error error = {0};
@@ -604,7 +604,7 @@ static void many(FILE *f, int n, int from, const char *name, const char *type)
     for (int k = 0; k < n; k++) fprintf(f, "%s%%%s%d%s", k ? ", " : "", name, (from + k) % n, type);
 }
 
-static int steps_of(td_program *p, int64_t arg)
+static int steps_of(td_held_program *p, int64_t arg)
 {
     static const td_exec_env env = {.woken = wake};
     td_exec *r = NULL;
@@ -665,7 +665,7 @@ static void many_tensors(void)
     CU_ASSERT_TRUE(steps_of(program_of(text), TRIPS) >= TRIPS);
 }
 
-static void fails_with(td_program *p, uint32_t n, const td_val *args, td_code code, const char *text,
+static void fails_with(td_held_program *p, uint32_t n, const td_val *args, td_code code, const char *text,
                        const char *where);
 
 /* What does not fit fails, though it would fit into 32 bits. */
@@ -693,7 +693,7 @@ static void racy(void)
     static const td_exec_env env = {.woken = wake};
     for (int k = 0; k < 3; k++) {
         td_tensor *v = numbers(2, (double[]){1, -1});
-        td_program *p = program_of(texts[k == 1]);
+        td_held_program *p = program_of(texts[k == 1]);
         td_exec *r = NULL;
         td_error error = {0};
         bool done = false;
@@ -712,7 +712,8 @@ static void racy(void)
 
 static const char *t_caller = "serve.py:9";
 
-static void fails_with(td_program *p, uint32_t n, const td_val *args, td_code code, const char *text, const char *where)
+static void fails_with(td_held_program *p, uint32_t n, const td_val *args, td_code code, const char *text,
+                       const char *where)
 {
     td_exec *r = NULL;
     td_error e = {0};
@@ -733,7 +734,7 @@ static void errors(void)
     uint32_t x = param(e, tensor_type, "x"), y = param(e, tensor_type, "y");
     td_ir_from(e, "model.py", 31, 4, 9);
     td_ir_returns(e, td_ir_cursor(e), 1, LIST(op(e, TD_OP_ADD, 2, LIST(x, y))));
-    td_program *p = program(e, 0, NULL);
+    td_held_program *p = program(e, 0, NULL);
     td_val args[] = {td_val_tensor(a), td_val_tensor(b)};
     fails_with(td_program_ref(p), 2, args, TD_E_SHAPE, "", "model.py:31, called at serve.py:9");
     t_caller = "/a/path/that/is/longer/than/the/room/behind/a/line/of/the/program/serve.py:1234";
@@ -799,7 +800,7 @@ static uint32_t loops_of_a_chain(td_account *account)
     double *values = calloc(N, sizeof *values);
     t_who.account = account;
     td_tensor *x = numbers(N, values);
-    td_program *p = program_of(text);
+    td_held_program *p = program_of(text);
     uint32_t had = account->loops;
     for (int k = 0; k < 4; k++) {
         td_exec *r = NULL;

@@ -10,7 +10,7 @@
 static void run(td_ir *ir, int64_t number, seen *s)
 {
     t_given g = give(0, true);
-    td_program *p = program_of(ir, &g);
+    td_held_program *p = program_of(ir, &g);
     run_program(p, &g, number, TD_GRAD_ON, 1000, s);
     td_program_unref(p);
     give_back(g);
@@ -140,7 +140,7 @@ static td_tensor *of_dtype(td_dtype dtype, int ndim)
 static void run_of(const td_ir *ir, td_dtype a, int na, td_dtype b, int nb, seen *s)
 {
     t_given g = {of_dtype(a, na), of_dtype(b, nb), of_dtype(TD_FLOAT64, 2)};
-    td_program *p = program_of(td_ir_ref((td_ir *)(uintptr_t)ir), &g);
+    td_held_program *p = program_of(td_ir_ref((td_ir *)(uintptr_t)ir), &g);
     run_program(p, &g, 0, TD_GRAD_ON, 1000, s);
     td_program_unref(p);
     give_back(g);
@@ -205,7 +205,7 @@ static void run_frozen(td_ir *ir, int64_t number, seen *s, unsigned *made)
     td_frozen_look looks = {{TD_FLOAT64, TD_TYPE_ANY, TD_TYPE_ANY, 2, {2, 2}}, 1};
     td_error e = {0};
     td_frozen f;
-    td_program *setup = NULL, *p = NULL;
+    td_held_program *setup = NULL, *p = NULL;
     td_exec *r = NULL;
     const td_val *v = NULL;
     bool done = false;
@@ -241,7 +241,7 @@ static void frozen_programs(void)
         int64_t number = (int64_t)(seed % 23) - 1;
         t_given g = give(0, false);
         td_ir *ir = drawn_module(seed);
-        td_program *p = program_of(td_ir_ref(ir), &g);
+        td_held_program *p = program_of(td_ir_ref(ir), &g);
         run_program(p, &g, number, TD_GRAD_ON, 1000, &want);
         td_program_unref(p);
         give_back(g);
@@ -261,7 +261,7 @@ static void frozen_programs(void)
 /* What the one number is that the graph returns, or that it fails. */
 static void run_alone(td_ir *ir, seen *s)
 {
-    td_program *p = NULL;
+    td_held_program *p = NULL;
     td_exec *r = NULL;
     td_error e = {0};
     bool done = false;

@@ -24,12 +24,12 @@ static t_given given_for(int turn)
     return g;
 }
 
-static bool check_turn(td_program *p, td_ir *ir, int turn, int64_t number, uint32_t mode, int most)
+static bool check_turn(td_held_program *p, td_ir *ir, int turn, int64_t number, uint32_t mode, int most)
 {
     seen want, got;
     number += turn >= TURNS;
     t_given g = given_for(turn), h = given_for(turn);
-    td_program *once = program_of(td_ir_ref(ir), &h);
+    td_held_program *once = program_of(td_ir_ref(ir), &h);
     td_tensor *const *captured;
     td_program_captured(p, &captured);
     memcpy(td_tensor_data(captured[0]), td_tensor_data(g.w), 4 * sizeof(double)); /* it may have been written */
@@ -53,7 +53,7 @@ static unsigned planned;
 static bool check_module(td_ir *ir, int64_t number, uint32_t mode, int most)
 {
     t_given g = give(0, false);
-    td_program *p = program_of(td_ir_ref(ir), &g);
+    td_held_program *p = program_of(td_ir_ref(ir), &g);
     bool good = true;
     give_back(g);
     for (int turn = 0; turn < 2 * TURNS && good; turn++) good = check_turn(p, ir, turn, number, mode, most);

@@ -64,13 +64,13 @@ static int cleanup(void)
 
 typedef struct told {
     int times;
-    td_queue_item *item;
+    td_queued_item *item;
     td_tensor *tensor;
     bool held;
     td_error error;
 } told;
 
-static void queue_told(void *arg, td_queue_item *item, const td_error *error)
+static void queue_told(void *arg, td_queued_item *item, const td_error *error)
 {
     told *t = arg;
     t->times++;
@@ -95,10 +95,10 @@ static td_member *join(const char *name, uint32_t capacity, uint32_t role, const
     return m;
 }
 
-static td_queue_item *item(float v)
+static td_queued_item *item(float v)
 {
     td_tensor *t = tensor(v);
-    td_queue_item *i = NULL;
+    td_queued_item *i = NULL;
     CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, NULL, 1, 4, NULL), TD_OK);
     td_queue_item_add(i, t, false, NULL);
     memcpy(i->note, "note", 4);
@@ -106,7 +106,7 @@ static td_queue_item *item(float v)
     return i;
 }
 
-static float value(const td_queue_item *i)
+static float value(const td_queued_item *i)
 {
     float v;
     memcpy(&v, td_tensor_data(i->tensors[0]), 4);
@@ -354,11 +354,11 @@ static void queues_in_order(void)
 {
     td_member *p = join("q", 3, TD_QUEUE_PRODUCER, alice), *c = join("q", 0, TD_QUEUE_CONSUMER, bob);
     td_queue_wait *w = NULL;
-    td_queue_item *got;
+    td_queued_item *got;
     td_error e = {0};
     for (int i = 0; i < 3; i++)
         CU_ASSERT_EQUAL(td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, &e), TD_OK);
-    td_queue_item *fourth = item(3);
+    td_queued_item *fourth = item(3);
     CU_ASSERT_EQUAL(td_queue_put(&s, p, fourth, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
     told put = {0};
     CU_ASSERT_EQUAL(td_queue_put(&s, p, fourth, UINT32_MAX, &w, queue_told, &put, &e), TD_WAIT);
@@ -397,7 +397,7 @@ static void queue_without_a_number(void)
 {
     td_member *p = join("q", TD_QUEUE_OPEN, TD_QUEUE_PRODUCER, alice), *other = join("q", 0, TD_QUEUE_CONSUMER, bob);
     td_queue_wait *w;
-    td_queue_item *got;
+    td_queued_item *got;
     told put = {0};
     for (int i = 0; i < 100; i++)
         CU_ASSERT_EQUAL(td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, NULL), TD_OK);
@@ -420,7 +420,7 @@ static void queue_getters_wait_in_order(void)
     td_member *p = join("q", 1, TD_QUEUE_PRODUCER, alice), *c = join("q", 1, TD_QUEUE_CONSUMER, bob);
     td_queue_wait *w1, *w2, *w3;
     told one = {0}, two = {0}, three = {0};
-    td_queue_item *got;
+    td_queued_item *got;
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w1, queue_told, &one, NULL), TD_WAIT);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 5, &w2, queue_told, &two, NULL), TD_WAIT);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w3, queue_told, &three, NULL), TD_WAIT);
@@ -447,7 +447,7 @@ static void queue_waited_for_by_many(void)
     td_member *c = join("q", 1, TD_QUEUE_CONSUMER, bob), *stays = join("q", 1, TD_QUEUE_PRODUCER, alice);
     td_member *watch = join("q", 1, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob);
     td_queue_wait *mourning;
-    td_queue_item *got;
+    td_queued_item *got;
     told death = {0};
     clock_t begin = clock();
     for (int i = 0; i < MANY; i++) {
@@ -482,7 +482,7 @@ static void queue_death_is_seen(void)
     td_member *c = join("q", 2, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob), *plain = join("q", 2, TD_QUEUE_CONSUMER, bob);
     td_queue_wait *w, *w2;
     told watch = {0}, other = {0};
-    td_queue_item *got;
+    td_queued_item *got;
     td_error e = {0};
     CU_ASSERT_EQUAL(td_queue_get(&s, plain, &got, UINT32_MAX, &w2, queue_told, &other, NULL), TD_WAIT);
     CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &watch, NULL), TD_WAIT);
@@ -505,7 +505,7 @@ static void queue_deaths_are_told_apart(void)
     td_member *p = join("q", 4, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 4, TD_QUEUE_PRODUCER, bob);
     td_member *stays = join("q", 4, TD_QUEUE_PRODUCER, bob), *c = join("q", 4, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob);
     td_queue_wait *w;
-    td_queue_item *got;
+    td_queued_item *got;
     td_error e = {0};
     td_queue_leave(&s, p, true);
     td_queue_put(&s, p2, item(1), 0, &w, queue_told, NULL, NULL);
@@ -535,7 +535,7 @@ static void queue_death_comes_in_order(void)
     td_member *p = join("q", 4, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 4, TD_QUEUE_PRODUCER, bob);
     td_member *c = join("q", 4, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob);
     td_queue_wait *w;
-    td_queue_item *got;
+    td_queued_item *got;
     td_error e = {0};
     for (int i = 0; i < 2; i++) td_queue_put(&s, p, item((float)i), 0, &w, queue_told, NULL, NULL);
     td_queue_leave(&s, p, true);
@@ -556,7 +556,7 @@ static void queue_end_lets_take_what_is_left(void)
     td_member *p = join("q", 2, TD_QUEUE_PRODUCER, alice), *p2 = join("q", 2, TD_QUEUE_PRODUCER, alice);
     td_member *c = join("q", 2, TD_QUEUE_CONSUMER, bob);
     td_queue_wait *w;
-    td_queue_item *got, *late = item(9);
+    td_queued_item *got, *late = item(9);
     told put = {0};
     td_error e = {0};
     td_queue_put(&s, p, item(1), 0, &w, queue_told, NULL, NULL);
@@ -642,7 +642,7 @@ static void queue_keeps_items(void)
     CU_ASSERT_EQUAL(td_queue_look(&s, "q").goes_ms, 0);
     CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
     td_queue_wait *w;
-    td_queue_item *got;
+    td_queued_item *got;
     for (int i = 0; i < 4; i++) {
         CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, NULL), TD_OK);
         CU_ASSERT_EQUAL(value(got), i);
@@ -698,7 +698,7 @@ static void a_deadline_names_whom_it_waited_for(void)
     td_member *get = join("q", 1, TD_QUEUE_CONSUMER, bob), *put[5];
     td_queue_wait *w;
     told t = {0};
-    td_queue_item *none;
+    td_queued_item *none;
     CU_ASSERT_EQUAL(td_queue_get(&s, get, &none, 1, &w, queue_told, &t, NULL), TD_WAIT);
     hand_clock_go_on(3 * MS);
     td_deadlines_run(&s);

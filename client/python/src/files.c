@@ -124,13 +124,13 @@ static PyObject *save_file(PyObject *module, PyObject *args)
     for (; at && held < n && tdpy_is_tensor(PyList_GetItem(tensors, held)); held++)
         at[held] = td_retain(tdpy_array(PyList_GetItem(tensors, held)));
     td_error uncoded = {0};
-    td_saved what = {.tree = {.n = held, .at = at, .note = bytes, .note_size = (size_t)size},
-                     .programs = given,
-                     .nprograms = (uint32_t)nprograms,
-                     .extras = beside,
-                     .nextras = (uint32_t)nextras,
-                     .flags = whole ? TD_SAVE_WHOLE : 0,
-                     .uncoded = &uncoded};
+    td_save_content what = {.tree = {.n = held, .at = at, .note = bytes, .note_size = (size_t)size},
+                            .programs = given,
+                            .nprograms = (uint32_t)nprograms,
+                            .extras = beside,
+                            .nextras = (uint32_t)nextras,
+                            .flags = whole ? TD_SAVE_WHOLE : 0,
+                            .uncoded = &uncoded};
     int rc = at ? td_save_all_fd(fd, name, &what) : td_raise(TD_E_SYSTEM, "save", "no memory for %zd tensors", n);
     PyObject *said =
         rc || PyErr_Occurred() ? save_failed(rc) : Py_BuildValue("z", uncoded.code ? uncoded.message : NULL);

@@ -411,7 +411,7 @@ static PyObject *connection(PyObject *module, PyObject *ignored)
 static PyObject *connected(PyObject *module, PyObject *args)
 {
     const char *path = NULL;
-    td_place of;
+    td_daemon_place of;
     if (!PyArg_ParseTuple(args, "|z:_connected", &path)) return NULL;
     bool names = path && !standing() && !td_places_of(path, &of); /* a private one is found again by its program */
     if ((names && !name_socket(path)) || !client_at(path)) return NULL;

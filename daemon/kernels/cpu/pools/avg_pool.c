@@ -8,7 +8,7 @@
 #include "daemon/kernels/plans.h"
 
 /* Those whose means are taken together. */
-static td_pool_columns columns(const td_pool *p, bool backward)
+static td_pool_columns columns(const td_pooling *p, bool backward)
 {
     return td_pool_inside(p, !backward && p->kw <= TD_POOL_ROW_KERNEL);
 }
@@ -28,7 +28,7 @@ static td_pool_columns columns(const td_pool *p, bool backward)
         for (int64_t y = 0; y < rows; y++)                                                                             \
             for (int64_t i = 0; i < cols; i++) x[y * width + i] += v;                                                  \
     }                                                                                                                  \
-    static T large_##s(td_kcall *k, const td_pool *p, bool backward, T part, const T *from, T *to, int64_t rows,       \
+    static T large_##s(td_kcall *k, const td_pooling *p, bool backward, T part, const T *from, T *to, int64_t rows,    \
                        int64_t cols)                                                                                   \
     {                                                                                                                  \
         T sum = 0;                                                                                                     \
@@ -38,7 +38,7 @@ static td_pool_columns columns(const td_pool *p, bool backward)
         }                                                                                                              \
         return sum;                                                                                                    \
     }                                                                                                                  \
-    static void plane_##s(td_kcall *k, int64_t *done, const td_pool *p, bool backward, td_pool_columns in,             \
+    static void plane_##s(td_kcall *k, int64_t *done, const td_pooling *p, bool backward, td_pool_columns in,          \
                           const T *from, T *to)                                                                        \
     {                                                                                                                  \
         const td_mean_row mean = td_isa_now->pool->mean_##s;                                                           \
@@ -71,7 +71,7 @@ DEFINE_AVG(int64_t, i64)
 
 static void avg_chunk(td_kcall *k, int64_t chunk, bool backward, char *scratch)
 {
-    const td_pool *p = (const td_pool *)k->state;
+    const td_pooling *p = (const td_pooling *)k->state;
     int64_t b, e, acc = (int64_t)td_dtype_size(p->acc), inner = p->h * p->w, outer = p->oh * p->ow;
     int64_t from_n = backward ? outer : inner, to_n = backward ? inner : outer;
     int64_t done = 0;
@@ -104,7 +104,7 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 static int plan_avg(td_kcall *k, const td_desc *x, const td_desc *y, int a0, td_chunk_fn fn, const char *name,
                     td_error *e)
 {
-    td_pool *p = (td_pool *)k->state;
+    td_pooling *p = (td_pooling *)k->state;
     int code = td_pool2d_init(k, p, x, y, a0, false, name, e);
     if (code) return code;
     if (!td_dtype_is_float(p->dtype) && (p->dtype != TD_INT64 || fn == backward_chunk))

@@ -21,7 +21,7 @@ static bool rests(resting *r, int64_t elements)
 }
 
 /* Those whose windows are taken side by side. */
-static td_pool_columns columns(const td_pool *p)
+static td_pool_columns columns(const td_pooling *p)
 {
     return td_pool_inside(p, p->h * p->w <= INT32_MAX);
 }
@@ -29,7 +29,7 @@ static td_pool_columns columns(const td_pool *p)
 /* One plane, contiguous. `T` is compared as it is loaded. Windows inside of a row are taken side by side (vec/pool.c);
  * few are looked at one by one. A plane may be as large as one likes, and so may a window: they rest within. */
 #define DEFINE_MAX(name, T, LOWEST)                                                                                    \
-    static void name##_one(resting *r, const td_pool *p, const T *x, int64_t y0, int64_t y1, int64_t ox, T *out,       \
+    static void name##_one(resting *r, const td_pooling *p, const T *x, int64_t y0, int64_t y1, int64_t ox, T *out,    \
                            int64_t *index)                                                                             \
     {                                                                                                                  \
         int64_t x0, x1;                                                                                                \
@@ -53,7 +53,7 @@ static td_pool_columns columns(const td_pool *p)
         *out = value;                                                                                                  \
         *index = best;                                                                                                 \
     }                                                                                                                  \
-    static void name(resting *r, const td_pool *p, td_pool_columns in, const T *x, T *out, int64_t *index)             \
+    static void name(resting *r, const td_pooling *p, td_pool_columns in, const T *x, T *out, int64_t *index)          \
     {                                                                                                                  \
         int64_t y0, y1;                                                                                                \
         const td_max_row side = td_isa_now->pool->max[p->acc];                                                         \
@@ -76,7 +76,7 @@ DEFINE_MAX(max_u64, uint64_t, 0)
 DEFINE_MAX(max_f32, float, -INFINITY)
 DEFINE_MAX(max_f64, double, -INFINITY)
 
-static void max_plane(resting *r, const td_pool *p, td_pool_columns in, const void *x, void *out, int64_t *index)
+static void max_plane(resting *r, const td_pooling *p, td_pool_columns in, const void *x, void *out, int64_t *index)
 {
     switch (p->acc) {
     case TD_UINT8: max_u8(r, p, in, x, out, index); break;
@@ -94,7 +94,7 @@ static void max_plane(resting *r, const td_pool *p, td_pool_columns in, const vo
 
 static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
-    const td_pool *p = (const td_pool *)k->state;
+    const td_pooling *p = (const td_pooling *)k->state;
     int64_t b, e, n = p->oh * p->ow, size = (int64_t)td_dtype_size(p->dtype);
     char *result = (char *)scratch + p->h * p->w * (int64_t)td_dtype_size(p->acc);
     const td_pool_columns in = columns(p);
@@ -111,7 +111,7 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 
 int td_cpu_plan_max_pool2d(td_kcall *k, td_error *e)
 {
-    td_pool *p = (td_pool *)k->state;
+    td_pooling *p = (td_pooling *)k->state;
     int code = td_pool2d_init(k, p, k->in[0].desc, k->out[0].desc, 0, true, "max_pool2d", e);
     if (code) return code;
     if (p->dtype == TD_BOOL || td_dtype_is_complex(p->dtype)) return td_refuse_dtype(k, 0, "max_pool2d", e);
@@ -186,8 +186,8 @@ int td_cpu_plan_max_pool2d_backward(td_kcall *k, td_error *e)
         y->ndim != g->ndim)
         return td_fail(e, TD_E_SHAPE, "max_pool2d_backward: gradient, indices and shape do not fit");
     if (td_desc_is_channels_last(y)) {
-        td_pool *p = (td_pool *)k->state;
-        *p = (td_pool){.dtype = y->dtype, .h = y->shape[2], .w = y->shape[3], .oh = g->shape[2], .ow = g->shape[3]};
+        td_pooling *p = (td_pooling *)k->state;
+        *p = (td_pooling){.dtype = y->dtype, .h = y->shape[2], .w = y->shape[3], .oh = g->shape[2], .ow = g->shape[3]};
         k->cost_ns = 1.5 * (double)(td_desc_numel(y) + td_desc_numel(g));
         return y->ndim == 4 && td_pool_plan_max_back_last(k) ? TD_OK : td_plan_wants_rows(k);
     }

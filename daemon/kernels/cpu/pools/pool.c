@@ -13,10 +13,10 @@ static bool pair(const td_attrs *a, int i, int64_t *first, int64_t *second)
     return true;
 }
 
-int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated,
+int td_pool2d_init(td_kcall *k, td_pooling *p, const td_desc *x, const td_desc *out, int a0, bool dilated,
                    const char *name, td_error *e)
 {
-    *p = (td_pool){.planes = 1, .dh = 1, .dw = 1, .dtype = x->dtype, .acc = (uint8_t)td_acc_dtype(x->dtype)};
+    *p = (td_pooling){.planes = 1, .dh = 1, .dw = 1, .dtype = x->dtype, .acc = (uint8_t)td_acc_dtype(x->dtype)};
     if (x->ndim < 3 || x->ndim > 4 || out->ndim != x->ndim)
         return td_fail(e, TD_E_SHAPE, "%s: x must have 3 or 4 dimensions, not %d", name, x->ndim);
     if (!pair(k->attrs, a0, &p->kh, &p->kw) || !pair(k->attrs, a0 + 2, &p->ph, &p->pw) ||
@@ -38,7 +38,7 @@ int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out
     return 0;
 }
 
-void td_pool_cut(td_kcall *k, td_pool *p, double ns)
+void td_pool_cut(td_kcall *k, td_pooling *p, double ns)
 {
     const double looks = (double)td_min64(p->kh, p->h + 1) * (double)td_min64(p->kw, p->w + 1),
                  work = (double)(p->oh * p->ow) * looks + (double)(p->h * p->w) + 1, planes = (double)p->planes;

@@ -5,26 +5,26 @@
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/rows.h"
 
-typedef struct td_pool {
+typedef struct td_pooling {
     int64_t planes, h, w, oh, ow;
     int64_t kh, kw, sh, sw, ph, pw, dh, dw;
     int64_t per;            /* planes of a chunk */
     bool include_pad, flat; /* flat: planes lie behind each other, in the computed dtype */
     uint8_t dtype, acc;
-} td_pool;
+} td_pooling;
 
 /* `x` has the shape of the input, `out` of the output; the window begins at attribute a0 (kernel, stride, padding, and
  * dilation when `dilated`). */
-int td_pool2d_init(td_kcall *k, td_pool *p, const td_desc *x, const td_desc *out, int a0, bool dilated,
+int td_pool2d_init(td_kcall *k, td_pooling *p, const td_desc *x, const td_desc *out, int a0, bool dilated,
                    const char *name, td_error *e);
 
 /* Chunks of whole planes of which an element that is looked at takes `ns`; what init says holds for windows one by one.
  */
-void td_pool_cut(td_kcall *k, td_pool *p, double ns);
+void td_pool_cut(td_kcall *k, td_pooling *p, double ns);
 
 /* Plane `i` of x, of n elements: as it lies, or copied into buf in the computed dtype. */
 const void *td_pool_plane_from(const td_karg *x, unsigned acc, int64_t i, void *buf);
-static inline const void *td_pool_plane(const td_pool *p, const td_karg *x, int64_t i, int64_t n, void *buf)
+static inline const void *td_pool_plane(const td_pooling *p, const td_karg *x, int64_t i, int64_t n, void *buf)
 {
     if (p->flat) return (const char *)x->data + i * n * (int64_t)td_dtype_size(p->acc);
     return td_pool_plane_from(x, p->acc, i, buf);
@@ -62,7 +62,7 @@ typedef struct td_pool_columns {
     int64_t first, last;
 } td_pool_columns;
 
-static inline td_pool_columns td_pool_inside(const td_pool *p, bool together)
+static inline td_pool_columns td_pool_inside(const td_pooling *p, bool together)
 {
     int64_t first = p->pw > 0 ? (p->pw - 1) / p->sw + 1 : 0, room = p->w - 1 - p->dw * (p->kw - 1) + p->pw;
     td_pool_columns in = {td_min64(first, p->ow), room < 0 ? 0 : td_min64(room / p->sw + 1, p->ow)};
@@ -73,7 +73,7 @@ static inline td_pool_columns td_pool_inside(const td_pool *p, bool together)
 /* Time of an element that is looked at where most windows are taken together. */
 #define TD_POOL_TOGETHER_NS 0.15
 
-/* pool_last.c: of images that lie channels last. k->state holds the td_pool; false: not a call for these. */
+/* pool_last.c: of images that lie channels last. k->state holds the td_pooling; false: not a call for these. */
 bool td_pool_plan_max_last(td_kcall *k);
 bool td_pool_plan_avg_last(td_kcall *k);
 bool td_pool_plan_avg_back_last(td_kcall *k);

@@ -8,7 +8,7 @@
 #include <math.h>
 
 typedef struct last_pool {
-    td_pool p;
+    td_pooling p;
     int64_t images, channels, per; /* per: rows of a chunk, or channels */
 } last_pool;
 _Static_assert(sizeof(last_pool) <= TD_KSTATE_BYTES, "last_pool lives in a call's state");
@@ -18,7 +18,7 @@ typedef struct box {
     int64_t y0, y1, x0, x1, count;
 } box;
 
-static box max_box(const td_pool *p, int64_t oy, int64_t ox)
+static box max_box(const td_pooling *p, int64_t oy, int64_t ox)
 {
     box b = {.count = 1};
     td_pool_window(oy, p->h, p->kh, p->sh, p->ph, p->dh, &b.y0, &b.y1);
@@ -26,7 +26,7 @@ static box max_box(const td_pool *p, int64_t oy, int64_t ox)
     return b;
 }
 
-static box avg_box(const td_pool *p, int64_t oy, int64_t ox)
+static box avg_box(const td_pooling *p, int64_t oy, int64_t ox)
 {
     box b;
     int64_t ny = td_pool_part(oy, p->h, p->kh, p->sh, p->ph, &b.y0, &b.y1);
@@ -151,7 +151,7 @@ static void avg_chunk(td_kcall *k, int64_t chunk, void *scratch)
 }
 
 /* Is this call of pictures that lie so, in a dtype that is computed as it is? */
-static bool takes(const td_pool *p, const td_desc *x, const td_desc *y)
+static bool takes(const td_pooling *p, const td_desc *x, const td_desc *y)
 {
     bool last = td_desc_is_channels_last(y) || /* or both at once */
                 (y->ndim == 4 && y->shape[2] * y->shape[3] == 1 && td_desc_is_contiguous(y));
@@ -161,7 +161,7 @@ static bool takes(const td_pool *p, const td_desc *x, const td_desc *y)
 
 static last_pool *start(td_kcall *k, const td_desc *x)
 {
-    const td_pool p = *(const td_pool *)k->state;
+    const td_pooling p = *(const td_pooling *)k->state;
     last_pool *l = (last_pool *)k->state;
     *l = (last_pool){.p = p, .images = x->shape[0], .channels = x->shape[1]};
     return l;
@@ -170,7 +170,7 @@ static last_pool *start(td_kcall *k, const td_desc *x)
 static bool plan_rows(td_kcall *k, td_chunk_fn fn)
 {
     const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
-    if (!takes((const td_pool *)k->state, x, y)) return false;
+    if (!takes((const td_pooling *)k->state, x, y)) return false;
     last_pool *l = start(k, x);
     k->scratch_bytes = (size_t)l->channels * sizeof(int32_t);
     const double looks =
@@ -231,7 +231,7 @@ static void avg_back_chunk(td_kcall *k, int64_t chunk, void *scratch)
 static bool plan_channels(td_kcall *k, td_chunk_fn fn)
 {
     const td_desc *g = k->in[0].desc, *x = k->out[0].desc;
-    if (!takes((const td_pool *)k->state, x, g)) return false;
+    if (!takes((const td_pooling *)k->state, x, g)) return false;
     last_pool *l = start(k, x);
     l->per = td_max64(TD_POOL_LAST_CHANNELS, TD_POOL_BACK_CHUNK / td_max64(1, l->p.h * l->p.w));
     k->scratch_bytes = (size_t)(td_min64(l->per, l->channels) * size_of(l));

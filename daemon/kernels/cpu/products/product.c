@@ -45,7 +45,7 @@ static void zero(const td_product *p)
 }
 
 /* Lines of A that lie side by side, turned so that each is one run. */
-static td_lines turned(const td_product *p, int64_t p0, int64_t depth)
+static td_operand_lines turned(const td_product *p, int64_t p0, int64_t depth)
 {
     int64_t size = size_of(p->wide);
     const char *from = (const char *)p->a.at + (p->a.first * p->a.inner + p0 * p->a.step) * size;
@@ -60,7 +60,7 @@ bool td_product_run(td_kcall *k, const td_product *p)
     if (p->k == 0 && !p->add) zero(p);
     for (int64_t p0 = 0; p0 < p->k; p0 += TD_PRODUCT_K) {
         int64_t depth = td_min64(TD_PRODUCT_K, p->k - p0);
-        td_lines a = p->turn ? turned(p, p0, depth) : p->a;
+        td_operand_lines a = p->turn ? turned(p, p0, depth) : p->a;
         for (int64_t j = 0; j < p->n; j += f->cols) {
             int64_t width = td_min64(f->cols, p->n - j);
             const char *panel = p->room;

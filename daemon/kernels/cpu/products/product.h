@@ -10,7 +10,7 @@ typedef struct td_product {
     bool wide; /* of doubles, not floats */
     bool turned, add;
     int64_t m, n, k, ldc;
-    td_lines a, b;      /* rows of A; of B rows, or columns when it is turned */
+    td_operand_lines a, b;      /* rows of A; of B rows, or columns when it is turned */
     const void *packed; /* B's panels, when they are packed; else each is packed in `room` */
     void *room;         /* td_product_room bytes */
     void *turn;         /* set: room for m lines of TD_PRODUCT_K; A's lines are turned there first (its lines lie side by
@@ -29,9 +29,9 @@ int64_t td_product_packed(bool wide, int64_t n, int64_t k);
 void td_product_pack(const td_product *p, int64_t b, int64_t e, void *to);
 
 /* All elements of a line of `n` sides: lines that lie evenly. */
-static inline td_lines td_even_lines(const void *at, int64_t inner, int64_t step)
+static inline td_operand_lines td_even_lines(const void *at, int64_t inner, int64_t step)
 {
-    return (td_lines){at, INT64_MAX, 0, inner, step, 0};
+    return (td_operand_lines){at, INT64_MAX, 0, inner, step, 0};
 }
 
 #endif

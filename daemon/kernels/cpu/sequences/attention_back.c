@@ -35,7 +35,7 @@ static size_t lay(const td_attention *s, tiles *t, char *at)
     return used;
 }
 
-static td_product product(const td_attention *s, int64_t m, int64_t n, int64_t k, td_lines a, void *c, int64_t ldc)
+static td_product product(const td_attention *s, int64_t m, int64_t n, int64_t k, td_operand_lines a, void *c, int64_t ldc)
 {
     return (td_product){.wide = s->wide, .m = m, .n = n, .k = k, .a = a, .c = c, .ldc = ldc};
 }

@@ -20,9 +20,9 @@ td_states td_states_of(const td_karg *a)
     return (td_states){a->data, steps ? d->stride[0] : 0, d->stride[d->ndim - 2], d->stride[d->ndim - 1]};
 }
 
-td_lines td_states_lines(const td_recurrent *s, const td_states *x, int64_t first)
+td_operand_lines td_states_lines(const td_recurrent *s, const td_states *x, int64_t first)
 {
-    return (td_lines){x->at, td_max64(1, s->rows), x->s0, x->s1, x->s2, first};
+    return (td_operand_lines){x->at, td_max64(1, s->rows), x->s0, x->s1, x->s2, first};
 }
 
 void td_states_copy(const td_recurrent *s, const td_karg *from, int64_t r0, int64_t rows, void *to)
@@ -95,7 +95,7 @@ static td_product state_product(const td_kcall *k, const td_recurrent *s, int pa
 {
     td_states w = td_states_of(input(k, s, W_HH));
     int64_t own = s->kind == TD_GRU ? 2 * s->n : s->gates * s->n;
-    td_lines rows = td_even_lines(w.at, w.s1, w.s2);
+    td_operand_lines rows = td_even_lines(w.at, w.s1, w.s2);
     rows.first = part ? own : 0;
     return (td_product){.wide = s->wide,
                         .turned = true,

@@ -47,7 +47,7 @@ static inline int64_t td_recurrent_step(const td_recurrent *s, int64_t k)
 const td_recurrent_fns *td_recurrent_loops(const td_recurrent *s);
 td_states td_states_of(const td_karg *a);
 /* Rows of (steps, batch) as lines, from `first` on. */
-td_lines td_states_lines(const td_recurrent *s, const td_states *x, int64_t first);
+td_operand_lines td_states_lines(const td_recurrent *s, const td_states *x, int64_t first);
 /* to[r][j] = element (r, j) of a state of the batch, from row r0 on; zeros when it is absent. */
 void td_states_copy(const td_recurrent *s, const td_karg *from, int64_t r0, int64_t rows, void *to);
 /* Sizes and the cut, from x, the state and the state's weights. */

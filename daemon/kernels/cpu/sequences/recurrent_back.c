@@ -45,7 +45,7 @@ static td_product state_product(const td_kcall *k, const td_recurrent *s, int pa
 {
     td_states w = td_states_of(input(k, s, W_HH));
     int64_t own = s->kind == TD_GRU ? 2 * s->n : s->gates * s->n;
-    td_lines rows = td_even_lines(w.at, w.s1, w.s2);
+    td_operand_lines rows = td_even_lines(w.at, w.s1, w.s2);
     rows.first = part ? own : 0;
     return (td_product){.wide = s->wide,
                         .n = s->n,
@@ -205,7 +205,7 @@ static void input_chunk(td_kcall *k, const td_recurrent *s, int64_t chunk, char 
 
 /* Rows of the products' gradients with a column for each gate [b, e), turned; of GRU's new gate those of the state's.
  */
-static td_lines turned(const td_kcall *k, const td_recurrent *s, bool state, int64_t b, int64_t row)
+static td_operand_lines turned(const td_kcall *k, const td_recurrent *s, bool state, int64_t b, int64_t row)
 {
     int64_t size = td_recurrent_size(s), own = 2 * s->n;
     if (state && s->kind == TD_GRU && b >= own)
@@ -253,7 +253,7 @@ static void weights_chunk(td_kcall *k, const td_recurrent *s, int64_t chunk, boo
 
 enum { BIASES = 64 }; /* columns at once */
 
-static void bias_sums(td_kcall *k, const td_recurrent *s, td_lines d, int64_t n, char *to)
+static void bias_sums(td_kcall *k, const td_recurrent *s, td_operand_lines d, int64_t n, char *to)
 {
     double sum[BIASES] = {0};
     int64_t all = s->steps * s->rows, done = 0;

@@ -28,7 +28,7 @@
 #define DEFINE_SIDE(name, T, M, P, N)                                                                                  \
     typedef T name##_v##N __attribute__((vector_size(N * sizeof(T))));                                                 \
     typedef M name##_m##N __attribute__((vector_size(N * sizeof(T))));                                                 \
-    static inline __attribute__((always_inline)) bool name##_side##N(td_kcall *k, int64_t *done, const td_pool *p,     \
+    static inline __attribute__((always_inline)) bool name##_side##N(td_kcall *k, int64_t *done, const td_pooling *p,  \
                                                                      const T *x, int64_t y0, int64_t y1, int64_t x0,   \
                                                                      int64_t step, T *out, int64_t *index)             \
     {                                                                                                                  \
@@ -63,7 +63,7 @@
 #define DEFINE_ROW(name, T, M, P, N)                                                                                   \
     DEFINE_SIDE(name, T, M, P, 4)                                                                                      \
     DEFINE_SIDE(name, T, M, P, N)                                                                                      \
-    static bool name##_row(td_kcall *k, int64_t *done, const td_pool *p, const void *from, int64_t y0, int64_t y1,     \
+    static bool name##_row(td_kcall *k, int64_t *done, const td_pooling *p, const void *from, int64_t y0, int64_t y1,  \
                            td_pool_columns in, void *values, int64_t *index)                                           \
     {                                                                                                                  \
         const int n = in.last - in.first < N ? 4 : N;                                                                  \
@@ -93,7 +93,7 @@ DEFINE_ROW(f64, double, int64_t, int64_t, 8)
 /* Means of N windows side by side: each adds its elements in the order in which it would alone. False: rested. */
 #define DEFINE_MEANS(name, T, N)                                                                                       \
     static inline __attribute__((always_inline)) bool name##_means##N(                                                 \
-        td_kcall *k, int64_t *done, const td_pool *p, const T *x, int64_t rows, int64_t step, T count, T *out)         \
+        td_kcall *k, int64_t *done, const td_pooling *p, const T *x, int64_t rows, int64_t step, T count, T *out)      \
     {                                                                                                                  \
         name##_v##N sum = {0}, v, w;                                                                                   \
         T each[N];                                                                                                     \
@@ -110,7 +110,7 @@ DEFINE_ROW(f64, double, int64_t, int64_t, 8)
 #define DEFINE_MEAN_ROW(name, T, N)                                                                                    \
     DEFINE_MEANS(name, T, 4)                                                                                           \
     DEFINE_MEANS(name, T, N)                                                                                           \
-    static bool name##_mean_row(td_kcall *k, int64_t *done, const td_pool *p, const void *from, int64_t y0,            \
+    static bool name##_mean_row(td_kcall *k, int64_t *done, const td_pooling *p, const void *from, int64_t y0,         \
                                 int64_t y1, td_pool_columns in, int64_t count, void *values)                           \
     {                                                                                                                  \
         const int n = in.last - in.first < N ? 4 : N;                                                                  \

@@ -7,11 +7,11 @@
 
 /* Output columns `in` of one row, whose windows are the rows from y0 below y1 of the plane x. False: the call has failed
  * (*done counts since it rested last), and some are missing. */
-typedef bool (*td_max_row)(td_kcall *k, int64_t *done, const td_pool *p, const void *x, int64_t y0, int64_t y1,
+typedef bool (*td_max_row)(td_kcall *k, int64_t *done, const td_pooling *p, const void *x, int64_t y0, int64_t y1,
                            td_pool_columns in, void *values, int64_t *index);
 
 /* The same of means, which are sums over `count`. */
-typedef bool (*td_mean_row)(td_kcall *k, int64_t *done, const td_pool *p, const void *x, int64_t y0, int64_t y1,
+typedef bool (*td_mean_row)(td_kcall *k, int64_t *done, const td_pooling *p, const void *x, int64_t y0, int64_t y1,
                             td_pool_columns in, int64_t count, void *values);
 
 typedef struct td_pools {

@@ -10,18 +10,18 @@
 
 /* Lines of numbers: line r begins at `at` + (r / per) outer + (r % per) inner, counted from `first`; `step` leads along it.
  * All in elements. */
-typedef struct td_lines {
+typedef struct td_operand_lines {
     const void *at;
     int64_t per, outer, inner, step, first;
-} td_lines;
+} td_operand_lines;
 
 typedef struct td_product_fns {
     int cols; /* of a panel */
     /* to[p * cols + j] = b(p0 + p, j0 + j), zero where j is `width` or more. Lines of b are its rows, or when `turned`
      * its columns. */
-    void (*pack)(int64_t width, int64_t depth, const td_lines *b, bool turned, int64_t j0, int64_t p0, void *to);
+    void (*pack)(int64_t width, int64_t depth, const td_operand_lines *b, bool turned, int64_t j0, int64_t p0, void *to);
     /* c (m rows, `width` columns) = or += lines of a from p0 on, times the panel. */
-    void (*block)(int64_t m, int64_t width, int64_t depth, const td_lines *a, int64_t p0, const void *panel, void *c,
+    void (*block)(int64_t m, int64_t width, int64_t depth, const td_operand_lines *a, int64_t p0, const void *panel, void *c,
                   int64_t ldc, bool add);
 } td_product_fns;
 

@@ -6,19 +6,19 @@
 typedef T NAME(wide) __attribute__((vector_size(BYTES), aligned(sizeof(T)), may_alias));
 enum { NAME(LANES) = BYTES / (int)sizeof(T), NAME(COLS) = 2 * NAME(LANES) };
 
-static inline const T *NAME(line)(const td_lines *l, int64_t r)
+static inline const T *NAME(line)(const td_operand_lines *l, int64_t r)
 {
     r += l->first;
     return (const T *)l->at + r / l->per * l->outer + r % l->per * l->inner;
 }
 
 /* The lines lie evenly from r on, n of them. */
-static inline bool NAME(even)(const td_lines *l, int64_t r, int64_t n)
+static inline bool NAME(even)(const td_operand_lines *l, int64_t r, int64_t n)
 {
     return (r + l->first) % l->per + n <= l->per;
 }
 
-static void NAME(pack)(int64_t width, int64_t depth, const td_lines *b, bool turned, int64_t j0, int64_t p0, void *to)
+static void NAME(pack)(int64_t width, int64_t depth, const td_operand_lines *b, bool turned, int64_t j0, int64_t p0, void *to)
 {
     T *restrict out = to;
     const int64_t cols = NAME(COLS), step = b->step;
@@ -84,7 +84,7 @@ static inline int NAME(take)(int64_t left)
     return left == 8 || left == 4 ? 4 : left < 6 ? (int)left : left == 7 ? 4 : 6;
 }
 
-static void NAME(block)(int64_t m, int64_t width, int64_t depth, const td_lines *l, int64_t p0, const void *panel, void *to,
+static void NAME(block)(int64_t m, int64_t width, int64_t depth, const td_operand_lines *l, int64_t p0, const void *panel, void *to,
                         int64_t ldc, bool add)
 {
     T *c = to;

@@ -35,7 +35,7 @@ enum td_rbody { TD_R_F32, TD_R_F64, TD_R_I64, TD_R_U8, TD_R_C64, TD_R_C128, TD_R
 typedef void (*td_row_fold)(int64_t n, const void *x, td_word *a, td_word *b, int64_t seen);
 typedef void (*td_col_fold)(int64_t n, const void *x, td_word *a, td_word *b, int64_t seen);
 
-enum td_line {
+enum td_reduce_line {
     TD_LINE_SOFTMAX,
     TD_LINE_LOG_SOFTMAX,
     TD_LINE_SOFTMAX_BACKWARD,
