@@ -659,7 +659,7 @@ class Installed(unittest.TestCase):
         self.assertEqual((run.returncode, run.stdout), (0, "loss 23.125, gradient 28 36.5 45\n"), run.stderr)
 
     def test_the_readme_shows_it(self):
-        shown = re.search(r"```c\n(.*?)```", open(SOURCE + "/README.md").read(), re.S).group(1)
+        shown = re.search(r"```c\n(.*?)```", open(SOURCE + "/client/README.md").read(), re.S).group(1)
         self.assertTrue(open(SOURCE + "/client/examples/hello.c").read().endswith(shown))
 
     def test_tools(self):
