@@ -275,11 +275,14 @@ def test_words_for_items_of_queues_that_are_closed_or_out_of_scope(program):
             queue.put(2)
 
         work()
-        closed, taken = td.Queue("closed"), td.Queue("taken")
+        closed, taken, own = td.Queue("closed"), td.Queue("taken"), td.Queue("own", role="consumer")
         closed.put(1)
         closed.close()
         taken.put(1)
         taken.get()
+        put = td.Queue("own")
+        put.put(1)
+        put.close()
     """, well=False)
     said = sorted(line.partition(" that nobody took wait")[0] for line in r.stderr.splitlines())
     assert r.returncode == 0 and said == ["tensord: 1 item of queue 'closed'", "tensord: 2 items of queue 'of a function'"], r.stderr

@@ -105,7 +105,7 @@ def _at_exit():
     try:
         if _C.connection() and _is_all():
             for row in _C.status("queues"):
-                if row["items"] and row["queue"] not in told:  # closed by now, or one of a function that has returned
+                if row["goes_in_s"] and row["queue"] not in told:  # closed by now, or one of a function that has returned; nobody has joined
                     print(f"tensord: {_untaken(row['queue'], row['items'])} {_stay(row['items'], row['goes_in_s'])}", file=sys.stderr)
     except _C.Error:
         pass
