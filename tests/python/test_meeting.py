@@ -283,6 +283,9 @@ def test_words_for_items_of_queues_that_are_closed_or_out_of_scope(program):
         put = td.Queue("own")
         put.put(1)
         put.close()
+        print(td.connection()["path"])
     """, well=False)
     said = sorted(line.partition(" that nobody took wait")[0] for line in r.stderr.splitlines())
     assert r.returncode == 0 and said == ["tensord: 1 item of queue 'closed'", "tensord: 2 items of queue 'of a function'"], r.stderr
+    take = "import tensord as td\nfor name in 'closed', 'of a function': print(td.Queue(name).get(timeout=60))\n"
+    assert program(take, TENSORD_SOCKET=r.stdout.strip()) == ["1", "1"]  # and they hold up nobody
