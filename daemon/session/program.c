@@ -8,7 +8,7 @@ enum { STEP = 8 /* ops */, MOST_ARGS = TD_IR_MAX_ENDS, SOME = 512 /* arguments, 
 
 /* What it is called with, as far as that was taken. */
 typedef struct taking {
-    td_tensor **tensors; /* borrowed: the stream stands still, and so do their ids */
+    td_tensor **tensors; /* references: a get beside the stream may take back an id that it had bound */
     td_val *args;
     uint32_t nargs, found, read; /* so many arguments; tensors that were found, arguments that were read */
     td_vals_reading reading;
@@ -92,6 +92,7 @@ static void drop_args(running *x)
 {
     taking *t = &x->args;
     for (uint32_t k = 0; t->args && k < t->nargs; k++) td_val_drop(td_exec_purse(x->at), &t->args[k]);
+    for (uint32_t k = 0; k < t->found; k++) td_tensor_unref(t->tensors[k]);
     free(t->args);
     free(t->tensors);
     *t = (taking){0};
@@ -123,8 +124,9 @@ static int take_args(td_session *s, running *x, td_error *e)
     taking *t = &x->args;
     uint32_t n = part(t->found, r->nin);
     int rc = td_session_values(s, r->in + t->found, (int)n, false, t->tensors + t->found, e);
-    t->found += n;
-    if (rc || t->found < r->nin) return rc;
+    if (rc) return rc;
+    for (; n; n--) td_tensor_ref(t->tensors[t->found++]);
+    if (t->found < r->nin) return TD_OK;
     n = part(t->read, t->nargs);
     rc = td_vals_read(&t->reading, n, t->args + t->read, e);
     t->read += n;

@@ -4,6 +4,7 @@
 #include "daemon/session/state.h"
 #include "proto/opid.h"
 #include "proto/program/text.h"
+#include "proto/program/values.h"
 #include "proto/program/wire.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
@@ -1011,6 +1012,13 @@ static void table_after_table(void)
     sessions.table_from_ns = 0;
 }
 
+/* One part of whatever it is at. */
+static td_run part_of_turn(client *c)
+{
+    td_error e = {0};
+    return td_session_run_until(c->session, 1, &(uint64_t){UINT64_MAX}, &e);
+}
+
 /* Very many names, and somebody who is refused memory again and again: who holds it is not looked up each time. */
 static void refused_beside_many_names(void)
 {
@@ -1708,6 +1716,72 @@ static void a_large_program_opened(void)
     free(bytes);
 }
 
+/* What a call takes in parts is there until it has all of it: also what a get, which goes on between two of them, had
+ * bound and takes back. */
+static void arguments_that_go_meanwhile(void)
+{
+    static const char text[] = "captured %w : Tensor = \"w\"\n"
+                               "graph(%l : Tensor[]):\n"
+                               "  %n : int = prim::len.list(%l)\n"
+                               "  return (%n)\n";
+    enum { ARGS = 2000, ITEM = 100, FIRST = 5001, AT = 1200 }; /* AT: the third part brings it */
+    client a, b;
+    td_error e = {0};
+    size_t length, most = sessions.max_unread;
+    uint32_t ids[ARGS], rest[TD_CALL_HEAD + 1 + ARGS] = {7, 9, 0, 0, 0, 1}, put[ITEM];
+    uint8_t *bytes = small_program(text, &length);
+    join(&a), join(&b);
+    for (uint32_t k = 0; k < ARGS; k++) zeros(&a, ids[k] = k + 1);
+    for (uint32_t k = 0; k < ITEM; k++) zeros(&b, put[k] = k + 1), item_ids[k] = FIRST + k;
+    finish(&a), finish(&b);
+    CU_ASSERT_FALSE(send_program(&a, bytes, length));
+    CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    open_queue(&a, "taken back"), open_queue(&b, "taken back");
+    Td__Wire__QueuePut q = TD__WIRE__QUEUE_PUT__INIT;
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    Td__Wire__Call puts = TD__WIRE__CALL__INIT, gets = TD__WIRE__CALL__INIT;
+    q.queue = get.queue = 1, q.n_ids = get.n_ids = ITEM, q.ids = put, get.ids = item_ids, get.timeout_ms = UINT32_MAX;
+    puts.queue_put = &q, gets.queue_get = &get;
+    item_ids[ITEM - 1] = FIRST; /* so it fails, once all others are bound */
+    CU_ASSERT_FALSE(call(&a, &gets));
+    ids[AT] = FIRST;
+    rest[TD_CALL_HEAD] = TD_PV_LIST | ARGS << 8;
+    for (uint32_t k = 0; k < ARGS; k++) rest[TD_CALL_HEAD + 1 + k] = TD_PV_TENSOR;
+    control(&a, TD_REC_CALL, ARGS, ids, 0, NULL, TD_CALL_HEAD + 1 + ARGS, rest);
+    hand_in(&a);
+    CU_ASSERT_EQUAL(part_of_turn(&a), TD_RUN_MORE); /* the first part */
+    hand_in_call(&b, &puts);
+    while (!turn(&b)) {
+    }
+    CU_ASSERT_EQUAL(part_of_turn(&a), TD_RUN_MORE); /* most of the item is bound */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(td_objects_find(&a.session->objects, FIRST));
+    for (uint32_t k = 0; k < ITEM; k++) control(&b, TD_REC_RELEASE, 1, &put[k], 0, NULL, 0, NULL);
+    finish(&b);
+    sessions.max_unread = 0;
+    td_reply_ok(a.session, 8);
+    CU_ASSERT_EQUAL(part_of_turn(&a), TD_RUN_MORE);
+    CU_ASSERT_EQUAL(part_of_turn(&a), TD_RUN_MORE); /* the second and the third */
+    sessions.max_unread = most;
+    CU_ASSERT_EQUAL(part_of_turn(&a), TD_RUN_MORE); /* the get takes all back */
+    CU_ASSERT_PTR_NULL_FATAL(td_objects_find(&a.session->objects, FIRST));
+    int64_t before = td_live_counts().tensors;
+    item_ids[ITEM - 1] = FIRST + ITEM - 1;
+    CU_ASSERT_FALSE(call(&b, &gets));
+    CU_ASSERT_EQUAL(last_code(&b), TD_OK);
+    for (uint32_t k = 0; k < ITEM; k++) control(&b, TD_REC_RELEASE, 1, &item_ids[k], 0, NULL, 0, NULL);
+    finish(&b);
+    while (td_sessions_clear(&sessions, INT_MAX)) {
+    }
+    CU_ASSERT_EQUAL_FATAL(before - td_live_counts().tensors, ITEM - 1); /* all but the one that the call has taken */
+    a.writer.start = a.writer.end = 0;
+    td_run run = TD_RUN_MORE;
+    while (run == TD_RUN_MORE) run = serve(a.session, &e);
+    CU_ASSERT_EQUAL(run, TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(last_code(&a), TD_OK);
+    leave(&a), leave(&b);
+    free(bytes);
+}
+
 /* A program whose time is over while memory is made for it ends at once; what is made then is there for the next. */
 static void time_over_without_memory(void)
 {
@@ -2093,8 +2167,8 @@ TD_CUNIT_MAIN_WITH(
     {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
     {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
     {"a holder of a strange name", a_holder_of_a_strange_name}, {"table after table", table_after_table},
-    {"lease after lease", lease_after_lease}, {"a lease without an end", a_lease_without_an_end},
-    {"a backward without an end", a_backward_without_an_end},
+    {"arguments that go meanwhile", arguments_that_go_meanwhile}, {"lease after lease", lease_after_lease},
+    {"a lease without an end", a_lease_without_an_end}, {"a backward without an end", a_backward_without_an_end},
     {"a backward of who does not read", a_backward_of_who_does_not_read},
     {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
     {"time over without memory", time_over_without_memory},
