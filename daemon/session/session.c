@@ -380,7 +380,9 @@ static void wait_for_own_tasks(td_session *s)
 static bool held_back(td_session *s)
 {
     static const td_wait_kind for_replies = {"its own pending replies", .by = TD_BY_REPLIES};
-    if (too_much_under_way(s, s->ahead, 1)) {
+    if (s->activity && s->activity->kind->alone) {
+        return false;
+    } else if (too_much_under_way(s, s->ahead, 1)) {
         wait_for_own_tasks(s);
     } else if (s->promised > s->all->max_unread) {
         td_session_wait(s, &for_replies);
@@ -415,6 +417,11 @@ static int step_activity(td_session *s, td_error *e)
     return rc;
 }
 
+static bool has_records(const td_session *s)
+{
+    return s->batch && s->cursor < s->batch->n_words;
+}
+
 static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
 {
     if (td_clones_hold(s)) return TD_RUN_SUSPENDED;
@@ -438,9 +445,10 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
             rc = step_activity(s, e);
             if (rc > 0) return TD_RUN_FATAL;
             if (rc == TD_AGAIN && most <= 0) return TD_RUN_MORE;
+            if (rc == TD_OK && (has_records(s) || s->call) && td_session_unread(s)) return TD_RUN_STALLED;
             continue;
         }
-        if (s->batch && s->cursor < s->batch->n_words) {
+        if (has_records(s)) {
             rc = step_batch(s, e);
         } else if (s->call) {
             rc = td_step_call(s);
@@ -457,7 +465,8 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
         }
         if (rc > 0) return TD_RUN_FATAL;
         if (s->wait.kind) continue;
-        if (td_session_unread(s)) return TD_RUN_STALLED;
+        if (td_session_unread(s) && !s->activity)
+            return TD_RUN_STALLED; /* others may wait for the end of what it began */
         if (!held_back(s) && (most -= s->worth) <= 0) return TD_RUN_MORE;
     }
 }

@@ -58,6 +58,7 @@ typedef struct td_activity_kind {
     bool (*reads)(const td_activity *a, const td_storage *st, uint32_t *most);
     int cost;                     /* of a step, in records */
     bool endless;                 /* perhaps: when its client has gone it may go on for a while only */
+    bool alone;                   /* one at a time: others wait for its end, so it waits for nothing of its own */
 } td_activity_kind;
 struct td_activity {
     const td_activity_kind *kind;

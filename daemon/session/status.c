@@ -524,7 +524,7 @@ static int no_table(const char *what, td_error *e)
 
 int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
-    static const td_activity_kind kind = {"table", .step = step_table, .drop = drop_table, .cost = COST};
+    static const td_activity_kind kind = {"table", .step = step_table, .drop = drop_table, .cost = COST, .alone = true};
     const char *what = call->status->what;
     size_t k = 0, n = sizeof tables / sizeof tables[0];
     while (k < n && strcmp(tables[k].what, what) != 0) k++;

@@ -1019,6 +1019,32 @@ static td_run part_of_turn(client *c)
     return td_session_run_until(c->session, 1, &(uint64_t){UINT64_MAX}, &e);
 }
 
+/* There is one table at a time: who reads no answers does not keep others from theirs. */
+static void a_table_of_who_does_not_read(void)
+{
+    client a, b;
+    td_error e = {0};
+    size_t most = sessions.max_unread;
+    Td__Wire__Status what = TD__WIRE__STATUS__INIT;
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    what.what = (char *)"sessions", c.status = &what;
+    join(&a), join(&b);
+    sessions.table_from_ns = td_clock_ns() + MS;
+    CU_ASSERT_TRUE(call(&a, &c)); /* waits for its turn, and meanwhile answers come */
+    sessions.max_unread = 0;
+    td_reply_ok(a.session, 9);
+    hand_clock_go_on(2 * MS);
+    td_deadlines_run(&service);
+    td_run run = TD_RUN_MORE;
+    while (run == TD_RUN_MORE) run = serve(a.session, &e);
+    CU_ASSERT_EQUAL(run, TD_RUN_IDLE);
+    CU_ASSERT_TRUE(!sessions.table && !a.session->activity);
+    sessions.max_unread = most;
+    CU_ASSERT_FALSE(call(&b, &c));
+    CU_ASSERT_EQUAL(last_code(&b), TD_OK);
+    leave(&a), leave(&b);
+}
+
 /* Very many names, and somebody who is refused memory again and again: who holds it is not looked up each time. */
 static void refused_beside_many_names(void)
 {
@@ -1400,6 +1426,39 @@ static void ahead_of_the_workers(void)
     CU_ASSERT_EQUAL(td_flow_pending(c.session->flow), first);
     let_time_pass(&c, 60, first, false);
     CU_ASSERT_TRUE(td_flow_pending(c.session->flow) >= 2 * first - 2);
+    leave(&c);
+    while (td_sessions_clear(&all, INT_MAX)) td_sched_collect(v.sched, INT_MAX);
+    td_service_deinit(&v);
+}
+
+/* Nor does who waits for its own tasks: here their memory has become short meanwhile. */
+static void a_table_of_who_waits_for_its_tasks(void)
+{
+    enum { TASKS = 8 };
+    td_service_options o = {.memory = 512 << 20, .workers = 1, .wake = ignore};
+    td_service v;
+    td_sessions all;
+    td_error e = {0};
+    client c;
+    Td__Wire__Status what = TD__WIRE__STATUS__INIT;
+    Td__Wire__Call x = TD__WIRE__CALL__INIT;
+    what.what = (char *)"sessions", x.status = &what;
+    CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
+    td_sessions_init(&all, &v);
+    join_to(&c, &all, 1);
+    zeros(&c, 1);
+    endless(&c, 1, 2, 3);
+    for (uint32_t i = 0; i < TASKS; i++) mul(&c, 3, 3, 10 + i);
+    finish(&c);
+    all.table_from_ns = td_clock_ns() + MS;
+    CU_ASSERT_TRUE(call(&c, &x)); /* waits for its turn */
+    c.session->account->limit_objects = c.session->account->objects;
+    CU_ASSERT_TRUE(td_account_strained(c.session->account) && td_flow_pending(c.session->flow) >= TASKS);
+    hand_clock_go_on(2 * MS);
+    td_deadlines_run(&v);
+    CU_ASSERT_EQUAL(serve(c.session, &e), TD_RUN_IDLE);
+    CU_ASSERT_EQUAL(last_code(&c), TD_OK);
+    CU_ASSERT_PTR_NULL(all.table);
     leave(&c);
     while (td_sessions_clear(&all, INT_MAX)) td_sched_collect(v.sched, INT_MAX);
     td_service_deinit(&v);
@@ -2167,6 +2226,8 @@ TD_CUNIT_MAIN_WITH(
     {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
     {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
     {"a holder of a strange name", a_holder_of_a_strange_name}, {"table after table", table_after_table},
+    {"a table of who does not read", a_table_of_who_does_not_read},
+    {"a table of who waits for its tasks", a_table_of_who_waits_for_its_tasks},
     {"arguments that go meanwhile", arguments_that_go_meanwhile}, {"lease after lease", lease_after_lease},
     {"a lease without an end", a_lease_without_an_end}, {"a backward without an end", a_backward_without_an_end},
     {"a backward of who does not read", a_backward_of_who_does_not_read},
