@@ -467,6 +467,12 @@ static td_account *deepest(td_account *a)
     return a;
 }
 
+/* What is left of `has`; it may have become less since that was counted. */
+static uint64_t rest_of(uint64_t has, uint64_t counted)
+{
+    return has > counted ? has - counted : 0;
+}
+
 static void add_stored(td_status_table *b, td_account *a, const td_listed *counted)
 {
     for (unsigned d = 0; d < TD_MAX_DEVICES; d++) {
@@ -487,16 +493,13 @@ static void add_stored(td_status_table *b, td_account *a, const td_listed *count
 static void add_own(td_status_table *b, td_account *a, const td_listed *counted)
 {
     row r = of_account(RECORDS, a);
-    uint64_t rest = a->objects - counted->below_objects;
-    if (rest > counted->objects) {
-        r.what = "records of tensors, graphs, programs";
-        r.sum.objects = rest - counted->objects;
-        put(b, &r);
-    }
+    r.what = "records of tensors, graphs, programs";
+    r.sum.objects = rest_of(a->objects, counted->below_objects + counted->objects);
+    if (r.sum.objects) put(b, &r);
     r = of_account(CONNECTION, a);
     r.what = "buffers of its connection";
-    r.sum.wire = a->wire - counted->below_wire;
-    if (a->wire > counted->below_wire) put(b, &r);
+    r.sum.wire = rest_of(a->wire, counted->below_wire);
+    if (r.sum.wire) put(b, &r);
 }
 
 static void add_account(td_status_table *b, td_account *a)
@@ -533,9 +536,8 @@ static bool list_idle(td_status_table *b, td_session *s)
     const td_budget *of = &s->service->budget;
     row r = {.kind = UNUSED, .pid = (uint32_t)getpid(), .program = s->service->account->name};
     add_idle(b, s->service->heap, r);
-    uint64_t idle = of->committed - of->used, known = b->list.idle + of->warm_bytes;
     r.what = "of processes that ended, or being made";
-    r.sum.idle = idle > known ? idle - known : 0;
+    r.sum.idle = rest_of(of->committed - of->used, b->list.idle + of->warm_bytes);
     if (r.sum.idle) put(b, &r);
     r.kind = WARM;
     r.what = "segments for whoever needs one next";

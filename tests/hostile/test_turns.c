@@ -1019,6 +1019,60 @@ static td_run part_of_turn(client *c)
     return td_session_run_until(c->session, 1, &(uint64_t){UINT64_MAX}, &e);
 }
 
+/* Rows of the table that came last with less than nothing in a column; -1: there is no table. */
+static int rows_below_nothing(client *c, const char *column)
+{
+    const uint8_t *h = c->writer.buffer + c->writer.start;
+    uint32_t bytes;
+    memcpy(&bytes, h, sizeof bytes);
+    Td__Wire__Reply *r = td__wire__reply__unpack(NULL, bytes, h + TD_FRAME_HEADER);
+    Td__Wire__Table *t = r ? r->table : NULL;
+    int below = t && t->n_rows ? 0 : -1;
+    for (size_t k = 0; t && k < t->n_columns; k++)
+        for (size_t i = 0; i < t->n_rows && strcmp(t->columns[k], column) == 0; i++)
+            below += t->rows[i]->cells[k]->integer < 0;
+    if (r) td__wire__reply__free_unpacked(r, NULL);
+    return below;
+}
+
+/* After so many parts of a table of memory all others end. Was it told before that? */
+static bool table_beside_ends(int parts)
+{
+    enum { OTHERS = 12, TENSORS = 100 };
+    client a, others[OTHERS];
+    Td__Wire__Status what = TD__WIRE__STATUS__INIT;
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    td_run run = TD_RUN_MORE;
+    what.what = (char *)"tensors", c.status = &what;
+    join(&a);
+    for (int i = 0; i < OTHERS; i++) {
+        join(&others[i]);
+        for (uint32_t id = 1; id <= TENSORS; id++) zeros(&others[i], id);
+        finish(&others[i]);
+    }
+    a.writer.start = a.writer.end = 0;
+    hand_in_call(&a, &c);
+    for (; parts > 0 && run == TD_RUN_MORE; parts--) run = part_of_turn(&a);
+    for (int i = 0; i < OTHERS; i++) leave(&others[i]);
+    while (td_sessions_clear(&sessions, INT_MAX)) {
+    }
+    for (td_run rest = run; rest == TD_RUN_MORE;) rest = part_of_turn(&a);
+    CU_ASSERT_EQUAL(rows_below_nothing(&a, "bytes_used"), 0);
+    CU_ASSERT_EQUAL(rows_below_nothing(&a, "bytes_idle"), 0);
+    CU_ASSERT_EQUAL(rows_below_nothing(&a, "bytes_own"), 0);
+    leave(&a);
+    sessions.table_from_ns = 0;
+    return run != TD_RUN_MORE;
+}
+
+/* Whenever sessions end while a table of memory is made: no row has less than nothing of what they held. */
+static void a_table_beside_sessions_that_end(void)
+{
+    int parts = 0;
+    while (!table_beside_ends(parts)) parts++;
+    CU_ASSERT_TRUE(parts > 20);
+}
+
 /* There is one table at a time: who reads no answers does not keep others from theirs. */
 static void a_table_of_who_does_not_read(void)
 {
@@ -2226,6 +2280,7 @@ TD_CUNIT_MAIN_WITH(
     {"woken for what is over", woken_for_what_is_over}, {"many deadlines", many_deadlines},
     {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
     {"a holder of a strange name", a_holder_of_a_strange_name}, {"table after table", table_after_table},
+    {"a table beside sessions that end", a_table_beside_sessions_that_end},
     {"a table of who does not read", a_table_of_who_does_not_read},
     {"a table of who waits for its tasks", a_table_of_who_waits_for_its_tasks},
     {"arguments that go meanwhile", arguments_that_go_meanwhile}, {"lease after lease", lease_after_lease},
