@@ -363,3 +363,42 @@ def test_an_item_that_finds_no_memory_says_where(tmp_path):
                 assert len(q.get()) == 2 << 20
         """, TENSORD_SOCKET=d.path)
     assert r.returncode == 0, r.stderr
+
+
+# A program in C, in the words of ctypes: three floats (TD_FLOAT32 is 8).
+IN_C = """
+import ctypes, os, sys
+lib = ctypes.CDLL(os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "../../client/libtensord.so"))
+class List(ctypes.Structure):
+    _fields_ = [("n", ctypes.c_int), ("at", ctypes.c_void_p)]
+handle = ctypes.c_void_p
+for name, result, takes in (("connect", handle, [ctypes.c_char_p]), ("lease_new", handle, [handle, ctypes.c_size_t]), ("lease_data", handle, [handle]),
+                            ("put", handle, [handle, ctypes.c_size_t, ctypes.c_int, List]), ("queue_open", handle, [handle, ctypes.c_char_p, ctypes.c_uint32, ctypes.c_uint]),
+                            ("queue_put", ctypes.c_int, [handle, List, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int]), ("queue_close", None, [handle, ctypes.c_bool])):
+    f = getattr(lib, "td_" + name)
+    f.restype, f.argtypes = result, takes
+client = lib.td_connect(sys.argv[1].encode())
+lease = lib.td_lease_new(client, 12)
+ctypes.memmove(lib.td_lease_data(lease), (ctypes.c_float * 3)(1, 2, 3), 12)
+x = lib.td_put(lease, 0, 8, List(1, ctypes.cast((ctypes.c_int64 * 1)(3), handle)))
+q = lib.td_queue_open(client, b"from C", 4, 1)
+def put(n, note):
+    assert lib.td_queue_put(q, List(n, ctypes.cast((handle * 2)(x, x), handle)), note, len(note or b""), -1) == 0
+put(2, None), put(0, None), put(1, b"C's own"), put(1, None)
+lib.td_queue_close(q, False)
+"""
+
+
+def test_a_program_in_c_puts_tensors():
+    """Without a note they come as a tuple; a note is its own, and the item an error."""
+    with td.Queue("from C", 4) as q:
+        r = script(IN_C, td.connection()["path"])
+        assert r.returncode == 0, r.stderr
+        x, y = q.get()
+        assert x.dtype == td.float32 and x.tolist() == y.tolist() == [1, 2, 3]
+        assert q.get() == ()
+        with pytest.raises(td.ProtocolError, match="without a note"):
+            q.get()
+        (x,) = q.get()
+        x[0] = 7
+        assert x.tolist() == [7, 2, 3] and q.empty()

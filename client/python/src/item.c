@@ -397,9 +397,9 @@ static void *strange(void)
     PyErr_Clear();
     return tdpy_raise(
         TD_E_PROTOCOL,
-        "an item of the queue was put by something else than tensord.Queue, and is let go of: what td_queue_put() of C "
-        "puts, "
-        "td_queue_get() takes. Programs in C and in Python share tensors by names: td_publish(), tensord.open()");
+        "an item of the queue was put by something else than tensord.Queue, with a note of its own, and is let go of: "
+        "a "
+        "program in C puts tensors for Python by td_queue_put() without a note, or publishes them for tensord.open()");
 }
 
 static bool take(unpacking *u, void *to, size_t n)
@@ -508,13 +508,17 @@ static PyObject *unpack_again(unpacking *u)
     return found ? Py_NewRef(found) : PyErr_Occurred() ? NULL : strange();
 }
 
+static PyObject *tensor(unpacking *u, int64_t k)
+{
+    if (!u->tensors[k]) u->tensors[k] = tdpy_out_of(tdpy_wrap(td_retain(u->item->at[k]), false), u->out);
+    return Py_XNewRef(u->tensors[k]);
+}
+
 static PyObject *unpack_tensor(unpacking *u)
 {
     int64_t k = 0;
     if (!take(u, &k, sizeof k)) return NULL;
-    if (k < 0 || k >= u->item->n) return strange();
-    if (!u->tensors[k]) u->tensors[k] = tdpy_out_of(tdpy_wrap(td_retain(u->item->at[k]), false), u->out);
-    return Py_XNewRef(u->tensors[k]);
+    return k < 0 || k >= u->item->n ? strange() : tensor(u, k);
 }
 
 /* A list or a tuple, by the functions of its kind. */
@@ -613,6 +617,17 @@ static PyObject *unpack_long(unpacking *u)
     return x;
 }
 
+/* What a program in C has put is its tensors. */
+static PyObject *unpack_without_note(unpacking *u)
+{
+    PyObject *made = PyTuple_New(u->item->n);
+    for (int k = 0; made && k < u->item->n; k++) {
+        PyObject *x = tensor(u, k);
+        if (!x || PyTuple_SetItem(made, k, x)) Py_CLEAR(made);
+    }
+    return made;
+}
+
 PyObject *tdpy_unpack_item(const td_queue_item *item, tdpy_out out)
 {
     const unsigned char *note = item->note ? item->note : "";
@@ -620,7 +635,7 @@ PyObject *tdpy_unpack_item(const td_queue_item *item, tdpy_out out)
     PyObject *few[TDPY_FEW] = {0};
     u.tensors = item->n > TDPY_FEW ? calloc((size_t)item->n, sizeof *u.tensors) : few;
     if (!u.tensors) return PyErr_NoMemory();
-    PyObject *x = item->note_size && *note == 'L' ? unpack_long(&u) : unpack_to_the_end(&u);
+    PyObject *x = !item->note_size ? unpack_without_note(&u) : *note == 'L' ? unpack_long(&u) : unpack_to_the_end(&u);
     for (int k = 0; k < item->n; k++) Py_XDECREF(u.tensors[k]);
     if (u.tensors != few) free(u.tensors);
     Py_XDECREF(u.texts);
