@@ -297,8 +297,7 @@ int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e)
 
 int td_session_program_end(td_session *s, const td_record *r, td_error *e)
 {
-    td_known_program *p = find(s, r->rest[0]);
-    if (!p) return td_fail(e, TD_E_NOT_FOUND, "there is no program %u", r->rest[0]);
-    end(&s->programs, p);
+    if (!td_session_program_of(s, r->rest[0], e)) return e->code;
+    td_session_program_gone(s, r->rest[0]);
     return TD_OK;
 }

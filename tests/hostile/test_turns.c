@@ -1,7 +1,7 @@
 /* Who has small wishes beside somebody with a large graph: between any two turns of the one the other is served, and a
  * turn is a small part of what there is to do. Counted in turns of two sessions in this process, not in time: the clock
  * goes on by hand. */
-#include "daemon/session/state.h"
+#include "daemon/session/table.h"
 #include "proto/opid.h"
 #include "proto/program/text.h"
 #include "proto/program/values.h"
@@ -1781,6 +1781,47 @@ static void small_programs(void)
     service.options.background = NULL;
 }
 
+/* After so many parts of a table of memory all programs of another end. Was it told before that? */
+static bool table_beside_programs(int parts)
+{
+    enum { PROGRAMS = 30 };
+    static const char text[] = "captured %w : Tensor = \"w\"\ngraph():\n  return (%w)\n";
+    client a, b;
+    size_t length;
+    uint8_t *bytes = small_program(text, &length);
+    uint32_t captured = 1;
+    Td__Wire__ProgramNew q = TD__WIRE__PROGRAM_NEW__INIT;
+    Td__Wire__Status what = TD__WIRE__STATUS__INIT;
+    Td__Wire__Call sent = TD__WIRE__CALL__INIT, asked = TD__WIRE__CALL__INIT;
+    q.ir.data = bytes, q.ir.len = length, q.captured = &captured, q.n_captured = 1, sent.program_new = &q;
+    what.what = (char *)"tensors", asked.status = &what;
+    join(&a), join(&b);
+    zeros(&b, 1), finish(&b);
+    for (q.program = 1; q.program <= PROGRAMS; q.program++) {
+        CU_ASSERT_FALSE(call(&b, &sent));
+        CU_ASSERT_EQUAL(last_code(&b), TD_OK);
+    }
+    hand_in_call(&a, &asked);
+    td_run run = TD_RUN_MORE;
+    for (; parts > 0 && run == TD_RUN_MORE; parts--) run = part_of_turn(&a);
+    for (uint32_t id = 1; id <= PROGRAMS; id++) control(&b, TD_REC_PROGRAM_END, 0, NULL, 0, NULL, 1, &id);
+    finish(&b);
+    CU_ASSERT_TRUE_FATAL(!sessions.table || !sessions.table->list.known); /* it is at none that has gone */
+    for (td_run rest = run; rest == TD_RUN_MORE;) rest = part_of_turn(&a);
+    leave(&a), leave(&b);
+    sessions.table_from_ns = 0;
+    free(bytes);
+    return run != TD_RUN_MORE;
+}
+
+/* Whenever programs end while a table of memory is made. */
+static void a_table_beside_programs_that_end(void)
+{
+    int parts = 0;
+    while (!table_beside_programs(parts)) parts++;
+    CU_ASSERT_TRUE(parts > 5);
+}
+
 /* Who opens a program of megabytes is told its module in parts. */
 static void a_large_program_opened(void)
 {
@@ -2281,6 +2322,7 @@ TD_CUNIT_MAIN_WITH(
     {"memory to be made", memory_to_be_made}, {"refused beside many names", refused_beside_many_names},
     {"a holder of a strange name", a_holder_of_a_strange_name}, {"table after table", table_after_table},
     {"a table beside sessions that end", a_table_beside_sessions_that_end},
+    {"a table beside programs that end", a_table_beside_programs_that_end},
     {"a table of who does not read", a_table_of_who_does_not_read},
     {"a table of who waits for its tasks", a_table_of_who_waits_for_its_tasks},
     {"arguments that go meanwhile", arguments_that_go_meanwhile}, {"lease after lease", lease_after_lease},
