@@ -88,10 +88,10 @@ struct td_lease {
     int32_t mapping; /* -1: none yet */
     unsigned char *bytes;
     uint64_t size;
-    uint32_t session; /* that holds it: a forked child may not put into its parent's */
-    bool used;        /* announced: the daemon has it as a storage, no longer as a lease */
-    td_array *whole;  /* all its bytes, of which the parts are views; NULL when one tensor took all */
-    td_reply_wait wait;     /* for the daemon to grant it */
+    uint32_t session;   /* that holds it: a forked child may not put into its parent's */
+    bool used;          /* announced: the daemon has it as a storage, no longer as a lease */
+    td_array *whole;    /* all its bytes, of which the parts are views; NULL when one tensor took all */
+    td_reply_wait wait; /* for the daemon to grant it */
 };
 
 /* How far the connection is on its way from the socket to a ring: see ring.c. */
@@ -289,9 +289,9 @@ void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, Prot
 
 /* ---- aside.c ---- */
 enum { TD_LONG_COPY = 64 << 10 }; /* bytes; who copies so many steps aside */
-void td_step_aside(void); /* this thread will wait, or work for long: others may run */
-void td_step_back(void);  /* it goes on; holds no lock of a client */
-void td_stay(bool on);    /* this thread does not step aside: it forks */
+void td_step_aside(void);         /* this thread will wait, or work for long: others may run */
+void td_step_back(void);          /* it goes on; holds no lock of a client */
+void td_stay(bool on);            /* this thread does not step aside: it forks */
 /* Under the lock, as td_lock does: another thread forks, and nobody changes the client before it has. */
 void td_stand_back(td_client *c);
 /* Whoever sleeps on c->wake does so by the monotonic clock. */
@@ -358,7 +358,7 @@ void td_private_unmap(td_private *p);
 int td_recorded(td_client *c);
 /* Seal the batch as a frame, and send what the socket takes. Waits only while much is unsent. */
 int td_push(td_client *c);
-int td_push_all(td_client *c); /* also the last byte */
+int td_push_all(td_client *c);    /* also the last byte */
 int td_push_sealed(td_client *c); /* what frames were made of already, and no more */
 /* The checkpoints that this thread is in, the innermost last. */
 #define TD_CHECKPOINT_DEPTH 64

@@ -212,7 +212,8 @@ TD_API td_array *td_at_reshape(const char *where, td_array *x, td_ints shape)
     if (!d) return NULL;
     td_error e = {0};
     bool views = !try_view(d, shape, &e);
-    if (td_tracing && (views || e.code == TD_E_SHAPE)) return td_at_reshaped(where, x, shape); /* as there */
+    /* what a program is called with may lie otherwise: it looks there whether to view or to copy */
+    if (td_tracing && (views || e.code == TD_E_SHAPE)) return td_at_reshaped(where, x, shape);
     if (views) return td_at_view(where, x, shape);
     td_array *packed = td_at_copy(where, x, TD_DTYPE_NONE); /* where not even that helps, view says why */
     return then(packed, td_at_view(where, packed, shape));

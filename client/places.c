@@ -326,9 +326,7 @@ const char *td_places_text(const td_daemon_place *d, char *out, size_t size)
     else if (d->name[0])
         snprintf(out, size, "the private daemon of %s (pid %d)", td_text_visible(name, sizeof name, d->name),
                  (int)d->program);
-    else
-        snprintf(out, size, "the private daemon of pid %d (ended, or in another pid namespace)",
-                 (int)d->program);
+    else snprintf(out, size, "the private daemon of pid %d (ended, or in another pid namespace)", (int)d->program);
     return out;
 }
 

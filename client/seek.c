@@ -165,7 +165,10 @@ bool td_queue_elsewhere(const td_client *c, const char *name, bool got_from, cha
     finding f = {0};
     if (c->is_private) look(c, &(quest){.name = name, .thing = got_from ? GOT_FROM : PUT_INTO}, true, &f);
     *(td_error *)td_last_error() = was;
-    if (f.with) say_one(text, size, got_from ? "a queue of this name with a consumer" : "a queue of this name with items or a producer", &f);
+    if (f.with)
+        say_one(text, size,
+                got_from ? "a queue of this name with a consumer" : "a queue of this name with items or a producer",
+                &f);
     return f.with;
 }
 

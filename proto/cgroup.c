@@ -1,4 +1,4 @@
-/* See group.h. */
+/* See cgroup.h. */
 #include "proto/cgroup.h"
 
 #include <stdbool.h>

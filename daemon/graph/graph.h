@@ -28,7 +28,8 @@ typedef struct td_held_program td_held_program;
 int td_program_new(td_held_program **out, td_ir *ir, td_error *e);
 /* And before it is run, on the loop. `captured`: a tensor for each of its captured names, in their order; the program
  * takes references. What it takes is charged to the account. */
-int td_program_capture(td_held_program *p, uint32_t ncaptured, td_tensor *const *captured, td_account *account, td_error *e);
+int td_program_capture(td_held_program *p, uint32_t ncaptured, td_tensor *const *captured, td_account *account,
+                       td_error *e);
 /* Who frees what a large one leaves: a helper thread, by `give`. Without it, who lets go of it last. */
 typedef struct td_program_end {
     void (*give)(void *arg, void (*work)(void *), void (*done)(void *), void *what);
@@ -96,8 +97,8 @@ uint32_t td_exec_results(const td_exec *r, const td_val **out);
 /* Let go of it, about so many values at a time: true when it is gone. */
 bool td_exec_drop(td_exec *r, int most);
 
-/* Values as they come (proto/program/values.h), read in as many parts as one likes: in the end of all the words and with
- * all the tensors, which are borrowed. What was read when it failed is in out[], to be dropped. */
+/* Values as they come (proto/program/values.h), read in as many parts as one likes: in the end of all the words and
+ * with all the tensors, which are borrowed. What was read when it failed is in out[], to be dropped. */
 typedef struct td_vals_reading {
     td_purse *purse;
     const uint32_t *words; /* that are left, as are tensors */

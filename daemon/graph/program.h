@@ -27,7 +27,7 @@ struct td_held_program {
     td_ir *ir; /* of the facts */
     td_program_facts *facts;
     td_account *account;
-    uint64_t bytes; /* charged: as if nothing were shared */
+    uint64_t bytes;          /* charged: as if nothing were shared */
     uint64_t captured_bytes; /* of the tensors below */
     uint32_t listed;         /* the number of the last table that has counted it */
     td_program_end end;

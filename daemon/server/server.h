@@ -55,8 +55,9 @@ struct td_peer {
     uint64_t counted;           /* bytes that it pays for */
     bool hungry, grown, narrow; /* grown: it has a large buffer; narrow: so is its socket's */
     uint64_t hungry_since_ms, began_ms,
-        moved_ms; /* its large buffer; when something came into that, or an answer went */
-    uint64_t behind_since_ms, behind_at; /* its session stands at the same place (0: it goes on), as it was seen since */
+        moved_ms;             /* its large buffer; when something came into that, or an answer went */
+    uint64_t behind_since_ms; /* since when its session was seen to stand at one place; 0: it goes on */
+    uint64_t behind_at;       /* that place */
 };
 
 struct td_server {
@@ -88,12 +89,12 @@ struct td_server {
     td_peer *ended_at; /* ... and the next connection that may be of the first */
     uint32_t npeers;
     uint64_t refused;
-    td_peer *hungry, **last_hungry; /* who waits for larger buffers */
-    uint64_t wire;                  /* bytes that all connections held, when it was looked at last */
-    uint64_t added_up_ms;           /* when what each process holds was added up for an answer */
+    td_peer *hungry, **last_hungry;             /* who waits for larger buffers */
+    uint64_t wire;                              /* bytes that all connections held, when it was looked at last */
+    uint64_t added_up_ms;                       /* when what each process holds was added up for an answer */
     uint64_t refused_since_ms, refused_last_ms; /* answers, for want of room: one after the other since, and the last */
-    td_deadline intake;             /* whether somebody is in the way of others */
-    td_seldom refusals, killed;     /* clients that got no memory, that went without a word */
+    td_deadline intake;                         /* whether somebody is in the way of others */
+    td_seldom refusals, killed;                 /* clients that got no memory, that went without a word */
     int wake_fd;
     int spare_fd; /* closed to accept, and refuse, when descriptors run out */
     bool draining, spinning, had_client, retrying, root_lives;

@@ -38,12 +38,12 @@ typedef struct td_service_options {
     int workers;
     td_shm_backend shm;
     bool time_turns;
-    uint64_t session_bytes, session_objects; /* limits of one session; 0: none */
-    uint64_t uid_bytes, uid_objects;         /* of all sessions of a user */
-    uint64_t own_bytes;                      /* of the daemon's own memory; 0: no limit */
+    uint64_t session_bytes, session_objects;         /* limits of one session; 0: none */
+    uint64_t uid_bytes, uid_objects;                 /* of all sessions of a user */
+    uint64_t own_bytes;                              /* of the daemon's own memory; 0: no limit */
     uint64_t session_device_bytes, uid_device_bytes; /* the same on any one device but the CPU */
-    uint32_t uid_imports;                    /* descriptors that they have mapped here */
-    void (*wake)(void *arg);                 /* from any thread: call td_sched_collect on the loop */
+    uint32_t uid_imports;                            /* descriptors that they have mapped here */
+    void (*wake)(void *arg);                         /* from any thread: call td_sched_collect on the loop */
     /* Run `work` on a helper thread, then `done` on the loop thread. NULL: both at once, here. */
     void (*background)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);
     /* The same for work that may hang (whatever a client's descriptor is): it keeps nothing else from being done. */
@@ -63,9 +63,9 @@ struct td_service {
     struct td_named_queue *queues;
     struct td_name *names_at; /* of walks in parts */
     struct td_named_queue *queues_at;
-    struct td_items_at {              /* of a walk through what lies in queues */
+    struct td_items_at { /* of a walk through what lies in queues */
         struct td_named_queue *queue;
-        struct td_queued_item *item;   /* NULL: it is at those that wait for room, ... */
+        struct td_queued_item *item;  /* NULL: it is at those that wait for room, ... */
         struct td_queue_wait *putter; /* ... at this one; NULL, too: the queue is done */
         int tensor;                   /* of the item: the next one */
     } items_at;
@@ -198,8 +198,8 @@ typedef struct td_queued_item {
 int td_queue_item_new(td_queued_item **out, td_account *account, size_t most, size_t note_bytes, td_error *e);
 /* keep: it is to come as it is now, whatever is written to its storage until then. */
 int td_queue_item_add(td_queued_item *i, td_tensor *t, bool keep, td_error *e);
-/* Tensor k is taken: from here on it is the storage's again, or has become a tensor over a copy, which `account` pays for.
- * td_queue_item_keep(): it was not, and lies there as before. */
+/* Tensor k is taken: from here on it is the storage's again, or has become a tensor over a copy, which `account` pays
+ * for. td_queue_item_keep(): it was not, and lies there as before. */
 int td_queue_item_settle(td_queued_item *i, int k, td_account *account, td_error *e);
 int td_queue_item_keep(td_queued_item *i, int k, td_error *e);
 /* What it was, where that had to be copied; borrowed, NULL: it was not. */
@@ -224,7 +224,7 @@ typedef struct td_queue_wait {
     td_member *member;
     bool put;
     td_queued_item *item; /* of a put: owned until it is in */
-    uint64_t bytes;      /* of that */
+    uint64_t bytes;       /* of that */
     td_deadline deadline;
     /* get: `item` is the callee's; put: item NULL. error NULL: it worked. The wait is gone afterwards. The callback
      * only takes note: it must not call into queues or names. */
@@ -272,8 +272,8 @@ typedef struct td_queue_info {
 /* As td_name_some. */
 bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg);
 /* The same for what lies in queues and what waits for room there: `fn` is told of the tensors from `from` up to, and
- * without, `to` of an item, which are all of them but for a large one, that comes in several parts. About `most` tensors
- * and items at a time. */
+ * without, `to` of an item, which are all of them but for a large one, that comes in several parts. About `most`
+ * tensors and items at a time. */
 typedef struct td_items_seen {
     const char *queue;
     const td_queued_item *item;

@@ -1,5 +1,5 @@
-/* Who is next at the helpers: one process after the other, each with so many pieces of work at a time. So whoever sends a
- * thousand waits behind itself, and others behind one of these. */
+/* Who is next at the helpers: one process after the other, each with so many pieces of work at a time. So whoever sends
+ * a thousand waits behind itself, and others behind one of these. */
 #ifndef TENSORD_SESSION_LINES_H
 #define TENSORD_SESSION_LINES_H
 
@@ -8,14 +8,14 @@
 /* Begins what waits; zeros at first. */
 typedef struct td_in_line {
     struct td_in_line *next, **at; /* at: what points here while it waits; NULL: it does not */
-    struct td_process_line *line;          /* of its process */
+    struct td_process_line *line;  /* of its process */
 } td_in_line;
 
 typedef struct td_lines {
     struct td_process_line *all;          /* by process: those that have something */
     struct td_process_line *first, *last; /* those that may begin something, who comes next first */
-    uint32_t begun;               /* pieces */
-    uint32_t each;                /* so many of a process at a time */
+    uint32_t begun;                       /* pieces */
+    uint32_t each;                        /* so many of a process at a time */
 } td_lines;
 
 void td_lines_init(td_lines *l, uint32_t each);

@@ -121,8 +121,8 @@ static inline uint64_t td_account_bytes(const td_account *a, unsigned device)
 {
     return device == TD_CPU ? a->bytes : a->away[device];
 }
-/* Of what is charged, so much more is a storage on a device, so much less: it says which part of the bytes lies in
- * shared memory, and which is what calls work with, programs and notes. */
+/* A storage of this account takes `now` bytes on the device, where it took `before`. They are charged apart from this:
+ * it tells what storages take from what calls work with, programs and notes. */
 static inline void td_account_stores(td_account *a, unsigned device, uint64_t before, uint64_t now)
 {
     if (a) a->stored[device] += now - before;
@@ -191,7 +191,7 @@ enum {                      /* td_storage.flags */
        TD_SF_READONLY = 16, /* mapped for reading only: no op may write to it */
        TD_SF_IMPORTED = 32, /* a client's own memory; holds descriptors, which its account counts */
        TD_SF_LENT = 64,     /* its session lets whoever has the tensor map it writable */
-       TD_SF_OVERDUE = 128  /* who wanted to write it has waited as long as one does for those that still have to read it */
+       TD_SF_OVERDUE = 128  /* a write has waited for its readers as long as writes do: the next one fails at once */
 };
 
 typedef struct td_late td_late;

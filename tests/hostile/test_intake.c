@@ -4,8 +4,8 @@
  * The daemon of this suite may have little for it: a quarter of its own memory. One test starts a daemon in a memory
  * group and leaves all limits to it, where this process may make such a group. */
 #include "proto/program/values.h"
-#include "tests/hostile/counted.h"
 #include "tests/hostile/cgroup.h"
+#include "tests/hostile/counted.h"
 #include "tests/hostile/packed.h"
 #include "tests/hostile/requests.h"
 #include "tests/hostile/ringer.h"

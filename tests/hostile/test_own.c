@@ -4,8 +4,8 @@
  *
  * The daemon of this suite may have little, but for one in a memory group that leaves all limits to it. Sessions take
  * what they can get of a kind; what the process really has must be no more than what is counted, by and large. */
-#include "tests/hostile/counted.h"
 #include "tests/hostile/cgroup.h"
+#include "tests/hostile/counted.h"
 #include "tests/hostile/packed.h"
 #include "tests/hostile/requests.h"
 #include "tests/unit/cunit_main.h"
