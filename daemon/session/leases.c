@@ -178,12 +178,12 @@ static int wait_for(td_session *s, const td_wait_kind *kind, const td_storage *s
     return TD_AGAIN;
 }
 
-/* Whose backward it is that must still read a storage. NULL: nobody's, or there is too much to look at. */
+/* Whose backward it is that must still read a storage. NULL: nobody's, or of several there is too much to look at. */
 static const td_session *reader_of(const td_sessions *all, const td_storage *st)
 {
     uint32_t most = 2048;
     if (all->backwards && !all->backwards->next_reading) return all->backwards;
-    for (const td_session *s = all->backwards; s && most > 0; s = s->next_reading, most--)
+    for (const td_session *s = all->backwards; s && most > 0; s = s->next_reading)
         if (s->activity->kind->reads(s->activity, st, &most)) return s;
     return NULL;
 }

@@ -1290,7 +1290,7 @@ static void begin_backward(client *c)
     backward(c, 8 | 1, false);
     hand_in(c);
     CU_ASSERT_FALSE_FATAL(turn(c));
-    while (!sessions.backwards) CU_ASSERT_FALSE_FATAL(turn(c));
+    while (!c->session->at_reading) CU_ASSERT_FALSE_FATAL(turn(c));
     CU_ASSERT_FALSE(turn(c));
 }
 
@@ -1354,6 +1354,35 @@ static void a_backward_without_an_end(void)
     CU_ASSERT_EQUAL(last_code(&b), TD_OK);
     sessions.lease_ms = lease_ms;
     leave(&a), leave(&b);
+}
+
+/* Of several backwards so much is looked at, and no more: whose it is then is not told. */
+static void a_backward_behind_a_large_one(void)
+{
+    enum { MANY = 5000 };
+    client readers[2], b[2];
+    td_error e = {0};
+    char text[512];
+    for (int k = 0; k < 2; k++) {
+        join_as(&readers[k], 77 + (uint32_t)k), join(&b[k]);
+        build_beside(&readers[k], MANY);
+        hand_over(&readers[k], &b[k], 2);
+        begin_backward(&readers[k]);
+        write_to(&b[k], 2);
+        sync_records(&b[k]);
+        CU_ASSERT_EQUAL_FATAL(serve(b[k].session, &e), TD_RUN_SUSPENDED);
+    }
+    CU_ASSERT_STRING_EQUAL(td_session_awaits(b[1].session, text, sizeof text),
+                           "a backward that has yet to read the tensor, of client (pid 78)");
+    CU_ASSERT_STRING_EQUAL(td_session_awaits(b[0].session, text, sizeof text),
+                           "a backward that has yet to read the tensor");
+    for (int k = 0; k < 2; k++) {
+        while (!turn(&readers[k])) {
+        }
+        CU_ASSERT_EQUAL(serve(b[k].session, &e), TD_RUN_IDLE);
+        CU_ASSERT_EQUAL(last_code(&b[k]), TD_OK);
+    }
+    for (int k = 0; k < 2; k++) leave(&readers[k]), leave(&b[k]);
 }
 
 /* Who does not read its answers, or is stopped, comes to the end of its backward all the same. */
@@ -2327,6 +2356,7 @@ TD_CUNIT_MAIN_WITH(
     {"a table of who waits for its tasks", a_table_of_who_waits_for_its_tasks},
     {"arguments that go meanwhile", arguments_that_go_meanwhile}, {"lease after lease", lease_after_lease},
     {"a lease without an end", a_lease_without_an_end}, {"a backward without an end", a_backward_without_an_end},
+    {"a backward behind a large one", a_backward_behind_a_large_one},
     {"a backward of who does not read", a_backward_of_who_does_not_read},
     {"beside many sessions", beside_many_sessions}, {"a large program opened", a_large_program_opened},
     {"time over without memory", time_over_without_memory},
