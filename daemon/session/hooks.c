@@ -292,8 +292,9 @@ int td_session_function(td_session *s, const td_record *r, td_error *e)
     if ((uint64_t)nin + nout + nsaved != r->nin || r->nrest - 4 < nout)
         return td_fail(e, TD_E_PROTOCOL, "record function has %u inputs for %u, %u and %u", r->nin, nin, nout, nsaved);
     if (r->nin > TD_MAX_INPUTS) /* of one record */
-        return td_fail(e, TD_E_INVALID, "%u inputs, %u results and %u that are saved; a function has at most %d of all",
-                       nin, nout, nsaved, TD_MAX_INPUTS);
+        return td_fail(e, TD_E_INVALID,
+                       "%u inputs, %u results and %u that are saved; a function has at most %d together", nin, nout,
+                       nsaved, TD_MAX_INPUTS);
     int rc = take_name(r, 4 + nout, name, sizeof name, e);
     if (rc) return rc;
     td_text_visible(shown, sizeof shown, name);
