@@ -1,9 +1,12 @@
 """Programs that end while everything lives, in every way a program can end; sub-interpreters; forks in the middle of everything."""
+import pathlib
 import random
+import re
 import signal
 import sys
 
 import pytest
+import tensord as td
 from common import script, seed
 
 LIVE = {
@@ -128,6 +131,7 @@ ELSEWHERE = {  # a thread does the first, is at `here()` while the main thread f
     "draws with a generator": ("dice._draw(here)", "[td.rand(3, generator=dice).shape, td.rand(3).tolist()] == [(3,), first]"),
     "has the turn of a program": ("with turn: here()", "turn.__enter__() is None"),
     "makes a program": ("with made.lock: here()", "made.lock.acquire(timeout=60)"),
+    "looks at a result to come": ("with future._changed: here()", "future.set_result(7) is None and future.wait() == 7"),
 }
 
 
@@ -151,7 +155,7 @@ def here(*ignored):
 from tensord._turns import Turn
 from tensord._script_several import Made
 td.manual_seed(3); first = td.rand(3).tolist(); td.manual_seed(3)
-dice, turn, made = td.Generator().manual_seed(1), Turn(), Made()
+dice, turn, made, future = td.Generator().manual_seed(1), Turn(), Made(), td.futures.Future()
 """
     body = f"""
 def work():
@@ -165,6 +169,41 @@ thread.join()
 """
     r = script(FORK + setup + body, flags=("-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning"))
     assert r.returncode == 0 and not r.stderr, r.stderr[-3000:]
+
+
+def test_a_fork_while_another_thread_imports_the_package():
+    """As above, of all of it."""
+    r = script("""
+        import os, signal, sys, threading
+        there, forking = threading.Event(), threading.Event()
+        class Slow:
+            def find_spec(name, *ignored):
+                if name == "tensord._C":
+                    there.set()
+                    assert forking.wait(60)
+        sys.meta_path.insert(0, Slow)
+        def work():
+            import tensord
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        assert there.wait(60)
+        os.register_at_fork(before=forking.set)
+        pid = os.fork()
+        if pid == 0:
+            signal.alarm(100)
+            import tensord as td
+            os._exit(td.ones(3).tolist() != [1, 1, 1])
+        assert os.waitpid(pid, 0)[1] == 0
+        thread.join()
+    """, flags=("-X", "dev", "-W", "error", "-W", "ignore::DeprecationWarning"))
+    assert r.returncode == 0 and not r.stderr, r.stderr[-3000:]
+
+
+def test_all_locks_are_free_in_a_child():
+    """Those that _forking.py makes are."""
+    files = pathlib.Path(td.__file__).parent.rglob("*.py")
+    others = [file.name for file in files if file.name != "_forking.py" and re.search(r"\b(Lock|RLock|Condition|Semaphore|BoundedSemaphore)\(\)", file.read_text())]
+    assert not others, others
 
 
 def test_a_fork_that_returns_into_a_wait():

@@ -12,7 +12,8 @@ Importing starts nothing. What is not needed by every program is imported when i
 import os as _os
 import sys as _sys
 
-from tensord import _C, _forking as _forking
+from tensord import _forking as _forking  # first: a fork waits for what follows
+from tensord import _C
 from tensord._C import *  # noqa: F401,F403
 from tensord._C import __version__ as __version__, ops as ops
 

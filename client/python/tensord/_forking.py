@@ -1,8 +1,8 @@
 """fork() while other threads of the program use this package: the child has none of these threads, so nothing may wait there for one.
 
 A module that another thread imports is waited for before the fork: nearly all of the package is imported at its first use, and the child would
-wait for ever at its own first use of what was half there. Locks of lock() and rlock() are free in a child, unless the thread that forks has them;
-who keeps more for a thread than a lock is told by in_child().
+wait for ever at its own first use of what was half there. All locks of the package are made by lock() and rlock(), and are free in a child, but for an
+rlock() that the thread has which forks; so nothing forks while it has a lock(). What is kept for a thread beside a lock is let go of by in_child().
 """
 
 import os
@@ -35,7 +35,7 @@ def in_child(owner):
 
 def _imported_elsewhere():
     """The package's modules that other threads import now."""
-    locks = ((name, ref()) for name, ref in list(getattr(_bootstrap, "_module_locks", {}).items()) if name.startswith("tensord."))
+    locks = ((name, ref()) for name, ref in list(getattr(_bootstrap, "_module_locks", {}).items()) if name.partition(".")[0] == "tensord")
     return [name for name, held in locks if getattr(held, "owner", None) not in (None, threading.get_ident())]
 
 

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
-from tensord import _C
+from tensord import _C, _forking
 
 __all__ = ["Future", "collect_all", "wait_all"]
 
@@ -30,7 +30,7 @@ class Future(Generic[T]):
     """A result that set_result() or set_exception() brings, once."""
 
     def __init__(self, *, devices: Any = None) -> None:
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(_forking.rlock())
         self._done, self._value = False, None
         self._fault: "BaseException | None" = None
         self._callbacks: "list[Callable[[Future[T]], Any]]" = []
@@ -118,7 +118,7 @@ class Future(Generic[T]):
 def collect_all(futures: "list[Future[Any]]") -> "Future[list[Future[Any]]]":
     """A future of the list itself, there when all are; with the first exception if there is one."""
     futures, whole = list(futures), Future[Any]()
-    left, lock = [len(futures)], threading.Lock()
+    left, lock = [len(futures)], _forking.lock()
 
     def one(_: Any) -> None:
         with lock:

@@ -1,10 +1,9 @@
 """The graph itself: its nodes, the hooks that hang on several at once, what is saved."""
 
-import threading
 import typing
 
 import tensord as td
-from tensord import _C
+from tensord import _C, _forking
 from tensord._hooks import Node, RemovableHandle, gradient_edge  # noqa: F401
 from tensord._graph import graph as draw  # noqa: F401
 from tensord._saved import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
@@ -33,7 +32,7 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     """
     if mode not in ("all", "any"):
         raise _C.InvalidError(f"Expects mode to be one of ['all', 'any'] but got {mode}")
-    lock, came, n = threading.Lock(), {}, len(tensors)
+    lock, came, n = _forking.lock(), {}, len(tensors)
 
     def hook_of(k):
         def hook(g):

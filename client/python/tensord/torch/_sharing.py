@@ -18,7 +18,7 @@ from multiprocessing.reduction import ForkingPickler
 import torch
 import torch.multiprocessing.queue
 import torch.multiprocessing.reductions as stock
-from tensord import _C, _lent
+from tensord import _C, _forking, _lent
 from tensord.torch import _lost, _memory
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils import collate
@@ -122,7 +122,7 @@ class _Ending:
     queue pickles in a thread of its own, which may be at work even then: from then on it lends nothing, and sends zeros to nobody."""
 
     def __init__(self):
-        self.lock, self.ended = threading.Lock(), False
+        self.lock, self.ended = _forking.lock(), False
         _lent.journal = collections.deque(maxlen=MOST_UNTAKEN)
         multiprocessing.util.Finalize(None, self.end, exitpriority=10)
 
