@@ -126,7 +126,7 @@ def test_forks(name):
 
 ELSEWHERE = {  # a thread does the first, is at `here()` while the main thread forks, and goes on when that wants to
     "imports what pickles tensors": ("pickle.dumps(x)", "pickle.loads(pickle.dumps(x)).tolist() == [7] * 3"),
-    "imports queues": ("td.Queue", "td.Queue('elsewhere', 2).put(td.ones(1)) is None"),
+    "imports queues": ("td.Queue", "td.Queue('elsewhere', 2, keep=0).put(td.ones(1)) is None"),
     "imports layers": ("td.nn.Linear", "td.nn.Linear(2, 3)(td.ones(1, 2)).shape == (1, 3)"),
     "draws with a generator": ("dice._draw(here)", "[td.rand(3, generator=dice).shape, td.rand(3).tolist()] == [(3,), first]"),
     "has the turn of a program": ("with turn: here()", "turn.__enter__() is None"),
