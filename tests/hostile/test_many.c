@@ -1,21 +1,27 @@
-/* Several sessions in this process, driven by chance: ops, gradients, backward in small turns, names, handles, queues,
- * leases, clones and ends, interleaved turn by turn. Who writes in place while another runs backward, who dies while
- * others hold its graph, its items or wait for its lease, and what it leaves while that is cleared in turns: whatever
- * happens, nothing may crash, a session that waits for nothing may not hang, and in the end nothing may be left.
+/* Several sessions in this process, driven by chance: ops, gradients, backward in small turns, programs, names,
+ * handles, queues, leases, tables, clones and ends, interleaved turn by turn. Who writes in place while another runs
+ * backward, who dies while others hold its graph, its items or wait for its lease, and what it leaves while that is
+ * cleared in turns: whatever happens, nothing may crash, a session that waits for nothing may not hang, and in the end
+ * nothing may be left.
  *
  *     test_many [SEED [PROGRAMS]] */
 #include "daemon/session/session.h"
 #include "large.h"
 #include "proto/opid.h"
+#include "proto/program/text.h"
+#include "proto/program/values.h"
+#include "proto/program/wire.h"
 #include "proto/record.h"
 #include "proto/wire.pb-c.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-enum { CLIENTS = 5, IDS = 14, STEPS = 600, TEXT = 8 };
+enum { CLIENTS = 5, IDS = 14, STEPS = 600, TEXT = 8, PROGRAMS = 4, MANY = 150, ARGS = 1500 };
+enum { FIRST = 100, PLACES = 3 }; /* MANY ids each, for what large items bring */
 
 typedef struct client {
     td_session *session;
@@ -24,7 +30,44 @@ typedef struct client {
     bool coming; /* as a clone: not yet welcome */
     uint32_t id;
     uint64_t token, frames;
+    unsigned begun; /* frames of those that it begins with */
 } client;
+
+/* The second takes a list, which may be long enough to come in parts. */
+static const char *const texts[PROGRAMS] = {"captured %w : Tensor = \"w\"\n"
+                                            "graph(%x : Tensor):\n"
+                                            "  %y : Tensor = td::mul(%x, %w)\n"
+                                            "  %z : Tensor = td::exp(%y)\n"
+                                            "  return (%z)\n",
+                                            "captured %w : Tensor = \"w\"\n"
+                                            "graph(%l : Tensor[]):\n"
+                                            "  %n : int = prim::len.list(%l)\n"
+                                            "  return (%n, %w)\n",
+                                            "captured %w : Tensor = \"w\"\n"
+                                            "graph(%x : Tensor):\n"
+                                            "  %no : bool = prim::Constant[value=0]()\n"
+                                            "  %none : NoneType = prim::Constant()\n"
+                                            "  %gs : Tensor?[] = prim::ListConstruct()\n"
+                                            "  %all : Tensor[] = prim::ListConstruct()\n"
+                                            "  %y : Tensor = td::mul(%x, %w)\n"
+                                            "  %s : Tensor = td::sum(%y, %none, %no, %none)\n"
+                                            "  %outs : Tensor[] = prim::ListConstruct(%s)\n"
+                                            "  prim::backward(%outs, %gs, %all, %no, %no)\n"
+                                            "  return (%s)\n",
+                                            "captured %w : Tensor = \"w\"\n"
+                                            "graph(%x : Tensor):\n"
+                                            "  %one : int = prim::Constant[value=1]()\n"
+                                            "  %many : int = prim::Constant[value=30]()\n"
+                                            "  %yes : bool = prim::Constant[value=1]()\n"
+                                            "  prim::Loop(%many, %yes)\n"
+                                            "    block0(%i : int):\n"
+                                            "      %y : Tensor = td::add_(%w, %x, %one)\n"
+                                            "      -> (%yes)\n"
+                                            "  return (%w)\n"};
+static struct {
+    uint8_t *bytes;
+    size_t n;
+} programs[PROGRAMS];
 
 static td_service service;
 static td_sessions sessions;
@@ -32,7 +75,7 @@ static client clients[CLIENTS];
 static td_heap *left[STEPS];
 static int nleft;
 static unsigned seed = 1;
-static uint64_t done, ended, cloned, worked;
+static uint64_t done, ended, cloned, worked, told, less;
 
 static unsigned rnd(unsigned below)
 {
@@ -108,6 +151,31 @@ static void some_chain(td_words *w)
     }
 }
 
+static void call_program(td_words *w)
+{
+    static uint32_t in[ARGS], rest[TD_CALL_HEAD + 1 + ARGS];
+    uint32_t out[2] = {15, 16}, many = rnd(4) ? rnd(5) : rnd(ARGS), n = TD_CALL_HEAD + 1;
+    bool list = rnd(2);
+    for (uint32_t k = 0, x = some_id(); k < ARGS; k++) in[k] = rnd(ARGS) ? x : some_id();
+    if (rnd(3) == 0) in[rnd(many ? many : 1)] = FIRST + rnd(PLACES) * MANY;
+    if (!list) many = 1;
+    rest[0] = 1 + rnd(3), rest[1] = rnd(2), rest[2] = 0, rest[3] = rnd(4) ? 0 : 1 + rnd(3), rest[4] = 0, rest[5] = 1;
+    rest[TD_CALL_HEAD] = list ? TD_PV_LIST | many << 8 : TD_PV_TENSOR;
+    for (uint32_t k = 0; list && k < many; k++) rest[n++] = TD_PV_TENSOR;
+    release(w, out[0]), release(w, out[1]);
+    control(w, TD_REC_CALL, rnd(6) ? 0 : TD_RM_GRAD_OFF, (int)many, in, 2, out, (int)n, rest);
+}
+
+static void end_program(td_words *w)
+{
+    control(w, TD_REC_PROGRAM_END, 0, 0, NULL, 0, NULL, 1, (uint32_t[]){1 + rnd(3)});
+}
+
+static void release_places(td_words *w)
+{
+    for (uint32_t k = 0, from = FIRST + rnd(PLACES) * MANY; k < MANY; k++) release(w, from + k);
+}
+
 static void some_control(td_words *w)
 {
     uint32_t x = some_id(), y = some_id(), out = some_id(), scope = rnd(2), serial[2] = {1 + rnd(100), 0};
@@ -151,24 +219,31 @@ static void give(client *c, unsigned kind, const uint8_t *bytes, size_t n)
     c->frames++;
 }
 
-static void give_batch(client *c)
+static void give_words(client *c, td_words *w)
 {
     static const uint8_t zeros[64] = {0};
-    td_words w = {0};
-    if (rnd(5) == 0) some_chain(&w);
-    for (int n = 1 + (int)rnd(6); n > 0; n--) {
-        unsigned k = rnd(10);
-        if (k < 2) make_tensor(&w, some_id());
-        else if (k < 6) some_op(&w);
-        else some_control(&w);
-    }
     Td__Wire__Batch b = TD__WIRE__BATCH__INIT;
-    b.words = w.at, b.n_words = w.count;
+    b.words = w->at, b.n_words = w->count;
     b.data = (ProtobufCBinaryData){sizeof zeros, (uint8_t *)zeros};
     uint8_t *p = malloc(td__wire__batch__get_packed_size(&b));
     give(c, TD_FRAME_BATCH, p, td__wire__batch__pack(&b, p));
     free(p);
-    td_words_deinit(&w);
+    td_words_deinit(w);
+}
+
+static void give_batch(client *c)
+{
+    td_words w = {0};
+    if (rnd(5) == 0) some_chain(&w);
+    for (int n = 1 + (int)rnd(6); n > 0; n--) {
+        unsigned k = rnd(13);
+        if (k >= 11) call_program(&w);
+        else if (k == 10) rnd(4) ? release_places(&w) : end_program(&w);
+        else if (k < 2) make_tensor(&w, some_id());
+        else if (k < 6) some_op(&w);
+        else some_control(&w);
+    }
+    give_words(c, &w);
 }
 
 /* ---- calls */
@@ -181,9 +256,10 @@ static uint32_t some_time(void)
 
 static void give_call(client *c)
 {
-    uint8_t bytes[512];
+    static uint8_t bytes[8192];
     char name[TEXT];
-    uint32_t ids[3] = {some_id(), some_id(), some_id()}, queue = 1 + rnd(2), n = rnd(4);
+    uint32_t ids[MANY], queue = 1 + rnd(2), n = rnd(3) ? rnd(4) : rnd(MANY), program = 1 + rnd(3), of = rnd(PROGRAMS);
+    for (int k = 0; k < MANY; k++) ids[k] = some_id();
     snprintf(name, sizeof name, "n%u", rnd(3));
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     Td__Wire__Map map = TD__WIRE__MAP__INIT;
@@ -199,8 +275,10 @@ static void give_call(client *c)
     Td__Wire__QueueClose qclose = TD__WIRE__QUEUE_CLOSE__INIT;
     Td__Wire__Info info = TD__WIRE__INFO__INIT;
     Td__Wire__Status status = TD__WIRE__STATUS__INIT;
+    Td__Wire__ProgramNew program_new = TD__WIRE__PROGRAM_NEW__INIT;
+    Td__Wire__ProgramPublish program_publish = TD__WIRE__PROGRAM_PUBLISH__INIT;
     call.serial = 1;
-    switch (rnd(20)) {
+    switch (rnd(28)) {
     case 0: map.id = ids[0], call.map = &map; break;
     case 1: lease.bytes = rnd(3) ? 64 : rnd(9) * 1000, call.lease = &lease; break;
     case 2: lease_drop.lease = 1 + rnd(5), call.lease_drop = &lease_drop; break;
@@ -231,17 +309,60 @@ static void give_call(client *c)
         break;
     case 16:
     case 17:
+        if (rnd(2)) {
+            for (uint32_t k = 0, from = FIRST + rnd(PLACES) * MANY; k < MANY; k++) ids[k] = from + k;
+            n = MANY;
+            if (rnd(3) == 0) ids[rnd(MANY)] = ids[0]; /* which is an error, when it comes to that */
+        }
         get.queue = queue, get.n_ids = n, get.ids = ids, get.timeout_ms = some_time(), call.queue_get = &get;
         break;
     case 18:
         if (rnd(3) == 0) qclose.queue = queue, qclose.end = rnd(4) == 0, call.queue_close = &qclose;
         else info.id = ids[0], call.info = &info;
         break;
+    case 19:
+    case 20:
+    case 23:
+        program_new.program = program, program_new.captured = ids, program_new.n_captured = 1;
+        program_new.ir = (ProtobufCBinaryData){programs[of].n, programs[of].bytes}, call.program_new = &program_new;
+        break;
+    case 21:
+    case 22:
+        program_publish.name = name, program_publish.program = program, program_publish.replace = rnd(2);
+        program_publish.copy = rnd(2), call.program_publish = &program_publish;
+        break;
+    case 24:
+    case 25: open.name = name, open.id = program, open.timeout_ms = some_time(), call.program_open = &open; break;
     default: {
         static char *const what[] = {"sessions", "tensors", "names", "queues", "segments", "status"};
-        status.what = what[rnd(5)], call.status = &status;
+        status.what = what[rnd(2) ? 1 : rnd(6)], call.status = &status;
+        sessions.table_from_ns = 0;
     }
     }
+    give(c, TD_FRAME_CALL, bytes, td__wire__call__pack(&call, bytes));
+}
+
+/* What most others need: some tensors, two programs, a queue. */
+static void give_first(client *c)
+{
+    static uint8_t bytes[8192];
+    td_words w = {0};
+    uint32_t captured = 1;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    Td__Wire__QueueOpen queue = TD__WIRE__QUEUE_OPEN__INIT;
+    Td__Wire__ProgramNew program = TD__WIRE__PROGRAM_NEW__INIT;
+    unsigned frame = c->begun++, of = rnd(PROGRAMS);
+    if (frame == 0) {
+        for (uint32_t id = 1; id < IDS; id++) make_tensor(&w, id);
+        give_words(c, &w);
+        return;
+    }
+    queue.name = (char *)"n0", queue.queue = 1, queue.role = 3;
+    program.program = frame, program.captured = &captured, program.n_captured = 1;
+    program.ir = (ProtobufCBinaryData){programs[of].n, programs[of].bytes};
+    if (frame == 3) call.queue_open = &queue;
+    else call.program_new = &program;
+    call.serial = 1;
     give(c, TD_FRAME_CALL, bytes, td__wire__call__pack(&call, bytes));
 }
 
@@ -303,14 +424,35 @@ static void process_ends(void)
     if (nleft) td_heap_unmapped(left[--nleft]);
 }
 
+/* A row of memory tells of no less than nothing. */
+static void look_at_table(const Td__Wire__Table *t)
+{
+    told += t->n_columns == 20;
+    for (size_t k = 0; t->n_columns == 20 && k < t->n_rows; k++)
+        for (int i = 17; i < 20; i++) less += t->rows[k]->cells[i]->integer < 0;
+}
+
+static void read_replies(client *c)
+{
+    uint32_t bytes;
+    for (size_t at = c->writer.start; at < c->writer.end; at += TD_FRAME_HEADER + bytes) {
+        const uint8_t *h = c->writer.buffer + at;
+        memcpy(&bytes, h, sizeof bytes);
+        Td__Wire__Reply *r = h[4] == TD_FRAME_REPLY ? td__wire__reply__unpack(NULL, bytes, h + TD_FRAME_HEADER) : NULL;
+        if (r && r->table) look_at_table(r->table);
+        if (r) td__wire__reply__free_unpacked(r, NULL);
+    }
+    td_writer_deinit(&c->writer);
+    td_writer_init(&c->writer);
+}
+
 static void turn(client *c)
 {
     td_error e = {0};
     td_run r = td_session_run(c->session, 1 + (int)rnd(20), &e);
     if (r == TD_RUN_IDLE) c->busy = false, done++;
     if (r == TD_RUN_FATAL) printf("fatal: %s\n", e.message), abort();
-    td_writer_deinit(&c->writer); /* as if it had been read */
-    td_writer_init(&c->writer);
+    if (rnd(3)) read_replies(c); /* or it reads later */
 }
 
 static void others(void)
@@ -343,6 +485,8 @@ static void step(void)
         come_in(c);
     } else if (c->busy) {
         turn(c);
+    } else if (c->begun < 4) {
+        give_first(c);
     } else if (rnd(5) < 3) {
         give_batch(c);
     } else {
@@ -394,14 +538,25 @@ int main(int argc, char **argv)
     if (td_service_init(&service, &o, &e)) return 1;
     td_sessions_init(&sessions, &service);
     td_dead_set_bound(16);
+    sessions.max_unread = 4096;
+    for (int k = 0; k < PROGRAMS; k++) {
+        td_ir *ir = td_ir_read(texts[k], strlen(texts[k]), &e);
+        programs[k].bytes = ir ? td_ir_pack(ir, &programs[k].n, &e) : NULL;
+        if (!programs[k].bytes) printf("%s\n", e.message), abort();
+        td_ir_unref(ir);
+    }
     for (unsigned i = 0; i < n; i++) {
         if (getenv("TD_RANDOM_SHOW")) printf("program %u\n", from + i), fflush(stdout);
         bad += !one(from + i);
     }
     worked = service.ops_run;
     td_service_deinit(&service);
-    printf("%llu frames done, %llu ops run, %llu sessions ended, %llu cloned\n", (unsigned long long)done,
-           (unsigned long long)worked, (unsigned long long)ended, (unsigned long long)cloned);
+    for (int k = 0; k < PROGRAMS; k++) free(programs[k].bytes);
+    printf("%llu frames done, %llu ops run, %llu sessions ended, %llu cloned, %llu tables of memory read, %llu rows "
+           "below nothing\n",
+           (unsigned long long)done, (unsigned long long)worked, (unsigned long long)ended, (unsigned long long)cloned,
+           (unsigned long long)told, (unsigned long long)less);
+    bad += less || told < n / 4;
     bad += done < 20ull * n || worked < 20ull * n; /* who only waits tries nothing */
     printf("suite many: %u passed, %u failed, 0 skipped\n", n - (bad < n ? bad : n), bad);
     return bad != 0;
