@@ -262,11 +262,16 @@ static int unread(td_session *s, td_storage *st, td_error *e)
                    of, (double)s->all->lease_ms / 1e3);
 }
 
-/* A number that changes while a backward goes on: steps and tasks; what runs now may take long. */
+/* Has the reader's backward taken a step or ended a task since this was asked last, or is a task at work? NULL: has any
+ * backward? */
 static bool goes_on(td_session *s, const td_session *reader)
 {
-    uint64_t steps = reader ? reader->steps + td_flow_ended(reader->flow) : 0;
-    bool on = reader && (steps != s->awaited_steps || td_flow_pending(reader->flow));
+    uint64_t steps = 0, at_work = 0;
+    for (const td_session *x = reader ? reader : s->all->backwards; x; x = reader ? NULL : x->next_reading) {
+        steps += x->steps + td_flow_ended(x->flow);
+        at_work += td_flow_pending(x->flow);
+    }
+    bool on = steps != s->awaited_steps || at_work;
     s->awaited_steps = steps;
     return on;
 }
