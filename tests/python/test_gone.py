@@ -98,8 +98,11 @@ if importlib.util.find_spec("torch"):
 
 
 def _load(data):
-    _lent.TAKE_SECONDS = 0  # nothing is on its way
-    return pickle.loads(data)
+    usual, _lent.TAKE_SECONDS = _lent.TAKE_SECONDS, 0  # nothing of it is on its way
+    try:
+        return pickle.loads(data)
+    finally:
+        _lent.TAKE_SECONDS = usual
 
 
 class Gone:
@@ -139,10 +142,9 @@ def is_gone(ask):
 
 @pytest.fixture(autouse=True)
 def met(monkeypatch):
-    """Processes that are started find this one's daemon; here nothing is on its way either."""
+    """Processes that are started find this one's daemon."""
     td.ones(1)
     monkeypatch.setenv("TENSORD_SOCKET", td.connection()["path"])
-    monkeypatch.setattr(_lent, "TAKE_SECONDS", 0)
     yield
     if "tensord.torch" in sys.modules:
         sys.modules["tensord.torch"].set_sharing_strategy("torch")
@@ -244,7 +246,7 @@ def lent_by(pid):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_of_a_sender_that_was_killed(method):
+def test_of_a_sender_that_was_killed(method, monkeypatch):
     """What was lent ends some time after its process; what it sent before that stands in the pipe."""
     lent = [kind for kind in KINDS if kind.startswith(("Shared", "torch"))]
     context = multiprocessing.get_context(method)
@@ -254,6 +256,7 @@ def test_of_a_sender_that_was_killed(method):
     p.join(LONG)
     assert p.exitcode == -signal.SIGKILL
     assert wait_for(lambda: not lent_by(p.pid), LONG)
+    monkeypatch.setattr(_lent, "TAKE_SECONDS", 0)  # nothing is on its way
     for kind in lent:
         x = q.get()
         is_gone(lambda: _use(kind, x))
