@@ -356,17 +356,17 @@ static void a_number_that_comes_again_is_another_process(void)
     runs_well(has_a_number_again);
 }
 
-/* An empty /tmp, but for the daemon's program, which may lie there. */
+/* An empty /tmp, but for the tree in which the daemon's program may lie. */
 static bool empties_tmp(void)
 {
-    char daemon[40];
-    int binary = open(getenv("TENSORD_DAEMON"), O_PATH);
-    NEED(binary >= 0);
-    snprintf(daemon, sizeof daemon, "/proc/self/fd/%d", binary);
+    char kept[108], tree[40];
+    const char *daemon = getenv("TENSORD_DAEMON");
+    bool there = strncmp(daemon, "/tmp/", 5) == 0;
+    snprintf(kept, sizeof kept, "%.*s", there ? 5 + (int)strcspn(daemon + 5, "/") : 0, daemon);
+    int fd = there ? open(kept, O_PATH) : -1;
     NEED(mount("tmp", "/tmp", "tmpfs", 0, NULL) == 0);
-    NEED(close(open("/tmp/daemon", O_CREAT | O_WRONLY, 0600)) == 0);
-    NEED(mount(daemon, "/tmp/daemon", NULL, MS_BIND, NULL) == 0);
-    setenv("TENSORD_DAEMON", "/tmp/daemon", 1);
+    snprintf(tree, sizeof tree, "/proc/self/fd/%d", fd);
+    NEED(!there || (mkdir(kept, 0755) == 0 && mount(tree, kept, NULL, MS_BIND | MS_REC, NULL) == 0));
     return true;
 }
 

@@ -83,9 +83,9 @@ def words_of(pid):
 
 
 def end_orphans():
-    """End them, and say who they were. A process that is just ending gets a moment: a private daemon whose program was killed before it
-    could connect waits ten seconds for it."""
-    deadline = time.monotonic() + 30
+    """End them, and say who they were. What ends by itself has time to: a private daemon whose program was killed before it could connect
+    waits ten seconds for it, and one with items in a queue a minute for somebody who takes them."""
+    deadline = time.monotonic() + 100
     while orphans() and time.monotonic() < deadline:
         time.sleep(0.05)
     left = [(pid, name, words_of(pid)) for pid, name in orphans()]
