@@ -380,9 +380,8 @@ static void wait_for_own_tasks(td_session *s)
 static bool held_back(td_session *s)
 {
     static const td_wait_kind for_replies = {"its own pending replies", .by = TD_BY_REPLIES};
-    if (s->activity && s->activity->kind->alone) {
-        return false;
-    } else if (too_much_under_way(s, s->ahead, 1)) {
+    if (s->activity && s->activity->kind->alone) return false;
+    if (too_much_under_way(s, s->ahead, 1)) {
         wait_for_own_tasks(s);
     } else if (s->promised > s->all->max_unread) {
         td_session_wait(s, &for_replies);
