@@ -73,38 +73,38 @@ struct td_session_table {
 
 void td_table_row(td_status_table *b, size_t ncells, const Td__Wire__Cell *cells);
 
-static inline Td__Wire__Cell td_cell_integer(uint64_t v)
+static inline Td__Wire__Cell td_cell_of(Td__Wire__Cell__ValueCase kind)
 {
     Td__Wire__Cell c;
     td__wire__cell__init(&c);
-    c.value_case = TD__WIRE__CELL__VALUE_INTEGER;
+    c.value_case = kind;
+    return c;
+}
+
+static inline Td__Wire__Cell td_cell_integer(uint64_t v)
+{
+    Td__Wire__Cell c = td_cell_of(TD__WIRE__CELL__VALUE_INTEGER);
     c.integer = (int64_t)v;
     return c;
 }
 
 static inline Td__Wire__Cell td_cell_real(double v)
 {
-    Td__Wire__Cell c;
-    td__wire__cell__init(&c);
-    c.value_case = TD__WIRE__CELL__VALUE_REAL;
+    Td__Wire__Cell c = td_cell_of(TD__WIRE__CELL__VALUE_REAL);
     c.real = v;
     return c;
 }
 
 static inline Td__Wire__Cell td_cell_yes(bool v)
 {
-    Td__Wire__Cell c;
-    td__wire__cell__init(&c);
-    c.value_case = TD__WIRE__CELL__VALUE_YES;
+    Td__Wire__Cell c = td_cell_of(TD__WIRE__CELL__VALUE_YES);
     c.yes = v;
     return c;
 }
 
 static inline Td__Wire__Cell td_cell_text(const char *v)
 {
-    Td__Wire__Cell c;
-    td__wire__cell__init(&c);
-    c.value_case = TD__WIRE__CELL__VALUE_TEXT;
+    Td__Wire__Cell c = td_cell_of(TD__WIRE__CELL__VALUE_TEXT);
     c.text = (char *)(uintptr_t)v;
     return c;
 }

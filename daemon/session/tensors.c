@@ -39,9 +39,14 @@ enum kind {
     WARM,
     KINDS
 };
-static const char *const kinds[KINDS] = {"name",    "tree",       "handle", "program", "queue item", "copy",
-                                         "tensor",  "gradient",   "ring",   "lease",   "graph",      "ended session",
-                                         "records", "connection", "free",   "warm"};
+static const char *const kinds[KINDS] = {[NAME] = "name",       [TREE] = "tree",
+                                         [HANDLE] = "handle",   [PROGRAM] = "program",
+                                         [ITEM] = "queue item", [COPY] = "copy",
+                                         [TENSOR] = "tensor",   [GRADIENT] = "gradient",
+                                         [RING] = "ring",       [LEASE] = "lease",
+                                         [GRAPH] = "graph",     [ENDED] = "ended session",
+                                         [RECORDS] = "records", [CONNECTION] = "connection",
+                                         [UNUSED] = "free",     [WARM] = "warm"};
 
 /* A row; what is not said is empty. */
 typedef struct row {
