@@ -138,6 +138,11 @@ def _notes(t, body):
         yield f"name={t.name!r}"
 
 
+def without(kind, what, why):
+    """What stands for something whose values cannot be had: what it is, and the first line of the error that says why."""
+    return f"<{kind} without {what}: {str(why).splitlines()[0]}>"
+
+
 def text(t):
     kind = "tensor" if type(t) is _C.Tensor else type(t).__name__
     try:
@@ -151,7 +156,7 @@ def text(t):
     except (_C.Error, KeyboardInterrupt) as e:
         if isinstance(e, KeyboardInterrupt):
             raise
-        return f"<{kind} without a value: {str(e).splitlines()[0]}>"
+        return without(kind, "a value", e)
     out = f"{kind}({body}"
     column = len(out.rsplit("\n", 1)[-1]) + 2
     for note in notes:

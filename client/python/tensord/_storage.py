@@ -105,7 +105,9 @@ class _Storage:
         try:
             rows = "".join(f" {value}\n" for value in self._whole[:1000].tolist()) + (" ...\n" if self.size() > 1000 else "")
         except _C.Error as e:
-            return f"<{type(self).__name__} without a value: {str(e).splitlines()[0]}>"
+            from tensord import _repr
+
+            return _repr.without(type(self).__name__, "a value", e)
         return f"{rows}[tensord.storage.{type(self).__name__}({dtype}device={self.device}) of size {self.size()}]"
 
     def __repr__(self) -> str:

@@ -71,7 +71,9 @@ def _told(x):
     try:
         return f"{kind} of {len(x)} items"
     except _C.Error as e:
-        return f"<{kind} without its items: {str(e).splitlines()[0]}>"
+        from tensord import _repr
+
+        return _repr.without(kind, "its items", e)
 
 
 def _pack(x):

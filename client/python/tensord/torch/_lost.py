@@ -27,7 +27,9 @@ class LostTensor(torch.Tensor):
             return func(*args, **(kwargs or {}))
 
     def __repr__(self) -> str:  # type: ignore[override]
-        return f"<torch.Tensor without a value: {str(self._why).splitlines()[0]}>"
+        from tensord import _repr
+
+        return _repr.without("torch.Tensor", "a value", self._why)
 
     __format__ = object.__format__  # type: ignore[assignment]
 
