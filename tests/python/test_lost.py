@@ -346,16 +346,27 @@ def test_a_name_that_began_anew_is_told(tmp_path):
     assert versions == sorted(set(versions))
 
 
-def test_a_program_ends_without_another_daemon(tmp_path):
-    """What is cleared away at the end, of a daemon that has gone, starts none."""
-    r = script(BEGIN + """
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_program_ends_without_another_daemon(tmp_path, answers):
+    """What is cleared away at the end, of a daemon that has gone, starts none; also where it has not answered the last put."""
+    another = tmp_path / "another"
+    another.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\n")
+    another.chmod(0o700)
+    (tmp_path / "run").mkdir(0o700)
+    r = script(BEGIN + f"""
 q, t = td.Queue("q"), td.ones(2)
 q.put(t)
+q.qsize()
+if not {answers}:
+    os.kill(td.connection()["pid"], signal.SIGSTOP)
+    q.put(t)
 kill()
+os.environ["TENSORD_DAEMON"] = sys.argv[1]
 try: t.sum().item()
 except td.ConnectionLost: print("done")
-""", TENSORD_BELOW=str(os.getpid()), XDG_RUNTIME_DIR=str(tmp_path))
-    assert r.returncode == 0 and r.stdout == "done\n" and r.stderr == "" and os.listdir(tmp_path) == [], (r, os.listdir(tmp_path))
+""", another, TENSORD_BELOW=str(os.getpid()), XDG_RUNTIME_DIR=str(tmp_path / "run"))
+    assert r.returncode == 0 and r.stdout == "done\n" and r.stderr == "", r
+    assert not (tmp_path / "started").exists() and os.listdir(tmp_path / "run") == []
 
 
 def test_limits_of_the_daemon_that_is_started():

@@ -88,8 +88,10 @@ def _is_all():
 
 
 def _tell_what_is_lost(q, ends=False):
-    if q._closed or _PRODUCER not in q._open or q._open[_PRODUCER].over() or _CONSUMER in q._open or q._process != os.getpid():
+    if q._closed or _PRODUCER not in q._open or _CONSUMER in q._open or q._process != os.getpid():
         return
+    if not _C.connection() or q._open[_PRODUCER].over():
+        return  # its daemon has gone, perhaps before it answered the last put; to ask for the items would start another
     try:
         lost = _lost(q, ends)
     except _C.Error:
