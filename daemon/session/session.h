@@ -8,7 +8,7 @@
 #define TENSORD_SESSION_SESSION_H
 
 #include "daemon/service/service.h"
-#include "daemon/session/lines.h"
+#include "daemon/session/stream/lines.h"
 #include "proto/frame.h"
 
 enum { TD_HELD_MOST = 1024 }; /* requests of a session that wait for what others do; one more waits in the stream */
@@ -47,7 +47,7 @@ typedef struct td_sessions {
     struct td_remains *remains; /* of ended sessions */
     td_session *settle_next;    /* of a round of td_sessions_settle that is under way; NULL: none is */
     bool settle_later;          /* it has seen something that the next round may give back */
-    td_session *ask_next;       /* of a round that asks all for memory, see memory.c; NULL: none is under way */
+    td_session *ask_next;       /* of a round that asks all for memory, see objects/memory.c; NULL: none is under way */
     uint64_t ask_round;         /* the number of the last */
     uint64_t asked_ms;          /* when somebody was last asked */
     td_lines to_read;           /* programs that were sent: those that wait for a helper, and that helpers read */

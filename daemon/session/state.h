@@ -35,7 +35,7 @@ typedef struct td_object_page {
     td_object at[TD_PAGE_OBJECTS];
 } td_object_page;
 
-typedef struct td_handed td_handed; /* handed.c */
+typedef struct td_handed td_handed; /* objects/handed.c */
 
 typedef struct td_objects {
     td_object_page **pages, *spare;
@@ -65,7 +65,7 @@ struct td_activity {
     td_activity *next; /* of those that wait for their client (td_session.parked) */
 };
 
-typedef struct td_known_program td_known_program; /* programs.c */
+typedef struct td_known_program td_known_program; /* calls/programs.c */
 typedef struct td_reading td_reading;
 
 /* What an ended session leaves when it is too much to be let go of in one turn. */
@@ -289,12 +289,12 @@ static inline td_session *td_session_of(td_issuer *who)
     return (td_session *)(void *)((char *)who - offsetof(td_session, issuer));
 }
 
-/* leases.c: what a session waits to use; NULL: nothing */
+/* calls/leases.c: what a session waits to use; NULL: nothing */
 void td_session_wants(td_session *s, const td_storage *st);
 /* What its stream waits for, and whose write lease that is: "a write lease that train.py (pid 7) holds". */
 const char *td_session_awaits(const td_session *s, char *buffer, size_t size);
 
-/* objects.c */
+/* objects/objects.c */
 static inline td_object *td_objects_slot(const td_objects *o, uint32_t id) /* NULL: there is no page */
 {
     uint32_t p = id / TD_PAGE_OBJECTS;
@@ -309,7 +309,7 @@ int td_objects_check_free(const td_objects *o, uint32_t id, td_error *e);
 /* Bind a free id (TD_E_EXISTS when it is not: one record may name an output twice); takes over the references. */
 int td_objects_bind(td_objects *o, uint32_t id, td_tensor *t, td_cause *c, td_error *e);
 void td_objects_release(td_objects *o, uint32_t id);
-/* handed.c: the handles of an id, or of some, fewer than *most, are let go of; true: of all. */
+/* objects/handed.c: the handles of an id, or of some, fewer than *most, are let go of; true: of all. */
 void td_handed_release(td_objects *o, uint32_t id);
 bool td_handed_drop(td_objects *o, int *most);
 int td_call_hand(td_session *s, const Td__Wire__Call *call, td_error *e);
@@ -331,7 +331,7 @@ static inline td_tensor *td_session_value(td_session *s, uint32_t id, td_cause *
     return x->tensor;
 }
 
-/* ops.c, control.c: one record. TD_OK, TD_SUSPENDED, TD_AGAIN, or an error that is the connection's end. */
+/* calls/ops.c, calls/control.c: one record. TD_OK, TD_SUSPENDED, TD_AGAIN, or an error that is the connection's end. */
 int td_step_op(td_session *s, const td_record *r, td_error *e);
 int td_step_control(td_session *s, const td_record *r, td_error *e);
 /* A control record fails: its outputs carry the cause, as an op's would. */
@@ -339,12 +339,12 @@ int td_record_failed(td_session *s, const td_record *r, const char *what, td_err
 /* The tensors behind ids; those that have values. `optional`: 0 is none. */
 int td_session_tensors(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e);
 int td_session_values(td_session *s, const uint32_t *ids, int n, bool optional, td_tensor **out, td_error *e);
-/* backward.c: begin one; answer what one has asked. */
+/* calls/backward.c: begin one; answer what one has asked. */
 int td_session_backward(td_session *s, const td_record *r, td_error *e);
 int td_session_backward_go(td_session *s, const td_record *r, td_error *e);
 /* A record that could not even be begun: whoever waits for its answer is told. False: nobody does. */
 bool td_session_backward_refused(td_session *s, const td_record *r, td_error *why);
-/* hooks.c: hooks, functions of the program's own, nodes by number */
+/* calls/hooks.c: hooks, functions of the program's own, nodes by number */
 td_hook_owner *td_session_hooks(td_session *s, td_error *e); /* borrowed; NULL with `e` */
 int td_session_hook(td_session *s, const td_record *r, td_error *e);
 td_noted *td_session_noted(td_session *s, td_error *e); /* borrowed; NULL with `e` */
@@ -357,7 +357,7 @@ int td_call_node(td_session *s, const Td__Wire__Call *call, td_error *e);
 bool td_known_nodes_drop(struct td_known_node **all, td_account *account, int most);
 /* Some more of what another has, for a clone; TD_AGAIN: and *next. */
 int td_known_nodes_copy(td_session *s, struct td_known_node **next, int most, td_error *e);
-/* programs.c: one that the client sends; let go of it; NULL: there is none of that number */
+/* calls/programs.c: one that the client sends; let go of it; NULL: there is none of that number */
 int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e);
 td_held_program *td_session_program_of(const td_session *s, uint32_t id, td_error *e); /* borrowed; NULL: there is none */
 int td_session_program_id(const td_session *s, uint32_t id, td_error *e);         /* may one get this number? */
@@ -375,13 +375,13 @@ bool td_known_programs_drop(td_known_program **all, int most);
 td_held_program *td_known_programs_at(td_known_program **at); /* borrowed; and go on to the next one */
 /* Some more of what another has, for a clone; TD_AGAIN: and *next. */
 int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_error *e);
-/* program.c: run one, as an activity */
+/* calls/program.c: run one, as an activity */
 int td_session_program_call(td_session *s, const td_record *r, td_error *e);
 /* The call with this serial, or one without that runs now, ends. */
 void td_session_program_stop(td_session *s, uint64_t serial);
 /* Does it run one, whose results are known to nobody before the answer? */
 bool td_session_runs_for_answer(const td_session *s);
-/* clone.c: another session of the same user, by who knows its token; NULL with `e` ("... to clone"). */
+/* calls/clone.c: another session of the same user, by who knows its token; NULL with `e` ("... to clone"). */
 td_session *td_session_by_token(const td_sessions *all, uint32_t id, uint64_t token, const td_peer_id *who,
                                 const char *what, td_error *e);
 /* Begin as a clone. And the end of a session: those that copy its objects find none any more. */
@@ -390,24 +390,24 @@ void td_clones_end(td_session *parent);
 /* Must it stand still, so that its clones find what they want? And after a turn: perhaps it has come to where that is. */
 bool td_clones_hold(const td_session *parent);
 void td_clones_look(const td_session *parent);
-/* frame.c: what a frame has brought, NULL: nothing that makes sense. TD_AGAIN: not all of it has been looked at. */
+/* stream/frame.c: what a frame has brought, NULL: nothing that makes sense. TD_AGAIN: not all of it has been looked at. */
 enum { TD_SITES_AT_ONCE = 128 };
 void *td_frame_unpack(td_arena *arena, const td_frame *f);
 int td_frame_take(td_session *s, const td_frame *f, void *message, size_t *site, td_error *e);
 void td_session_frame_over(td_session *s); /* the last of it is done */
 enum { TD_UNPACK_AT_ONCE = 2 }; /* helpers that unpack */
-/* unpack.c: by a helper, takes f->block; or the rest of what is unpacked, in turns; it has come; what was has gone */
+/* stream/unpack.c: by a helper, takes f->block; or the rest of what is unpacked, in turns; it has come; what was has gone */
 int td_unpack_aside(td_session *s, td_frame *f, td_error *e);
 int td_unpack_go_on(td_session *s, const td_frame *f, void *message, size_t site, td_error *e);
 void td_unpack_came(td_session *s);
 void td_unpack_gone(td_session *s);
 /* life.c */
 void td_session_welcome(td_session *s, uint32_t table_hash);
-/* call.c: one request. The same results. */
+/* calls/call.c: one request. The same results. */
 void td_call_failed(td_session *s, const Td__Wire__Call *call, td_error *why); /* that is its answer */
 td_tensor *td_call_tensor(td_session *s, uint32_t id, td_error *e); /* with a value; NULL with `e` */
 int td_call_new_id(td_session *s, uint32_t id, td_error *e);        /* may it be bound? */
-/* names.c */
+/* calls/names.c */
 int td_call_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_open(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_program_open(td_session *s, const Td__Wire__Call *call, td_error *e);
@@ -417,26 +417,26 @@ int td_call_drop(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e);
 /* A copy; flags: TD_CF_SERVICE: in service memory. */
 int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e);
-/* named.c: programs under names. Answer who opened one. */
+/* calls/named.c: programs under names. Answer who opened one. */
 int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_held_program *p, td_error *e);
 int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_program_plans(td_session *s, const Td__Wire__Call *call, td_error *e);
-/* queues.c */
+/* calls/queues.c */
 td_queue_handle *td_session_queue(td_session *s, uint32_t id, td_error *e); /* that is open; NULL with `e` */
 void td_queue_close_when_in(td_session *s, td_queue_handle *h);             /* the end of a closing one */
 int td_call_queue_open(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_close(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_look(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_name_look(td_session *s, const Td__Wire__Call *call, td_error *e);
-/* items.c */
+/* calls/items.c */
 int td_call_queue_put(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_queue_return(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* The handle closes: its gets that still wait end so. */
 void td_queue_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why);
 int td_step_call(td_session *s);
-/* held.c */
+/* stream/held.c */
 /* Before a request that may have to be held: TD_AGAIN when there are too many. */
 int td_held_room(td_session *s);
 /* `bytes` of zeros that begin with a td_held, which is the session's; the caller says what it waits for. NULL with `e`.
@@ -455,15 +455,15 @@ void td_held_cancel(td_session *s, uint64_t serial);
 bool td_held_has(const td_session *s, uint64_t serial); /* is it the request that one of these is for? */
 /* The session ends. */
 void td_held_drop(td_session *s);
-/* queues.c: a session that has ended leaves these, with a death each. At most so many; true: there are no more. */
+/* calls/queues.c: a session that has ended leaves these, with a death each. At most so many; true: there are no more. */
 bool td_queue_handles_drop(td_queue_handle **all, td_service *service, td_account *account, int most);
 
-/* leases.c */
+/* calls/leases.c */
 int td_call_lease(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_ring(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_lease_drop(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_write_begin(td_session *s, const Td__Wire__Call *call, td_error *e);
-/* import.c */
+/* calls/import.c */
 int td_call_import(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* Take the descriptor that came with a call; let go of one that nobody took. */
 void td_import_receive(td_session *s, td_frame *f);
@@ -498,7 +498,7 @@ void td_session_cancel_wait(td_session *s);
 void td_session_try_free(td_session *s);
 /* A new cause, charged to the session; one for all when it has no room for more. NULL with `e` without memory. */
 td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e);
-/* promise.c */
+/* stream/promise.c */
 /* `size` bytes of zeros that begin with a td_promise. NULL with `e`. Until it is made it may be freed. */
 void *td_promise_new(td_session *s, const td_wait_kind *kind, size_t size, uint64_t serial, td_error *e);
 /* A reply of about `bytes` will follow ... */
@@ -508,7 +508,7 @@ void td_promise_keep(void *promise);
 /* The session has ended: nobody wants these replies any more. */
 void td_promises_forget(td_session *s);
 
-/* memory.c */
+/* objects/memory.c */
 /* May it be had later? */
 static inline bool td_session_may_lack(int rc)
 {
@@ -554,7 +554,7 @@ void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation);
 void td_session_forget_sent(td_session *s);
 /* A td_budget hook: a segment goes. */
 void td_segment_leaving(const td_segment *g, void *sessions);
-/* leases.c */
+/* calls/leases.c */
 td_fill_lease *td_lease_find(td_session *s, uint32_t id);
 int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, uint64_t *lack, td_error *e);
 /* Off the list; the extent is the caller's (or given back with `release`). */
@@ -577,19 +577,19 @@ static inline int td_session_check_lease(td_session *s, const td_storage *st, td
 }
 /* The same for writing: somebody's backward in progress may have to read it first, and what lies in queues stays as it is. */
 int td_session_check_write(td_session *s, const td_storage *st, td_error *e);
-/* items.c: the items that hold the storage as it is now are given a copy of it. */
+/* calls/items.c: the items that hold the storage as it is now are given a copy of it. */
 int td_session_keep_items(td_session *s, td_storage *st, td_error *e);
-/* backward.c: true, with the error of a backward that would add to a .grad which its own session has leased. */
+/* calls/backward.c: true, with the error of a backward that would add to a .grad which its own session has leased. */
 bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error *e);
 /* A write lease or a backward ended: whoever waited tries again. */
 void td_session_leases_changed(td_sessions *all);
-/* leases.c: its activity is a backward that has yet to read something, or not */
+/* calls/leases.c: its activity is a backward that has yet to read something, or not */
 void td_session_reads(td_session *s, bool on);
 /* It is among those who wait for that; it is not. */
 void td_session_awaits_leases(td_session *s);
 void td_session_awaits_no_leases(td_session *s);
 
-/* reply.c */
+/* stream/reply.c */
 /* An answer of so many bytes would lie with others that are not read: TD_E_MEMORY when these take too much. Small ones
  * always may. */
 int td_reply_room(const td_session *s, uint64_t bytes, td_error *e);
@@ -641,7 +641,7 @@ typedef struct td_address_form {
 } td_address_form;
 int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_address_form form, td_error *e);
 
-/* status.c */
+/* calls/status.c */
 int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* The table that is being made goes on behind a session that ends. */
 void td_table_pass(td_session *s);

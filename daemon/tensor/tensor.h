@@ -18,7 +18,7 @@ static inline uint64_t td_objects_of(uint64_t bytes)
     return (bytes + TD_OBJECT_BYTES - 1) / TD_OBJECT_BYTES;
 }
 
-/* What a table of what takes memory (daemon/session/tensors.c) has counted of what an account pays for. */
+/* What a table of what takes memory (daemon/session/calls/tensors.c) has counted of what an account pays for. */
 typedef struct td_listed {
     uint32_t table;                 /* its number; of an older one nothing is left to be known */
     uint64_t bytes[TD_MAX_DEVICES]; /* of storages on each device */

@@ -1,7 +1,7 @@
 /* Who has small wishes beside somebody with a large graph: between any two turns of the one the other is served, and a
  * turn is a small part of what there is to do. Counted in turns of two sessions in this process, not in time: the clock
  * goes on by hand. */
-#include "daemon/session/table.h"
+#include "daemon/session/calls/table.h"
 #include "proto/opid.h"
 #include "proto/program/text.h"
 #include "proto/program/values.h"

@@ -3,6 +3,7 @@
 
 Invariant that it keeps: a file includes its own room and the rooms to its right, never to its left, where
     server > session > service > graph > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto.
+Inside daemon/session: calls > objects > stream.
 Each fault is printed as FILE:LINE: what is wrong."""
 import os
 import re
@@ -13,6 +14,8 @@ RIGHT = ["daemon/server", "daemon/session", "daemon/service", "daemon/graph", "d
          "daemon/ops", "daemon/kernels", "daemon/tensor", "shm", "proto"]
 MAY = {room: set(RIGHT[i:]) for i, room in enumerate(RIGHT)}
 MAY["client"] = {"client", "shm", "proto"}
+# Rooms inside a room, from left to right; what lies in the room itself is for all of them, and may include them all.
+INNER = {"daemon/session": ["calls", "objects", "stream"]}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
 NO_MEMORY = re.compile(r'\btd_fail\([^;"]*TD_E_(MEMORY|SYSTEM),\s*"no memory (?!to work)|\btd_raise\([^;"]*TD_E_MEMORY[^;]*"no memory')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -24,6 +27,18 @@ def room_of(path):
         if path.startswith(room + "/"):
             return room
     return None
+
+
+def inner_of(path, room):
+    """The room inside a room that a file lies in; None when it lies in the room itself."""
+    first, _, rest = path[len(room) + 1:].partition("/")
+    return first if rest and first in INNER.get(room, []) else None
+
+
+def goes_back(path, target, room):
+    """Does a file include what is to its left inside their room?"""
+    here, there = inner_of(path, room), inner_of(target, room)
+    return bool(here and there) and INNER[room].index(there) < INNER[room].index(here)
 
 
 def no_memory_faults(root, path):
@@ -67,6 +82,8 @@ def check_file(root, path):
                     faults.append(f"{path}:{number}: {room} includes a test's header, {target}")
             elif to not in MAY[room]:
                 faults.append(f"{path}:{number}: {room} includes {target}: {to} is to its left")
+            elif to == room and goes_back(path, target, room):
+                faults.append(f"{path}:{number}: {inner_of(path, room)} includes {target}: {inner_of(target, room)} is to its left")
     return faults, seen
 
 

@@ -4,7 +4,7 @@
  * names and queues that it goes through may come and go meanwhile. One is made at a time. */
 #include "daemon/ops/fused.h"
 #include "daemon/ops/packs.h"
-#include "daemon/session/table.h"
+#include "daemon/session/calls/table.h"
 #include "daemon/tensor/device.h"
 #include "proto/device.h"
 

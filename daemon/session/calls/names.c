@@ -1,5 +1,5 @@
 /* The calls about names: publish (of programs: named.c), open, look, drop. An open of what nobody has published is held
- * beside the stream (held.c).
+ * beside the stream (stream/held.c).
  */
 #include "daemon/session/state.h"
 

@@ -1,6 +1,6 @@
 /* See lines.h. Invariant: a line is in the list of those that may begin something exactly while it has something that
  * waits and less than its share begun; one that has neither, and holds nothing, is gone. */
-#include "daemon/session/lines.h"
+#include "daemon/session/stream/lines.h"
 
 #include "proto/hash.h"
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * it has the table's number. What an account pays for beyond what was met so is leased, or held inside: by graphs, by
  * calls that run, by what an ended session has left; a row tells how much that is. So the rows of a daemon at rest add
  * up to what it uses, whatever holds it. Where rows are too many, one row of each kind has the rest of it. */
-#include "daemon/session/table.h"
+#include "daemon/session/calls/table.h"
 
 #include "daemon/tensor/device.h"
 #include "proto/device.h"

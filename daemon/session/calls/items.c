@@ -1,4 +1,4 @@
-/* Items on their way through queues: put, get, give back. What must wait is held beside the stream (held.c).
+/* Items on their way through queues: put, get, give back. What must wait is held beside the stream (stream/held.c).
  *
  * An item may have thousands of tensors and a note of megabytes, so it travels in parts: one that is put is gathered by
  * an activity, unless one part is all of it; one that comes is bound, waited for and told by the turns of its get. The
