@@ -54,7 +54,7 @@ void td_sessions_init(td_sessions *all, td_service *service)
 
 static const td_cause *untold(td_issuer *who, const td_storage *st)
 {
-    return td_late_find(&td_session_of(who)->late, st);
+    return td_late_find(&td_session_of(who)->failures.late, st);
 }
 
 static void submit(td_issuer *who, td_call *c)
@@ -79,7 +79,7 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     td_account_unref(user);
     if (!s->account) return td_no_memory(e, "for a session");
     td_account_wire(s->account, 0, SESSION_BYTES);
-    s->objects.account = s->late.account = s->account;
+    s->objects.account = s->failures.late.account = s->account;
     s->account->limit_bytes = v->options.session_bytes;
     s->account->limit_away = v->options.session_device_bytes;
     s->account->limit_objects = v->options.session_objects;
@@ -117,7 +117,7 @@ void td_session_welcome(td_session *s, uint32_t table_hash)
     w.protocol = TD_PROTOCOL;
     w.table_hash = td_ops_hash;
     w.session = s->id;
-    w.partial = s->partial;
+    w.partial = s->copies.partial;
     w.token = s->token;
     w.version = (char *)TD_VERSION;
     w.pid = (uint32_t)getpid();
@@ -149,15 +149,15 @@ void td_session_welcome(td_session *s, uint32_t table_hash)
 
 static void free_parts(td_session *s)
 {
-    td_noted_free(s->noted);
-    td_hook_owner_end(s->hooks); /* when it never began; else it has ended before */
-    free(s->renamed);
-    free(s->outs);
-    td_arena_deinit(&s->arena);
+    td_noted_free(s->graph.noted);
+    td_hook_owner_end(s->graph.hooks); /* when it never began; else it has ended before */
+    free(s->sites.renamed);
+    free(s->stream.outs);
+    td_arena_deinit(&s->stream.arena);
     td_unpack_gone(s);
-    td_cause_unref(s->first_error);
-    td_cause_unref(s->late_grad);
-    td_cause_unref(s->overdrawn);
+    td_cause_unref(s->failures.first);
+    td_cause_unref(s->failures.late_grad);
+    td_cause_unref(s->failures.overdrawn);
     if (s->flow) td_flow_free(s->flow);
     if (s->heap) td_heap_free(s->heap); /* only when it never began: td_session_end orphans it */
     if (s->account) td_account_wire(s->account, SESSION_BYTES, 0);
@@ -190,19 +190,19 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
                       .id = ++all->next_id,
                       .uid = who->uid,
                       .pid = who->pid,
-                      .import_fd = -1,
-                      .ahead = all->pace};
-    s->last_over = &s->over;
-    td_arena_init(&s->arena, ARENA_LIMIT);
-    Td__Wire__Hello *h = td__wire__hello__unpack(&s->arena.allocator, hello->bytes, hello->payload);
+                      .stream = {.import_fd = -1},
+                      .pace = {.ahead = all->pace}};
+    s->beside.last_over = &s->beside.over;
+    td_arena_init(&s->stream.arena, ARENA_LIMIT);
+    Td__Wire__Hello *h = td__wire__hello__unpack(&s->stream.arena.allocator, hello->bytes, hello->payload);
     int rc = h ? begin(s, h, who, e) : td_fail(e, TD_E_PROTOCOL, "the Hello is malformed");
     if (rc) {
         td_objects_deinit(&s->objects);
         free_parts(s);
         return rc;
     }
-    if (!s->activity) td_session_welcome(s, h->table_hash);
-    td_arena_reset(&s->arena);
+    if (!s->work.activity) td_session_welcome(s, h->table_hash);
+    td_arena_reset(&s->stream.arena);
     s->next = all->first;
     if (s->next) s->next->prev = s;
     all->first = s;
@@ -216,17 +216,17 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
 static void flow_drained(void *arg)
 {
     td_session *s = arg;
-    s->drained = true;
+    s->life.drained = true;
     td_session_try_free(s);
 }
 
 void td_session_try_free(td_session *s)
 {
-    if (!s->ended || !s->drained || s->jobs) return;
+    if (!s->life.ended || !s->life.drained || s->life.refs) return;
     td_sessions *all = s->all;
-    *(s->prev_ending ? &s->prev_ending->next_ending : &all->ending) = s->next_ending;
-    *(s->next_ending ? &s->next_ending->prev_ending : &all->last_ending) = s->prev_ending;
-    if (all->wither_next == s) all->wither_next = s->next_ending;
+    *(s->life.prev_ending ? &s->life.prev_ending->life.next_ending : &all->ending) = s->life.next_ending;
+    *(s->life.next_ending ? &s->life.next_ending->life.prev_ending : &all->last_ending) = s->life.prev_ending;
+    if (all->wither_next == s) all->wither_next = s->life.next_ending;
     if (!all->ending) td_deadline_disarm(s->service, &s->all->look_again);
     free_parts(s);
 }
@@ -277,7 +277,7 @@ static bool clear(td_sessions *all, td_remains *r, int most)
 static bool wither(td_sessions *all, int most)
 {
     for (; all->wither_next && !all->remains && !td_dead_waiting() && most > 0; most--)
-        if (!td_flow_wither(all->wither_next->flow, &most)) all->wither_next = all->wither_next->next_ending;
+        if (!td_flow_wither(all->wither_next->flow, &most)) all->wither_next = all->wither_next->life.next_ending;
     return all->wither_next != NULL;
 }
 
@@ -293,28 +293,28 @@ static void look_again(void *arg)
 static void leave(td_session *s)
 {
     td_remains r = {.next = s->all->remains,
-                    .activity = s->activity,
-                    .parked = s->parked,
-                    .nodes = s->nodes,
+                    .activity = s->work.activity,
+                    .parked = s->work.parked,
+                    .nodes = s->graph.nodes,
                     .objects = s->objects,
                     .queues = s->queues,
-                    .programs = s->programs,
-                    .write_leases = s->write_leases,
-                    .leases = s->leases,
-                    .sites = s->sites,
-                    .nsites = s->nsites,
-                    .ncharged_sites = s->ncharged_sites};
-    if (s->activity && s->activity->kind->left) s->activity->kind->left(s->activity);
+                    .programs = s->programs.known,
+                    .write_leases = s->leases.write,
+                    .leases = s->leases.fill,
+                    .sites = s->sites.texts,
+                    .nsites = s->sites.count,
+                    .ncharged_sites = s->sites.charged};
+    if (s->work.activity && s->work.activity->kind->left) s->work.activity->kind->left(s->work.activity);
     td_session_reads(s, false);
-    s->activity = s->parked = NULL;
-    s->nodes = NULL;
+    s->work.activity = s->work.parked = NULL;
+    s->graph.nodes = NULL;
     s->objects = (td_objects){0};
     s->queues = NULL;
-    s->programs = NULL;
-    s->write_leases = NULL;
-    s->leases = NULL;
-    s->sites = NULL;
-    s->nsites = s->ncharged_sites = 0;
+    s->programs.known = NULL;
+    s->leases.write = NULL;
+    s->leases.fill = NULL;
+    s->sites.texts = NULL;
+    s->sites.count = s->sites.charged = 0;
     td_account_ref(s->account);
     bool gone = clear(s->all, &r, LEAVE_MOST);
     td_dead_collect(LEAVE_MOST);
@@ -352,28 +352,28 @@ td_heap *td_session_end(td_session *s, bool alive)
     s->all->count--;
     td_clones_end(s);
     td_session_cancel_wait(s);
-    s->ended = s->account->ended = true;
+    s->life.ended = s->account->ended = true;
     td_held_drop(s);
     td_import_drop(s);
     td_promises_forget(s);
-    td_lates_drop(&s->late);
+    td_lates_drop(&s->failures.late);
     td_session_made(s);
     td_session_forget_sent(s);
     td_session_reading_unwanted(s);
     td_session_regions_drop(s);
-    td_noted_free(s->noted);
-    s->noted = NULL;
-    td_hook_owner_end(s->hooks);
-    s->hooks = NULL;
-    td_words_deinit(&s->gone);
+    td_noted_free(s->graph.noted);
+    s->graph.noted = NULL;
+    td_hook_owner_end(s->graph.hooks);
+    s->graph.hooks = NULL;
+    td_words_deinit(&s->graph.gone);
     leave(s);
     td_session_leases_changed(s->all); /* who waited for its leases or its backward goes on */
     td_ring_drop(s);
-    td_heap *left = alive && s->mapped ? s->heap : NULL;
+    td_heap *left = alive && s->memory.mapped ? s->heap : NULL;
     td_heap_orphan(s->heap, left != NULL);
     s->heap = NULL;
-    s->prev_ending = s->all->last_ending; /* behind all: a round that is under way comes to it */
-    *(s->prev_ending ? &s->prev_ending->next_ending : &s->all->ending) = s;
+    s->life.prev_ending = s->all->last_ending; /* behind all: a round that is under way comes to it */
+    *(s->life.prev_ending ? &s->life.prev_ending->life.next_ending : &s->all->ending) = s;
     s->all->last_ending = s;
     if (!s->all->wither_next) s->all->wither_next = s;
     if (!s->all->look_again.armed) td_deadline_arm(s->service, &s->all->look_again, LOOK_AGAIN_MS, look_again, s->all);

@@ -31,8 +31,8 @@ bool td_session_waits(const td_session *s)
 
 bool td_session_stands(const td_session *s, uint64_t *at)
 {
-    *at = s->frames << 32 | s->cursor;
-    return td_session_waits(s) || (s->activity && s->activity->kind->endless);
+    *at = s->stream.frames << 32 | s->stream.cursor;
+    return td_session_waits(s) || (s->work.activity && s->work.activity->kind->endless);
 }
 
 /* ---- waiting */
@@ -71,19 +71,19 @@ void td_session_woken(td_session *s, unsigned by)
 void td_session_throttle(td_session *s, const td_wait_kind *kind)
 {
     td_session_wait(s, kind);
-    if (s->throttled) return;
-    s->throttled = true;
-    s->next_throttled = s->all->throttled;
+    if (s->pace.throttled) return;
+    s->pace.throttled = true;
+    s->pace.next_throttled = s->all->throttled;
     s->all->throttled = s;
 }
 
 static void unthrottle(td_session *s)
 {
-    if (!s->throttled) return;
+    if (!s->pace.throttled) return;
     td_session **at = &s->all->throttled;
-    while (*at != s) at = &(*at)->next_throttled;
-    *at = s->next_throttled;
-    s->throttled = s->paced = false;
+    while (*at != s) at = &(*at)->pace.next_throttled;
+    *at = s->pace.next_throttled;
+    s->pace.throttled = s->pace.paced = false;
 }
 
 enum { LITTLE = 4 << 20 }; /* bytes that may always be asked for ahead */
@@ -100,7 +100,7 @@ static bool too_much_under_way(const td_session *s, uint64_t tasks, uint32_t par
     if (pending > FEW && td_account_strained(s->account))
         return true; /* each takes some KB of the daemon's own memory */
     if (pending > FEW / part && bytes > s->all->max_pending_bytes / part) return true;
-    if (s->ahead > s->all->pace && td_flow_ended(s->flow) == s->was_ended) return false;
+    if (s->pace.ahead > s->all->pace && td_flow_ended(s->flow) == s->pace.was_ended) return false;
     uint64_t share = s->account->bytes / SHARE, much = share > LITTLE ? share : LITTLE;
     return bytes > much / part && td_flow_waiting_ns(s->flow) > s->all->ahead_ns / part;
 }
@@ -122,22 +122,22 @@ enum { FORLORN_LOOKS = 10, FORLORN_LOOK_MS = 100 }; /* counted, not timed: the d
 static bool stands_still(td_session *s, uint64_t at)
 {
     uint64_t now = td_clock_ms();
-    if (!s->forlorn_looks || at != s->forlorn_pending) {
-        s->forlorn_looks = 1;
-        s->forlorn_at_ms = now;
-        s->forlorn_pending = at;
-    } else if (now - s->forlorn_at_ms >= FORLORN_LOOK_MS) {
-        s->forlorn_looks++;
-        s->forlorn_at_ms = now;
+    if (!s->life.forlorn_looks || at != s->life.forlorn_pending) {
+        s->life.forlorn_looks = 1;
+        s->life.forlorn_at_ms = now;
+        s->life.forlorn_pending = at;
+    } else if (now - s->life.forlorn_at_ms >= FORLORN_LOOK_MS) {
+        s->life.forlorn_looks++;
+        s->life.forlorn_at_ms = now;
     }
-    return s->forlorn_looks > FORLORN_LOOKS;
+    return s->life.forlorn_looks > FORLORN_LOOKS;
 }
 
 bool td_session_forlorn(td_session *s)
 {
-    if (s->activity && s->activity->kind->endless) return stands_still(s, UINT64_MAX);
-    if (!s->wait.kind || s->wait.over || !s->throttled) return false;
-    if (s->paced) return false; /* it will go on, whether one ends or not */
+    if (s->work.activity && s->work.activity->kind->endless) return stands_still(s, UINT64_MAX);
+    if (!s->wait.kind || s->wait.over || !s->pace.throttled) return false;
+    if (s->pace.paced) return false; /* it will go on, whether one ends or not */
     if (stands_still(s, td_flow_pending(s->flow))) return true;
     td_deadline_disarm(s->service, &s->wait.deadline);
     td_deadline_arm(s->service, &s->wait.deadline, FORLORN_LOOK_MS, td_session_look_again, s);
@@ -147,9 +147,9 @@ bool td_session_forlorn(td_session *s)
 void td_sessions_collected(td_sessions *all)
 {
     for (td_session *s = all->throttled, *next; s; s = next) {
-        next = s->next_throttled;
+        next = s->pace.next_throttled;
         if (too_much_under_way(s, all->pace / 2, 2)) continue;
-        s->ahead = all->pace;
+        s->pace.ahead = all->pace;
         unthrottle(s);
         td_session_ready(s);
     }
@@ -178,7 +178,7 @@ void td_session_refused(td_session *s, const td_error *why)
 
 void td_session_failed(td_session *s, td_cause *cause)
 {
-    if (!s->first_error) s->first_error = td_cause_ref(cause);
+    if (!s->failures.first) s->failures.first = td_cause_ref(cause);
 }
 
 static void mark_told(const td_session *s, td_cause *c)
@@ -204,14 +204,14 @@ static void forget_if_same(td_session *s, td_cause **c, const td_error *e)
 
 static void note_unwritten(td_session *s, const td_call *c, td_tensor *t)
 {
-    if (t && !td_sched_overwritten(c, t->storage)) td_late_note(&s->late, t->storage, c->cause);
+    if (t && !td_sched_overwritten(c, t->storage)) td_late_note(&s->failures.late, t->storage, c->cause);
 }
 
 void td_session_told(td_session *s, const td_error *e)
 {
-    td_lates_told(&s->late, e);
-    forget_if_same(s, &s->late_grad, e);
-    forget_if_same(s, &s->first_error, e);
+    td_lates_told(&s->failures.late, e);
+    forget_if_same(s, &s->failures.late_grad, e);
+    forget_if_same(s, &s->failures.first, e);
 }
 
 void td_session_tell_now(td_session *s, uint64_t serial, td_cause *c)
@@ -255,7 +255,7 @@ void td_session_tell(td_session *s, uint64_t serial, td_cause *c)
 void td_session_unwritten(td_issuer *who, const td_call *c)
 {
     td_session *s = td_session_of(who);
-    if (s->ended || was_told(s, c)) return;
+    if (s->life.ended || was_told(s, c)) return;
     td_session_failed(s, c->cause);
     for (int o = 0; c->flags & TD_CF_OUT && o < c->nout; o++) note_unwritten(s, c, c->out[o]);
     for (int i = 0; i < c->nin; i++)
@@ -269,8 +269,8 @@ td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e)
     td_session_refused(s, why);
     if (c && td_cause_charge(c, s->account, &over) == TD_OK) return c;
     td_cause_unref(c);
-    if (!s->overdrawn) s->overdrawn = td_cause_new(&over);
-    if (s->overdrawn && c) return td_cause_ref(s->overdrawn);
+    if (!s->failures.overdrawn) s->failures.overdrawn = td_cause_new(&over);
+    if (s->failures.overdrawn && c) return td_cause_ref(s->failures.overdrawn);
     td_no_memory(e, "to remember a failure");
     return NULL;
 }
@@ -278,9 +278,9 @@ td_cause *td_session_cause(td_session *s, const td_error *why, td_error *e)
 void td_session_site(td_session *s, uint32_t site)
 {
     s->objects.site = site;
-    if (site == s->last_site) return;
-    s->last_site = site;
-    const char *text = site < s->nsites ? s->sites[site] : NULL;
+    if (site == s->sites.last) return;
+    s->sites.last = site;
+    const char *text = site < s->sites.count ? s->sites.texts[site] : NULL;
     size_t n = text ? strlen(text) : 0; /* set_site made it short enough */
     memcpy(s->issuer.where, text ? text : "", n + 1);
 }
@@ -291,13 +291,14 @@ void td_session_site(td_session *s, uint32_t site)
 static int step_batch(td_session *s, td_error *e)
 {
     td_record r;
-    int rc = td_record_parse(s->batch->words + s->cursor, s->batch->n_words - s->cursor, &r, e);
+    int rc =
+        td_record_parse(s->stream.batch->words + s->stream.cursor, s->stream.batch->n_words - s->stream.cursor, &r, e);
     if (rc) return rc;
-    s->worth = 1 + (int)(r.words / WORDS_EACH);
+    s->stream.worth = 1 + (int)(r.words / WORDS_EACH);
     rc = r.op < TD_REC_FIRST ? td_step_op(s, &r, e) : td_step_control(s, &r, e);
     if (rc != TD_AGAIN) {
-        s->cursor += r.words;
-        s->awaited_read = NULL;
+        s->stream.cursor += r.words;
+        s->access.awaited_read = NULL;
         td_session_lacks_nothing(s);
     }
     return rc;
@@ -311,7 +312,7 @@ static bool finish_wait(td_session *s)
     if (!kind) return true;
     if (!w->over) return false;
     td_deadline_disarm(s->service, &w->deadline);
-    if (s->wants) { /* its turn has come: those behind it may go on after this step */
+    if (s->access.wants) { /* its turn has come: those behind it may go on after this step */
         td_session_wants(s, NULL);
         td_session_leases_changed(s->all);
     }
@@ -342,11 +343,11 @@ enum { LOOK_MS = 10, LOOKS = 20, LONG_NS = 16000000 };
 static bool takes_long(td_session *s)
 {
     uint64_t ended = td_flow_ended(s->flow), worked = td_sched_worked_ns(s->service->sched);
-    bool first = !s->was_worked_ns || ended != s->was_ended;
-    if (!first && worked - s->was_worked_ns < LONG_NS && ++s->looks < LOOKS) return false;
-    s->was_ended = ended;
-    s->was_worked_ns = worked;
-    s->looks = 0;
+    bool first = !s->pace.was_worked_ns || ended != s->pace.was_ended;
+    if (!first && worked - s->pace.was_worked_ns < LONG_NS && ++s->pace.looks < LOOKS) return false;
+    s->pace.was_ended = ended;
+    s->pace.was_worked_ns = worked;
+    s->pace.looks = 0;
     return !first;
 }
 
@@ -354,15 +355,16 @@ static bool takes_long(td_session *s)
 static void go_further_ahead(void *session)
 {
     td_session *s = session;
-    if (takes_long(s)) s->ahead = s->ahead < s->all->max_pending / 2 ? 2 * s->ahead : s->all->max_pending;
-    if (too_much_under_way(s, s->ahead, 1)) look_later(s);
+    if (takes_long(s))
+        s->pace.ahead = s->pace.ahead < s->all->max_pending / 2 ? 2 * s->pace.ahead : s->all->max_pending;
+    if (too_much_under_way(s, s->pace.ahead, 1)) look_later(s);
     else td_session_look_again(s);
 }
 
 static void look_later(td_session *s)
 {
-    s->paced = s->ahead < s->all->max_pending;
-    if (s->paced) td_deadline_arm(s->service, &s->wait.deadline, LOOK_MS, go_further_ahead, s);
+    s->pace.paced = s->pace.ahead < s->all->max_pending;
+    if (s->pace.paced) td_deadline_arm(s->service, &s->wait.deadline, LOOK_MS, go_further_ahead, s);
 }
 
 /* Until most of them have ended, or for so long that one of them takes long. */
@@ -371,8 +373,8 @@ static void wait_for_own_tasks(td_session *s)
     static const td_wait_kind for_tasks = {"its own pending tasks"};
     td_session_throttle(s, &for_tasks);
     uint64_t ended = td_flow_ended(s->flow);
-    if (ended != s->was_ended) s->was_worked_ns = 0;
-    s->was_ended = ended;
+    if (ended != s->pace.was_ended) s->pace.was_worked_ns = 0;
+    s->pace.was_ended = ended;
     look_later(s);
 }
 
@@ -380,10 +382,10 @@ static void wait_for_own_tasks(td_session *s)
 static bool held_back(td_session *s)
 {
     static const td_wait_kind for_replies = {"its own pending replies", .by = TD_BY_REPLIES};
-    if (s->activity && s->activity->kind->alone) return false;
-    if (too_much_under_way(s, s->ahead, 1)) {
+    if (s->work.activity && s->work.activity->kind->alone) return false;
+    if (too_much_under_way(s, s->pace.ahead, 1)) {
         wait_for_own_tasks(s);
-    } else if (s->promised > s->all->max_unread) {
+    } else if (s->beside.promised > s->all->max_unread) {
         td_session_wait(s, &for_replies);
     } else {
         return false;
@@ -404,33 +406,33 @@ static bool unread_for_held(const td_session *s)
 
 static int step_activity(td_session *s, td_error *e)
 {
-    const td_activity_kind *kind = s->activity->kind;
+    const td_activity_kind *kind = s->work.activity->kind;
     td_lap_is(s->service->laps, kind->name);
-    int rc = kind->step(s, s->activity, e);
-    s->steps++;
-    td_session_reads(s, rc && kind->reads && kind->reads(s->activity, NULL, &(uint32_t){0}));
+    int rc = kind->step(s, s->work.activity, e);
+    s->work.steps++;
+    td_session_reads(s, rc && kind->reads && kind->reads(s->work.activity, NULL, &(uint32_t){0}));
     if (rc == TD_OK) {
-        s->activity = NULL;
-        s->awaited_read = NULL;
+        s->work.activity = NULL;
+        s->access.awaited_read = NULL;
     }
     return rc;
 }
 
 static bool has_records(const td_session *s)
 {
-    return s->batch && s->cursor < s->batch->n_words;
+    return s->stream.batch && s->stream.cursor < s->stream.batch->n_words;
 }
 
 static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
 {
     if (td_clones_hold(s)) return TD_RUN_SUSPENDED;
-    for (int unseen = LOOK_EACH;; unseen += s->worth) {
-        bool unread = s->over && unread_for_held(s);
-        if (unread && !s->activity) return TD_RUN_STALLED; /* a record may end what these answers are about */
-        if ((s->activity || s->over || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
+    for (int unseen = LOOK_EACH;; unseen += s->stream.worth) {
+        bool unread = s->beside.over && unread_for_held(s);
+        if (unread && !s->work.activity) return TD_RUN_STALLED; /* a record may end what these answers are about */
+        if ((s->work.activity || s->beside.over || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
         if (unseen >= LOOK_EACH) unseen = 0;
-        s->worth = 1;
-        if (s->over && !unread) { /* what it is at goes on meanwhile: others may wait for its end */
+        s->stream.worth = 1;
+        if (s->beside.over && !unread) { /* what it is at goes on meanwhile: others may wait for its end */
             td_lap_is(s->service->laps, "held");
             most -= td_held_finish(s);
             if (most <= 0) return TD_RUN_MORE;
@@ -438,24 +440,24 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
         }
         if (!finish_wait(s)) return unread ? TD_RUN_STALLED : TD_RUN_SUSPENDED;
         int rc;
-        if (s->activity) {
+        if (s->work.activity) {
             if (held_back(s)) continue;
-            most -= s->activity->kind->cost;
+            most -= s->work.activity->kind->cost;
             rc = step_activity(s, e);
             if (rc > 0) return TD_RUN_FATAL;
             if (rc == TD_AGAIN && most <= 0) return TD_RUN_MORE;
-            if (rc == TD_OK && (has_records(s) || s->call) && td_session_unread(s)) return TD_RUN_STALLED;
+            if (rc == TD_OK && (has_records(s) || s->stream.call) && td_session_unread(s)) return TD_RUN_STALLED;
             continue;
         }
         if (has_records(s)) {
             rc = step_batch(s, e);
-        } else if (s->call) {
+        } else if (s->stream.call) {
             rc = td_step_call(s);
             if (rc != TD_AGAIN) {
-                s->call = NULL;
-                s->awaited_read = NULL;
+                s->stream.call = NULL;
+                s->access.awaited_read = NULL;
                 td_session_lacks_nothing(s);
-                s->call_until_ms = 0;
+                s->stream.call_until_ms = 0;
                 td_import_drop(s);
             }
         } else {
@@ -464,9 +466,9 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
         }
         if (rc > 0) return TD_RUN_FATAL;
         if (s->wait.kind) continue;
-        if (td_session_unread(s) && !s->activity)
+        if (td_session_unread(s) && !s->work.activity)
             return TD_RUN_STALLED; /* others may wait for the end of what it began */
-        if (!held_back(s) && (most -= s->worth) <= 0) return TD_RUN_MORE;
+        if (!held_back(s) && (most -= s->stream.worth) <= 0) return TD_RUN_MORE;
     }
 }
 

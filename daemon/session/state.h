@@ -62,7 +62,7 @@ typedef struct td_activity_kind {
 } td_activity_kind;
 struct td_activity {
     const td_activity_kind *kind;
-    td_activity *next; /* of those that wait for their client (td_session.parked) */
+    td_activity *next; /* of those that wait for their client (td_session.work.parked) */
 };
 
 typedef struct td_known_program td_known_program; /* calls/programs.c */
@@ -183,97 +183,147 @@ enum { TD_UNWANTED = 8 };
 struct td_session {
     td_sessions *all;
     td_session *next, *prev;
-    td_session *next_throttled;
-    bool throttled, paced; /* paced: until a deadline at the latest */
-    uint32_t ahead;        /* tasks that it may have in flight now: the pace, or more behind one that takes long */
-    uint64_t was_ended;    /* of its tasks, when it began to wait for them, or looked again */
-    uint64_t was_worked_ns; /* what the workers had worked when it looked first; 0: it has not looked yet */
-    int looks;              /* since then */
     td_service *service;
     td_session_io io;
     uint32_t id, uid, pid;
     uint64_t token;
-    bool ended, drained, mapped;
-    bool partial;    /* a clone of one that was held up: what it should have then is not all there */
-    uint64_t frames; /* that came */
-    td_session *next_ending, *prev_ending; /* of those that have ended, until they are gone */
-    td_promise *promises;                  /* that are to be kept */
-    bool inherited;          /* its heap has memory that the process may have mapped through a former session */
-    struct td_growing *growing; /* the segment that is made for it; NULL: none is, or nobody waits for it */
-    int grow_failed;         /* the system refused the segment that the current record needs: its code */
-    const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
-    td_session *next_wanting, **at_wanting;       /* of those that want something; and what points here */
-    td_session *next_for_leases, **at_for_leases; /* of those that wait until leases change */
-    uint64_t awaited_lease, awaited_since_ms;     /* the number of the write lease whose end it waited for last */
-    const td_storage *awaited_read;               /* or what the current record wants to write when backwards have read it */
-    uint64_t awaited_steps;                       /* how far the backward was that has yet to read it */
-    uint64_t steps;                               /* that its activities have taken */
-    td_session *next_reading, **at_reading;       /* of those whose activity is a backward that still reads something */
-    int jobs;                /* background work that still points here */
     td_issuer issuer;
     td_flow *flow;
     td_heap *heap;
     td_account *account;
     td_objects objects;
-    td_clone *clones; /* which copy its objects: it goes no further meanwhile */
-    td_fill_lease *leases;
-    td_fill_lease *ring; /* what the connection's ring lies in: off the list; NULL: it has none */
-    uint32_t next_lease;
-    td_queue_handle *queues;
-    td_known_program *programs;
-    td_reading *reading; /* a program that it has sent and that a helper reads, or is to read; NULL: none */
-    td_open_region *regions;
-    uint32_t nregions;
-    td_held *held, *over, **last_over; /* requests beside the stream; those whose wait has ended, in that order */
-    td_held *oldest_held;
-    uint32_t nheld;
-    td_sent *sent;
-    char **sites;      /* texts by id, grown as ids come */
-    uint32_t *renamed; /* when an id got another text than before, in ticks of td_objects.now; 0: never */
-    uint32_t nsites, last_site;
-    td_arena arena;
-    uint64_t unpacked; /* of it, where that is much: charged with what its connection holds */
-    struct td_process_line *unpacked_of; /* ... which its process then holds; or NULL */
-    Td__Wire__Batch *batch;
-    size_t cursor; /* words of the batch that are done */
-    int worth;     /* of the record that was done last: so many plain ones */
-    Td__Wire__Call *call;
-    td_wait wait; /* of the stream */
-    td_activity *activity;
-    td_activity *parked; /* backwards that wait for the answer to a hook, while the stream goes on; the newest first */
-    uint32_t nparked;
-    td_hook_owner *hooks;
-    td_noted *noted; /* what its ops saved, as it wants to know; or NULL */
-    struct td_known_node *nodes;
-    td_words gone;                  /* hooks that have gone, as the client has still to be told */
-    uint64_t unwanted[TD_UNWANTED]; /* serials of programs' calls that nobody waits for any more, the last ones */
-    td_cause *first_error;          /* not yet told */
-    td_lates late;                  /* nor these, of storages; told by their next use */
-    td_cause *late_grad;            /* nor this, of a backward; told by the next use of a .grad */
-    td_tensor **outs;               /* room for one call's outputs */
-    int max_outs;
     uint64_t ops_run;
-    td_write_lease *write_leases;
-    td_cause *overdrawn; /* what failures that the session has no room for are told as */
-    uint64_t forlorn_at_ms,
-        forlorn_pending; /* see td_session_forlorn: when it looked last, and how many tasks were pending */
-    int forlorn_looks;   /* that saw none of them end */
-    enum { TD_MAKES_NONE, TD_MAKES, TD_MADE } making; /* the segment that the current record needs */
-    uint64_t lacks_since_ms;                          /* it waits for others to free memory; 0: it does not */
-    uint64_t ask_round;      /* all->ask_round in which others are asked for it; 0: it needs none yet */
-    uint64_t asked_until_ms; /* ... which is over; so long it waits for what they unmap */
-    uint64_t promised;       /* bytes of replies that wait for tasks to end */
-    uint32_t ncharged_sites;
-    bool said_bye;
-    uint64_t call_until_ms; /* the current call may wait so long; 0: not asked yet */
-    int import_fd;          /* came with the current call, or -1 */
+
+    /* What came and is to be done next, in order. */
+    struct {
+        uint64_t frames;   /* that came */
+        td_arena arena;    /* what the last of them became */
+        uint64_t unpacked; /* of it, where that is much: charged with what its connection holds */
+        struct td_process_line *unpacked_of; /* ... which its process then holds; or NULL */
+        Td__Wire__Batch *batch;
+        size_t cursor; /* words of the batch that are done */
+        int worth;     /* of the record that was done last: so many plain ones */
+        Td__Wire__Call *call;
+        uint64_t call_until_ms; /* it may wait so long; 0: not asked yet */
+        int import_fd;          /* came with it, or -1 */
+        td_tensor **outs;       /* room for one op's outputs */
+        int max_outs;
+    } stream;
+
+    /* Where in its program the client was when it sent a record: texts by id, grown as ids come. */
+    struct {
+        char **texts;
+        uint32_t *renamed; /* when an id got another text than before, in ticks of td_objects.now; 0: never */
+        uint32_t count, charged, last;
+    } sites;
+
+    /* Long work: one thing at a time, before the stream goes on. */
+    struct {
+        td_activity *activity;
+        td_activity *parked; /* backwards that wait for the answer to a hook, while the stream goes on; the newest first */
+        uint32_t nparked;
+        uint64_t steps; /* that its activities have taken */
+    } work;
+
+    td_wait wait; /* of the stream, or of its long work */
+
+    /* Requests and replies that wait beside the stream. */
+    struct {
+        td_held *held, *over, **last_over; /* requests; those whose wait has ended, in that order */
+        td_held *oldest_held;
+        uint32_t nheld;
+        td_promise *promises; /* that are to be kept */
+        uint64_t promised;    /* bytes of replies that wait for tasks to end */
+    } beside;
+
+    /* How far ahead of the kernels it asks. */
+    struct {
+        td_session *next_throttled;
+        bool throttled, paced;  /* paced: until a deadline at the latest */
+        uint32_t ahead;         /* tasks that it may have in flight now: the pace, or more behind one that takes long */
+        uint64_t was_ended;     /* of its tasks, when it began to wait for them, or looked again */
+        uint64_t was_worked_ns; /* what the workers had worked when it looked first; 0: it has not looked yet */
+        int looks;              /* since then */
+    } pace;
+
+    /* Storages that others write to, or have yet to read. */
+    struct {
+        const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
+        td_session *next_wanting, **at_wanting;       /* of those that want something; and what points here */
+        td_session *next_for_leases, **at_for_leases; /* of those that wait until leases change */
+        uint64_t awaited_lease, awaited_since_ms;     /* the number of the write lease whose end it waited for last */
+        const td_storage *awaited_read;         /* or what the current record wants to write when backwards have read it */
+        uint64_t awaited_steps;                 /* how far the backward was that has yet to read it */
+        td_session *next_reading, **at_reading; /* of those whose activity is a backward that still reads something */
+    } access;
+
+    /* Memory that it lacks, and what its client has mapped. */
+    struct {
+        struct td_growing *growing; /* the segment that is made for it; NULL: none is, or nobody waits for it */
+        int grow_failed;            /* the system refused the segment that the current record needs: its code */
+        enum { TD_MAKES_NONE, TD_MAKES, TD_MADE } making; /* the segment that the current record needs */
+        uint64_t lacks_since_ms;                          /* it waits for others to free memory; 0: it does not */
+        uint64_t ask_round;      /* all->ask_round in which others are asked for it; 0: it needs none yet */
+        uint64_t asked_until_ms; /* ... which is over; so long it waits for what they unmap */
+        td_sent *sent;           /* descriptors that its client has */
+        bool mapped;
+        bool inherited; /* its heap has memory that the process may have mapped through a former session */
+    } memory;
+
+    /* Memory that its client fills, storages that it writes to. */
+    struct {
+        td_fill_lease *fill;
+        td_fill_lease *ring; /* what the connection's ring lies in: off the list; NULL: it has none */
+        uint32_t last;
+        td_write_lease *write;
+    } leases;
+
+    td_queue_handle *queues;
+
+    struct {
+        td_known_program *known;
+        td_reading *reading; /* one that it has sent and that a helper reads, or is to read; NULL: none */
+        uint64_t unwanted[TD_UNWANTED]; /* serials of calls that nobody waits for any more, the last ones */
+    } programs;
+
+    /* What its client knows of graphs. */
+    struct {
+        td_open_region *regions;
+        uint32_t nregions;
+        td_hook_owner *hooks;
+        td_noted *noted; /* what its ops saved, as it wants to know; or NULL */
+        struct td_known_node *nodes;
+        td_words gone; /* hooks that have gone, as the client has still to be told */
+    } graph;
+
+    /* What failed and was not told yet. */
+    struct {
+        td_cause *first;
+        td_lates late;       /* of storages; told by their next use */
+        td_cause *late_grad; /* of a backward; told by the next use of a .grad */
+        td_cause *overdrawn; /* what failures that the session has no room for are told as */
+    } failures;
+
+    struct {
+        td_clone *clones; /* which copy its objects: it goes no further meanwhile */
+        bool partial;     /* a clone of one that was held up: what it should have then is not all there */
+    } copies;
+
+    /* Its end. */
+    struct {
+        bool said_bye, ended, drained;
+        uint32_t refs;                         /* helpers at work, promises: what still points here */
+        td_session *next_ending, *prev_ending; /* of those that have ended, until they are gone */
+        uint64_t forlorn_at_ms, forlorn_pending; /* see td_session_forlorn: when it looked last, and how many tasks were pending */
+        int forlorn_looks;                       /* that saw none of them end */
+    } life;
 };
 
 /* What was made for it is used, or is not wanted any more. */
 static inline void td_session_made(td_session *s)
 {
-    if (s->making != TD_MADE) return;
-    s->making = TD_MAKES_NONE;
+    if (s->memory.making != TD_MADE) return;
+    s->memory.making = TD_MAKES_NONE;
     s->all->making--;
 }
 
@@ -281,7 +331,7 @@ static inline void td_session_made(td_session *s)
 static inline void td_session_lacks_nothing(td_session *s)
 {
     td_session_made(s);
-    s->lacks_since_ms = s->ask_round = s->asked_until_ms = 0;
+    s->memory.lacks_since_ms = s->memory.ask_round = s->memory.asked_until_ms = 0;
 }
 
 static inline td_session *td_session_of(td_issuer *who)
@@ -326,7 +376,7 @@ td_tensor *td_session_value_or_why(td_session *s, uint32_t id, td_cause **cause,
 static inline td_tensor *td_session_value(td_session *s, uint32_t id, td_cause **cause, td_error *e)
 {
     const td_object *x = td_objects_find(&s->objects, id);
-    if (!x || !x->tensor || x->cause || s->late.first) return td_session_value_or_why(s, id, cause, e);
+    if (!x || !x->tensor || x->cause || s->failures.late.first) return td_session_value_or_why(s, id, cause, e);
     *cause = NULL;
     return x->tensor;
 }
@@ -446,7 +496,7 @@ void *td_held_new(td_session *s, const td_wait_kind *kind, size_t bytes, uint64_
 void td_held_over(td_held *h, const td_error *error);
 /* It need not wait at all: it is finished next, in the turn that is on. */
 void td_held_next(td_held *h);
-/* Answer the first whose wait has ended (s->over), or do a part of that. What it was worth, in records. */
+/* Answer the first whose wait has ended (s->beside.over), or do a part of that. What it was worth, in records. */
 int td_held_finish(td_session *s);
 /* It is cancelled, and answered so. */
 void td_held_refuse(td_session *s, td_held *h, const td_error *why);

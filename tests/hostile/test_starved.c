@@ -196,7 +196,7 @@ static void replaced_names(void)
     for (int n = 1; !enough; n++) {
         uint64_t before = service.editions;
         p.bind = (uint32_t)n * 2 * TD_PAGE_OBJECTS; /* its page has to be made, and room for it */
-        s->call = &call;
+        s->stream.call = &call;
         until_failure = n;
         CU_ASSERT_EQUAL_FATAL(td_step_call(s), TD_OK);
         enough = until_failure; /* it asked for fewer */

@@ -495,7 +495,7 @@ static void a_clone_of_what_is_to_come(void)
     join(&a);
     many_ids(&a);
     a.session->io.resume = count, a.session->io.arg = &resumed;
-    begin_as_clone(&now, a.session), begin_as_clone_at(&later, a.session, a.session->frames + 1);
+    begin_as_clone(&now, a.session), begin_as_clone_at(&later, a.session, a.session->stream.frames + 1);
     CU_ASSERT_FALSE(turn(&now));
     CU_ASSERT_TRUE(suspended(&later));
     control(&a, TD_REC_RELEASE, 1, (uint32_t[]){N}, 0, NULL, 0, NULL);
@@ -523,12 +523,12 @@ static void a_clone_of_who_does_not_read(void)
     zeros(&a, 1), zeros(&a, 2);
     hand_in(&a);
     CU_ASSERT_EQUAL(serve(a.session, &e), TD_RUN_STALLED);
-    begin_as_clone_at(&c, a.session, a.session->frames);
+    begin_as_clone_at(&c, a.session, a.session->stream.frames);
     CU_ASSERT_TRUE(suspended(&c));
     hand_clock_go_on(300 * MS);
     td_deadlines_run(&service);
     CU_ASSERT_FALSE(suspended(&c));
-    CU_ASSERT_TRUE(c.session->partial);
+    CU_ASSERT_TRUE(c.session->copies.partial);
     CU_ASSERT_EQUAL(c.session->objects.live, 1);
     sessions.max_unread = unread;
     CU_ASSERT_TRUE(turn(&a));
@@ -1092,7 +1092,7 @@ static void a_table_of_who_does_not_read(void)
     td_run run = TD_RUN_MORE;
     while (run == TD_RUN_MORE) run = serve(a.session, &e);
     CU_ASSERT_EQUAL(run, TD_RUN_IDLE);
-    CU_ASSERT_TRUE(!sessions.table && !a.session->activity);
+    CU_ASSERT_TRUE(!sessions.table && !a.session->work.activity);
     sessions.max_unread = most;
     CU_ASSERT_FALSE(call(&b, &c));
     CU_ASSERT_EQUAL(last_code(&b), TD_OK);
@@ -1290,7 +1290,7 @@ static void begin_backward(client *c)
     backward(c, 8 | 1, false);
     hand_in(c);
     CU_ASSERT_FALSE_FATAL(turn(c));
-    while (!c->session->at_reading) CU_ASSERT_FALSE_FATAL(turn(c));
+    while (!c->session->access.at_reading) CU_ASSERT_FALSE_FATAL(turn(c));
     CU_ASSERT_FALSE(turn(c));
 }
 
@@ -1403,16 +1403,16 @@ static void a_backward_of_who_does_not_read(void)
     CU_ASSERT_FALSE(call(&a, &gets));
     begin_backward(&a);
     CU_ASSERT_FALSE(call(&b, &puts));
-    CU_ASSERT_PTR_NOT_NULL_FATAL(a.session->over);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(a.session->beside.over);
     sessions.max_unread = 0;
     td_reply_ok(a.session, 9);
     td_run run = TD_RUN_MORE;
     while (run == TD_RUN_MORE) run = serve(a.session, &e);
     CU_ASSERT_EQUAL(run, TD_RUN_STALLED);
-    CU_ASSERT_TRUE(!sessions.backwards && !a.session->activity && a.session->over);
+    CU_ASSERT_TRUE(!sessions.backwards && !a.session->work.activity && a.session->beside.over);
     sessions.max_unread = most;
     CU_ASSERT_EQUAL(serve(a.session, &e), TD_RUN_IDLE);
-    CU_ASSERT_PTR_NULL(a.session->held);
+    CU_ASSERT_PTR_NULL(a.session->beside.held);
     leave(&a), leave(&b);
 }
 
@@ -1432,17 +1432,17 @@ static void beside_many_sessions(void)
     CU_ASSERT_PTR_NULL(sessions.for_leases);
     CU_ASSERT_PTR_NULL(sessions.sent);
     CU_ASSERT_EQUAL(ask_to_write(&writer, 1), TD_RUN_IDLE); /* with a descriptor */
-    CU_ASSERT_TRUE(sessions.sent && writer.session->sent && !reader.session->sent);
+    CU_ASSERT_TRUE(sessions.sent && writer.session->memory.sent && !reader.session->memory.sent);
     mul(&gives_up, 1, 1, 2), mul(&reader, 1, 1, 2);
     hand_in(&gives_up), hand_in(&reader);
     CU_ASSERT_EQUAL(serve(gives_up.session, &e), TD_RUN_SUSPENDED);
     CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_SUSPENDED);
     CU_ASSERT_PTR_EQUAL_FATAL(sessions.for_leases, gives_up.session);
-    CU_ASSERT_PTR_EQUAL_FATAL(sessions.for_leases->next_for_leases, reader.session);
+    CU_ASSERT_PTR_EQUAL_FATAL(sessions.for_leases->access.next_for_leases, reader.session);
     leave(&gives_up);
     CU_ASSERT_EQUAL(serve(reader.session, &e), TD_RUN_SUSPENDED); /* it has looked, and waits again */
     CU_ASSERT_PTR_EQUAL_FATAL(sessions.for_leases, reader.session);
-    CU_ASSERT_PTR_NULL(sessions.for_leases->next_for_leases);
+    CU_ASSERT_PTR_NULL(sessions.for_leases->access.next_for_leases);
     leave(&writer);
     CU_ASSERT_PTR_NULL(sessions.for_leases);
     CU_ASSERT_PTR_NULL(sessions.sent);
@@ -1570,7 +1570,7 @@ static void answers_before_records(void)
     CU_ASSERT_FALSE(call(&b, &opens));
     CU_ASSERT_FALSE(call(&a, &gets));
     CU_ASSERT_FALSE(call(&b, &puts));
-    CU_ASSERT_PTR_NOT_NULL(a.session->over);
+    CU_ASSERT_PTR_NOT_NULL(a.session->beside.over);
     sessions.max_unread = 0;
     td_reply_ok(a.session, 9);
     hand_in_call(&a, &closes);
@@ -1579,7 +1579,7 @@ static void answers_before_records(void)
     sessions.max_unread = most;
     CU_ASSERT_EQUAL(serve(a.session, &e), TD_RUN_IDLE);
     CU_ASSERT_EQUAL(HASH_COUNT(a.session->queues), 0);
-    CU_ASSERT_PTR_NULL(a.session->held);
+    CU_ASSERT_PTR_NULL(a.session->beside.held);
     leave(&a), leave(&b);
 }
 
@@ -2240,7 +2240,7 @@ static void large_frames_of_two(void)
     read_and_return(2);
     CU_ASSERT_TRUE(turn(&other));
     CU_ASSERT_EQUAL_FATAL(nreaders, 4);
-    service.account->limit_wire = 4 * c[0].session->unpacked; /* as much as two of them is unpacked ahead */
+    service.account->limit_wire = 4 * c[0].session->stream.unpacked; /* as much as two of them is unpacked ahead */
     read_and_return(1);
     CU_ASSERT_EQUAL_FATAL(nreaders, 4); /* the last of the first's waits */
     CU_ASSERT_PTR_NOT_NULL(sessions.to_unpack.first);
@@ -2287,7 +2287,7 @@ static void large_frame_of_who_does_not_read(void)
         read_and_return(i);
         sessions.max_unread = 0; /* it was welcome */
         CU_ASSERT_EQUAL(serve(c[i].session, &e), TD_RUN_STALLED);
-        CU_ASSERT_TRUE(c[i].session->unpacked > 64 << 10);
+        CU_ASSERT_TRUE(c[i].session->stream.unpacked > 64 << 10);
     }
     sessions.max_unread = unread;
     for (int i = 0; i < 2; i++) {

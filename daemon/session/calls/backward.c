@@ -43,7 +43,7 @@ bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error 
 static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
 {
     td_session *s = td_session_of(who);
-    backward *b = of(s->activity);
+    backward *b = of(s->work.activity);
     if (td_session_leases_grad(s, st, e)) return e->code;
     int rc = write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
     if (rc != TD_AGAIN || b->waited) return rc;
@@ -197,7 +197,7 @@ static int ask(td_session *s, backward *b, const td_asked *q, td_error *e)
 {
     unsigned wanted = 0;
     for (int k = 0; k < q->n; k++) wanted += q->at[k] != NULL;
-    if (s->nparked == MOST_PARKED)
+    if (s->work.nparked == MOST_PARKED)
         return td_fail(e, TD_E_INVALID, "%d backwards of this session wait for their hooks; no more", MOST_PARKED);
     if (q->n > TD_MAX_INPUTS)
         return td_fail(e, TD_E_INVALID, "a hook is given at most %d tensors, not %d", TD_MAX_INPUTS, q->n);
@@ -206,9 +206,9 @@ static int ask(td_session *s, backward *b, const td_asked *q, td_error *e)
     int rc = wanted > b->nids ? TD_OK : tell_given(s, b, q, e);
     if (rc) return rc;
     if (wanted > b->nids) say_asked(s, b, &more);
-    b->a.next = s->parked;
-    s->parked = &b->a;
-    s->nparked++;
+    b->a.next = s->work.parked;
+    s->work.parked = &b->a;
+    s->work.nparked++;
     return TD_OK;
 }
 
@@ -268,7 +268,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
 
 static void begin(td_session *s, backward *b)
 {
-    s->activity = &b->a;
+    s->work.activity = &b->a;
     s->issuer.may_touch = may_touch;
 }
 
@@ -320,13 +320,13 @@ int td_session_backward(td_session *s, const td_record *r, td_error *e)
 
 static backward *unpark(td_session *s, uint64_t name)
 {
-    td_activity **at = &s->parked;
+    td_activity **at = &s->work.parked;
     while (*at && of(*at)->name != name) at = &(*at)->next;
     if (!*at) return NULL;
     backward *b = of(*at);
     *at = b->a.next;
     b->a.next = NULL;
-    s->nparked--;
+    s->work.nparked--;
     return b;
 }
 

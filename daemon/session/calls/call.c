@@ -47,7 +47,7 @@ static int call_unmapped(td_session *s, const Td__Wire__Call *call, td_error *e)
 static int call_bye(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     (void)e;
-    s->said_bye = true;
+    s->life.said_bye = true;
     td_reply_ok(s, call->serial);
     return TD_OK;
 }
@@ -144,11 +144,11 @@ void td_call_failed(td_session *s, const Td__Wire__Call *call, td_error *why)
 int td_step_call(td_session *s)
 {
     td_error why = {0};
-    const request *r = request_of(s->call);
+    const request *r = request_of(s->stream.call);
     s->objects.site = 0;
     td_lap_is(s->service->laps, r->name);
-    int rc = r->run(s, s->call, &why);
+    int rc = r->run(s, s->stream.call, &why);
     if (rc <= 0) return rc;
-    td_call_failed(s, s->call, &why);
+    td_call_failed(s, s->stream.call, &why);
     return TD_OK;
 }

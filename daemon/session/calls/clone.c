@@ -51,8 +51,9 @@ static td_clone *clone_of(td_activity *a)
 /* A forked child's program is where its parent's was: what that was not told yet of what it wrote is told to both. */
 static void inherit_failures(td_session *s, const td_session *parent)
 {
-    td_lates_copy(&s->late, &parent->late);
-    if (parent->late_grad && !s->late_grad) s->late_grad = td_cause_ref(parent->late_grad);
+    td_lates_copy(&s->failures.late, &parent->failures.late);
+    if (parent->failures.late_grad && !s->failures.late_grad)
+        s->failures.late_grad = td_cause_ref(parent->failures.late_grad);
 }
 
 /* It has what it wanted, or ends: the other goes on, also when further ones wait for what it does next. */
@@ -61,7 +62,7 @@ static bool drop(td_activity *a, int most)
     (void)most;
     td_clone *c = clone_of(a);
     if (c->parent) {
-        *(c->prev ? &c->prev->next : &c->parent->clones) = c->next;
+        *(c->prev ? &c->prev->next : &c->parent->copies.clones) = c->next;
         if (c->next) c->next->prev = c->prev;
         if (!td_clones_hold(c->parent)) c->parent->io.resume(c->parent->io.arg);
     }
@@ -76,8 +77,8 @@ static int copy_some(td_session *s, td_clone *c, td_error *e)
         int rc = td_objects_copy(&s->objects, &c->parent->objects, &c->page, e);
         if (rc) return rc;
         c->objects_done = true;
-        c->programs = c->parent->programs;
-        c->nodes = c->parent->nodes;
+        c->programs = c->parent->programs.known;
+        c->nodes = c->parent->graph.nodes;
     }
     int rc = td_known_programs_copy(s, &c->programs, PAGE_RECORDS, e);
     return rc ? rc : td_known_nodes_copy(s, &c->nodes, PAGE_RECORDS, e);
@@ -87,35 +88,35 @@ static int copy_some(td_session *s, td_clone *c, td_error *e)
 
 static bool is_idle(const td_session *p)
 {
-    return !p->batch && !p->call && !p->activity && !(p->wait.kind && !p->wait.over);
+    return !p->stream.batch && !p->stream.call && !p->work.activity && !(p->wait.kind && !p->wait.over);
 }
 
 /* Only its tasks have to end before it goes on with what is not there. */
 static bool has_done_all(const td_session *p)
 {
-    return p->throttled && p->batch && p->cursor == p->batch->n_words && !p->activity;
+    return p->pace.throttled && p->stream.batch && p->stream.cursor == p->stream.batch->n_words && !p->work.activity;
 }
 
 static bool at_last_program(const td_session *p)
 {
-    return td_session_runs_for_answer(p) && p->batch && p->cursor == p->batch->n_words;
+    return td_session_runs_for_answer(p) && p->stream.batch && p->stream.cursor == p->stream.batch->n_words;
 }
 
 static bool has_come(const td_clone *c)
 {
     const td_session *p = c->parent;
-    return p->frames > c->frames || !c->frames ||
-           (p->frames == c->frames && (is_idle(p) || has_done_all(p) || at_last_program(p)));
+    return p->stream.frames > c->frames || !c->frames ||
+           (p->stream.frames == c->frames && (is_idle(p) || has_done_all(p) || at_last_program(p)));
 }
 
 static bool is_held_up(const td_session *p)
 {
-    return (p->activity && p->activity->kind->endless) || td_session_waits(p) || td_session_unread(p);
+    return (p->work.activity && p->work.activity->kind->endless) || td_session_waits(p) || td_session_unread(p);
 }
 
 bool td_clones_hold(const td_session *parent)
 {
-    for (const td_clone *c = parent->clones; c; c = c->next)
+    for (const td_clone *c = parent->copies.clones; c; c = c->next)
         if (c->holds) return true;
     return false;
 }
@@ -124,7 +125,7 @@ static const td_wait_kind for_parent = {"what was sent before a fork", .external
 
 void td_clones_look(const td_session *parent)
 {
-    for (td_clone *c = parent->clones; c; c = c->next) {
+    for (td_clone *c = parent->copies.clones; c; c = c->next) {
         const td_wait *w = &c->session->wait;
         if (w->kind == &for_parent && !w->over && !c->holds && has_come(c)) td_session_ready(c->session);
     }
@@ -140,7 +141,8 @@ static bool begins(td_session *s, td_clone *c)
 {
     if (c->holds) return true;
     c->holds = has_come(c);
-    if (!c->holds && is_held_up(c->parent) && td_clock_ms() - c->asked_ms >= PATIENCE_MS) c->holds = s->partial = true;
+    if (!c->holds && is_held_up(c->parent) && td_clock_ms() - c->asked_ms >= PATIENCE_MS)
+        c->holds = s->copies.partial = true;
     if (c->holds) return true;
     td_session_wait(s, &for_parent);
     td_deadline_arm(s->service, &s->wait.deadline, LOOK_MS, look, s);
@@ -155,9 +157,9 @@ static int step(td_session *s, td_activity *a, td_error *e)
     int rc = copy_some(s, c, e);
     if (rc) return rc;
     inherit_failures(s, c->parent);
-    td_hook_owner *own = c->parent->hooks ? td_session_hooks(s, e) : NULL;
-    if (c->parent->hooks && !own) return e->code;
-    if (own) td_hook_owner_inherit(own, c->parent->hooks);
+    td_hook_owner *own = c->parent->graph.hooks ? td_session_hooks(s, e) : NULL;
+    if (c->parent->graph.hooks && !own) return e->code;
+    if (own) td_hook_owner_inherit(own, c->parent->graph.hooks);
     td_session_welcome(s, c->table_hash);
     drop(a, 1);
     return TD_OK;
@@ -173,24 +175,24 @@ int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *
     *c = (td_clone){.a = {&kind},
                     .session = s,
                     .parent = parent,
-                    .next = parent->clones,
+                    .next = parent->copies.clones,
                     .of = parent->id,
                     .frames = h->clone_frames,
                     .asked_ms = td_clock_ms(),
                     .table_hash = h->table_hash};
     if (c->next) c->next->prev = c;
-    parent->clones = c;
-    s->activity = &c->a;
+    parent->copies.clones = c;
+    s->work.activity = &c->a;
     return TD_OK;
 }
 
 void td_clones_end(td_session *parent)
 {
-    for (td_clone *c = parent->clones, *next; c; c = next) {
+    for (td_clone *c = parent->copies.clones, *next; c; c = next) {
         next = c->next;
         c->next = c->prev = NULL;
         c->parent = NULL;
         c->session->io.resume(c->session->io.arg);
     }
-    parent->clones = NULL;
+    parent->copies.clones = NULL;
 }

@@ -24,7 +24,7 @@ int td_record_failed(td_session *s, const td_record *r, const char *what, td_err
         if (!td_objects_check_free(&s->objects, r->out[i], NULL))
             rc = td_objects_bind(&s->objects, r->out[i], NULL, td_cause_ref(cause), e);
     if (r->op != TD_REC_GRAD) td_session_failed(s, cause); /* to have no .grad is an answer */
-    if (accumulates(s, r) && !s->late_grad) s->late_grad = td_cause_ref(cause);
+    if (accumulates(s, r) && !s->failures.late_grad) s->failures.late_grad = td_cause_ref(cause);
     td_cause_unref(cause);
     return rc;
 }
@@ -93,18 +93,18 @@ static int step_data(td_session *s, const td_record *r, td_error *e)
         return td_fail(e, TD_E_INVALID,
                        "a record brings at most %d bytes of a tensor, and this one has %llu: lease memory for it",
                        MOST_DATA, (unsigned long long)n);
-    s->worth += (int)(n / DATA_EACH);
+    s->stream.worth += (int)(n / DATA_EACH);
     if (r->nrest < used + 1) return td_fail(e, TD_E_PROTOCOL, "record data lacks its offset");
     uint32_t offset = r->rest[used];
-    if (offset > s->batch->data.len || n > s->batch->data.len - offset)
+    if (offset > s->stream.batch->data.len || n > s->stream.batch->data.len - offset)
         return td_fail(e, TD_E_PROTOCOL, "record data wants %llu bytes at %u of %zu", (unsigned long long)n, offset,
-                       s->batch->data.len);
+                       s->stream.batch->data.len);
     td_place place = session_place(s, r->device == TD_CPU ? r->mode : 0);
     td_storage *st = NULL;
     uint64_t lack = 0;
     rc = td_storage_new(&st, &place, n, &lack, e);
     if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, place.heap, e) : rc;
-    if (n) memcpy(st->data, s->batch->data.data + offset, (size_t)n);
+    if (n) memcpy(st->data, s->stream.batch->data.data + offset, (size_t)n);
     td_tensor *t = NULL;
     rc = td_tensor_new(&t, st, &d, s->account, e);
     td_storage_unref(st);
@@ -172,8 +172,9 @@ int td_session_values(td_session *s, const uint32_t *ids, int n, bool optional, 
 static int step_grad(td_session *s, const td_record *r, td_tensor *t, td_error *e)
 {
     td_tensor *g = td_grad_known(t, r->rest[0], s->id);
-    if (s->late_grad) { /* whose gradient it lacks, nobody knows: it may have failed before its graph was looked at */
-        *e = s->late_grad->error;
+    if (s->failures
+            .late_grad) { /* whose gradient it lacks, nobody knows: it may have failed before its graph was looked at */
+        *e = s->failures.late_grad->error;
         return e->code;
     }
     if (!g)
@@ -201,7 +202,7 @@ typedef struct syncing {
 
 static void synced(td_session *s, td_wait *w)
 {
-    td_cause *first = ((syncing *)(void *)w)->silent ? NULL : s->first_error;
+    td_cause *first = ((syncing *)(void *)w)->silent ? NULL : s->failures.first;
     if (first) td_session_tell_now(s, w->serial, first);
     else td_reply_ok(s, w->serial);
 }

@@ -14,17 +14,17 @@ enum { MANY = 4096 };
 static void gone(void *session, uint32_t hook)
 {
     td_session *s = session;
-    if (s->gone.count == MANY) td_event_gone(s);
-    uint32_t *at = td_words_room(&s->gone, 1);
+    if (s->graph.gone.count == MANY) td_event_gone(s);
+    uint32_t *at = td_words_room(&s->graph.gone, 1);
     if (!at) return; /* the program keeps a function that nobody calls */
     *at = hook;
-    s->gone.count++;
+    s->graph.gone.count++;
 }
 
 td_hook_owner *td_session_hooks(td_session *s, td_error *e)
 {
-    if (!s->hooks) s->hooks = td_hook_owner_new(s->id, s->pid, gone, s, e);
-    return s->hooks;
+    if (!s->graph.hooks) s->graph.hooks = td_hook_owner_new(s->id, s->pid, gone, s, e);
+    return s->graph.hooks;
 }
 
 /* ---- nodes by number */
@@ -38,7 +38,7 @@ typedef struct td_known_node {
 static td_known_node *find(td_session *s, uint32_t number)
 {
     td_known_node *k;
-    HASH_FIND(hh, s->nodes, &number, sizeof number, k);
+    HASH_FIND(hh, s->graph.nodes, &number, sizeof number, k);
     return k;
 }
 
@@ -49,7 +49,7 @@ enum { MOST_NODES = 16384 };
 static int know(td_session *s, uint32_t number, td_node *n, td_error *e)
 {
     if (!number || find(s, number)) return td_fail(e, TD_E_EXISTS, "node %u is another already", number);
-    if (HASH_CNT(hh, s->nodes) >= MOST_NODES)
+    if (HASH_CNT(hh, s->graph.nodes) >= MOST_NODES)
         return td_fail(e, TD_E_QUOTA, "a session looks at no more than %d nodes of graphs at once; let go of some",
                        MOST_NODES);
     int rc = td_account_charge(s->account, 0, 1, e);
@@ -57,7 +57,7 @@ static int know(td_session *s, uint32_t number, td_node *n, td_error *e)
     if (rc) return rc;
     if (k) {
         k->number = number;
-        HASH_ADD(hh, s->nodes, number, sizeof k->number, k);
+        HASH_ADD(hh, s->graph.nodes, number, sizeof k->number, k);
     }
     if (!k || !TD_HASHED(k)) {
         free(k);
@@ -96,7 +96,7 @@ int td_session_node_end(td_session *s, const td_record *r)
 {
     for (uint32_t i = 0; i < r->nrest; i++) {
         td_known_node *k = find(s, r->rest[i]);
-        if (k) forget(&s->nodes, s->account, k);
+        if (k) forget(&s->graph.nodes, s->account, k);
     }
     return TD_OK;
 }
@@ -163,7 +163,7 @@ static int call_next(td_session *s, const Td__Wire__Call *call, td_known_node *o
         if (!rc) describe(next, nr, number, all[known] = &facts[known]), known++;
     }
     for (int i = 0; rc && i < known; i++)
-        if (facts[i].number) forget(&s->nodes, s->account, find(s, facts[i].number));
+        if (facts[i].number) forget(&s->graph.nodes, s->account, find(s, facts[i].number));
     if (!rc) say(s, call->serial, (size_t)known, all);
     free(facts);
     free(all);
@@ -181,17 +181,17 @@ int td_call_node(td_session *s, const Td__Wire__Call *call, td_error *e)
 
 td_noted *td_session_noted(td_session *s, td_error *e)
 {
-    if (!s->noted) s->noted = td_noted_new(e);
-    return s->noted;
+    if (!s->graph.noted) s->graph.noted = td_noted_new(e);
+    return s->graph.noted;
 }
 
 static int pack(td_session *s, const Td__Wire__Saved *q, td_node *of, td_error *e)
 {
     td_hook_owner *o = td_session_hooks(s, e);
     if (!o) return e->code;
-    int rc = of         ? td_node_pack(of, q->slot, q->pack, o, s->account, e)
-             : s->noted ? td_noted_pack(s->noted, q->pack, o, s->account, e)
-                        : td_fail(e, TD_E_INVALID, "no saved value was told, to be packed");
+    int rc = of               ? td_node_pack(of, q->slot, q->pack, o, s->account, e)
+             : s->graph.noted ? td_noted_pack(s->graph.noted, q->pack, o, s->account, e)
+                              : td_fail(e, TD_E_INVALID, "no saved value was told, to be packed");
     if (rc && rc != TD_E_EXISTS) gone(s, q->pack);
     return rc;
 }
@@ -222,7 +222,7 @@ int td_call_saved(td_session *s, const Td__Wire__Call *call, td_error *e)
     int rc = q->id ? td_objects_check_free(&s->objects, q->id, e) : TD_OK;
     if (!rc && q->pack) rc = pack(s, q, k ? k->node : NULL, e);
     if (!rc && k && !q->pack) rc = td_node_saved(k->node, q->slot, &l, e);
-    if (!rc && !k && s->noted) rc = td_noted_next(s->noted, &l, e);
+    if (!rc && !k && s->graph.noted) rc = td_noted_next(s->graph.noted, &l, e);
     if (!rc && l.value && q->id) {
         rc = td_account_room(s->account, 1, e);
         if (!rc) rc = td_objects_bind(&s->objects, q->id, td_tensor_ref(l.value), NULL, e);
@@ -266,7 +266,7 @@ int td_session_hook(td_session *s, const td_record *r, td_error *e)
 
 int td_session_hook_end(td_session *s, const td_record *r)
 {
-    for (uint32_t i = 0; i < r->nrest && s->hooks; i++) td_hook_remove(s->hooks, r->rest[i]);
+    for (uint32_t i = 0; i < r->nrest && s->graph.hooks; i++) td_hook_remove(s->graph.hooks, r->rest[i]);
     return TD_OK;
 }
 

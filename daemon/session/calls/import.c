@@ -39,8 +39,8 @@ static void close_number(void *arg)
 
 void td_import_drop(td_session *s)
 {
-    if (s->import_fd >= 0) aside(s, close_number, NULL, (void *)(intptr_t)s->import_fd);
-    s->import_fd = -1;
+    if (s->stream.import_fd >= 0) aside(s, close_number, NULL, (void *)(intptr_t)s->stream.import_fd);
+    s->stream.import_fd = -1;
 }
 
 static void admit(td_session *s, bool on)
@@ -52,7 +52,7 @@ void td_import_receive(td_session *s, td_frame *f)
 {
     if (f->fd < 0) return;
     td_import_drop(s);
-    s->import_fd = f->fd;
+    s->stream.import_fd = f->fd;
     f->fd = -1;
     admit(s, false);
 }
@@ -124,7 +124,7 @@ static int import_memory(td_session *s, uint64_t serial, const Td__Wire__Import 
     if (q->offset > size || n > size - q->offset) return too_small(size, q->offset, n, e);
     td_extent x;
     bool writable = false;
-    int rc = td_import_map(&x, &s->service->budget, s->uid, &s->import_fd, size, &writable, e);
+    int rc = td_import_map(&x, &s->service->budget, s->uid, &s->stream.import_fd, size, &writable, e);
     if (rc == TD_E_MEMORY) return td_session_lacks(s, rc, 0, s->heap, e);
     if (rc) return rc;
     td_storage *st = NULL;
@@ -199,7 +199,7 @@ static void read_done(void *arg)
     read_job *j = arg;
     td_session *s = j->s;
     td_error *e = &j->error;
-    if (!s->ended) {
+    if (!s->life.ended) {
         int rc = e->code ? e->code : td_call_new_id(s, j->id, e);
         if (!rc) rc = bind(s, j->id, j->storage, &j->desc, e);
         snprintf(e->op, sizeof e->op, "import");
@@ -208,9 +208,9 @@ static void read_done(void *arg)
         td_session_ready(s);
     }
     td_storage_unref(j->storage);
-    s->jobs--;
+    s->life.refs--;
     free(j);
-    if (s->ended) td_session_try_free(s);
+    if (s->life.ended) td_session_try_free(s);
 }
 
 static int import_file(td_session *s, uint64_t serial, const Td__Wire__Import *q, const td_desc *d, td_error *e)
@@ -226,15 +226,15 @@ static int import_file(td_session *s, uint64_t serial, const Td__Wire__Import *q
         return td_no_memory(e, "to read a file");
     }
     *j = (read_job){.s = s,
-                    .fd = s->import_fd,
+                    .fd = s->stream.import_fd,
                     .offset = q->offset,
                     .bytes = n,
                     .serial = serial,
                     .id = q->id,
                     .desc = *d,
                     .storage = st};
-    s->import_fd = -1;
-    s->jobs++;
+    s->stream.import_fd = -1;
+    s->life.refs++;
     static const td_wait_kind for_file = {"a file to be read", .external = true};
     td_session_wait(s, &for_file);
     aside(s, read_work, read_done, j);
@@ -249,13 +249,13 @@ int td_call_import(td_session *s, const Td__Wire__Call *call, td_error *e)
         td_reply_ok(s, call->serial);
         return TD_OK;
     }
-    if (s->import_fd < 0) return td_fail(e, TD_E_INVALID, "an import brings a descriptor, and none came");
+    if (s->stream.import_fd < 0) return td_fail(e, TD_E_INVALID, "an import brings a descriptor, and none came");
     td_desc d;
     uint64_t size = 0;
     int rc = td_call_new_id(s, q->id, e);
     if (!rc) rc = desc_of(q, &d, e);
     if (rc) return rc;
-    switch (td_import_examine(s->import_fd, &size, e)) {
+    switch (td_import_examine(s->stream.import_fd, &size, e)) {
     case TD_IMPORT_MEMORY: return import_memory(s, call->serial, q, &d, size, e);
     case TD_IMPORT_FILE: return import_file(s, call->serial, q, &d, e);
     default: return e->code;

@@ -94,7 +94,7 @@ static int go_on_later(td_session *s, const gathering *so_far, td_error *e)
     gathering *g = malloc(sizeof *g);
     if (!g) return td_no_memory(e, "for an item of %zu tensors", so_far->n);
     *g = *so_far;
-    s->activity = &g->a;
+    s->work.activity = &g->a;
     return TD_OK;
 }
 
@@ -341,7 +341,7 @@ static const td_wait_kind for_values = {"an item's values", .finish = get_finish
 
 void td_queue_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why)
 {
-    for (td_held *h = s->held, *next; h; h = next) {
+    for (td_held *h = s->beside.held, *next; h; h = next) {
         next = h->next;
         const getting *g = h->wait.kind == &for_item ? getting_of(&h->wait) : NULL;
         if (g && g->of == of && g->at) td_held_refuse(s, h, why);

@@ -13,7 +13,7 @@
 td_fill_lease *td_lease_find(td_session *s, uint32_t id)
 {
     td_fill_lease *l;
-    HASH_FIND(hh, s->leases, &id, sizeof id, l);
+    HASH_FIND(hh, s->leases.fill, &id, sizeof id, l);
     return l;
 }
 
@@ -47,9 +47,9 @@ int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, uint64_t *l
     }
     l->bytes = bytes;
     s->account->leased += lease_cost(bytes);
-    do l->id = ++s->next_lease; /* not 0, and not one that has been open since the count went round */
+    do l->id = ++s->leases.last; /* not 0, and not one that has been open since the count went round */
     while (!l->id || td_lease_find(s, l->id));
-    HASH_ADD(hh, s->leases, id, sizeof l->id, l);
+    HASH_ADD(hh, s->leases.fill, id, sizeof l->id, l);
     if (!TD_HASHED(l)) {
         end_lease(s->account, l, NULL);
         return td_no_memory(e, "for the record of a lease");
@@ -60,27 +60,27 @@ int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, uint64_t *l
 
 void td_lease_take(td_session *s, td_fill_lease *l, td_extent *extent)
 {
-    HASH_DEL(s->leases, l);
+    HASH_DEL(s->leases.fill, l);
     end_lease(s->account, l, extent);
 }
 
 static int make_ring(td_session *s, td_fill_lease *l, td_error *e)
 {
-    if (s->ring) return td_fail(e, TD_E_EXISTS, "the connection has a ring already");
+    if (s->leases.ring) return td_fail(e, TD_E_EXISTS, "the connection has a ring already");
     if (l->bytes < sizeof(td_ring_memory))
         return td_fail(e, TD_E_INVALID, "a ring takes %zu bytes; the lease has %llu", sizeof(td_ring_memory),
                        (unsigned long long)l->bytes);
-    HASH_DEL(s->leases, l);
-    s->ring = l;
+    HASH_DEL(s->leases.fill, l);
+    s->leases.ring = l;
     s->all->rings++;
     return TD_OK;
 }
 
 void td_ring_drop(td_session *s)
 {
-    if (!s->ring) return;
-    end_lease(s->account, s->ring, NULL);
-    s->ring = NULL;
+    if (!s->leases.ring) return;
+    end_lease(s->account, s->leases.ring, NULL);
+    s->leases.ring = NULL;
     s->all->rings--;
 }
 
@@ -108,11 +108,11 @@ int td_write_lease_new(td_session *s, td_tensor *t, td_error *e)
                               .account = s->account,
                               .number = ++s->all->leases_begun,
                               .since_ms = td_clock_ms()};
-        HASH_ADD(hh, s->write_leases, storage, sizeof w->storage, w);
+        HASH_ADD(hh, s->leases.write, storage, sizeof w->storage, w);
         if (TD_HASHED(w)) HASH_ADD(hh_all, s->all->write_leases, storage, sizeof w->storage, w);
     }
     if (!w || !TD_HASHED(w) || !w->hh_all.tbl) {
-        if (w && TD_HASHED(w)) HASH_DEL(s->write_leases, w);
+        if (w && TD_HASHED(w)) HASH_DEL(s->leases.write, w);
         td_account_discharge(s->account, 0, 1);
         free(w);
         return td_no_memory(e, "for a write lease");
@@ -126,7 +126,7 @@ int td_write_lease_new(td_session *s, td_tensor *t, td_error *e)
 static td_write_lease *find_write_lease(td_session *s, const td_storage *st)
 {
     td_write_lease *w;
-    HASH_FIND(hh, s->write_leases, &st, sizeof st, w);
+    HASH_FIND(hh, s->leases.write, &st, sizeof st, w);
     return w;
 }
 
@@ -146,7 +146,7 @@ int td_write_lease_end(td_session *s, td_storage *st, td_error *e)
 {
     td_write_lease *w = find_write_lease(s, st);
     if (!w) return td_fail(e, TD_E_INVALID, "the tensor has no open write lease of this session");
-    end_write_lease(&s->write_leases, w, s->account, true);
+    end_write_lease(&s->leases.write, w, s->account, true);
     td_session_leases_changed(s->all);
     return TD_OK;
 }
@@ -159,16 +159,16 @@ bool td_write_leases_drop(td_write_lease **leases, td_account *account, int most
 
 void td_session_wants(td_session *s, const td_storage *st)
 {
-    if (st && !s->wants) {
-        s->next_wanting = s->all->wanting;
-        s->at_wanting = &s->all->wanting;
-        if (s->next_wanting) s->next_wanting->at_wanting = &s->next_wanting;
+    if (st && !s->access.wants) {
+        s->access.next_wanting = s->all->wanting;
+        s->access.at_wanting = &s->all->wanting;
+        if (s->access.next_wanting) s->access.next_wanting->access.at_wanting = &s->access.next_wanting;
         s->all->wanting = s;
-    } else if (!st && s->wants) {
-        *s->at_wanting = s->next_wanting;
-        if (s->next_wanting) s->next_wanting->at_wanting = s->at_wanting;
+    } else if (!st && s->access.wants) {
+        *s->access.at_wanting = s->access.next_wanting;
+        if (s->access.next_wanting) s->access.next_wanting->access.at_wanting = s->access.at_wanting;
     }
-    s->wants = st;
+    s->access.wants = st;
 }
 
 static int wait_for(td_session *s, const td_wait_kind *kind, const td_storage *st)
@@ -182,9 +182,9 @@ static int wait_for(td_session *s, const td_wait_kind *kind, const td_storage *s
 static const td_session *reader_of(const td_sessions *all, const td_storage *st)
 {
     uint32_t most = 2048;
-    if (all->backwards && !all->backwards->next_reading) return all->backwards;
-    for (const td_session *s = all->backwards; s && most > 0; s = s->next_reading)
-        if (s->activity->kind->reads(s->activity, st, &most)) return s;
+    if (all->backwards && !all->backwards->access.next_reading) return all->backwards;
+    for (const td_session *s = all->backwards; s && most > 0; s = s->access.next_reading)
+        if (s->work.activity->kind->reads(s->work.activity, st, &most)) return s;
     return NULL;
 }
 
@@ -201,8 +201,8 @@ static const td_wait_kind for_lease = {"a write lease", .by = TD_BY_LEASES, .ext
 const char *td_session_awaits(const td_session *s, char *buffer, size_t size)
 {
     const td_wait_kind *kind = s->wait.kind;
-    const td_write_lease *w = s->wants && kind == &for_lease ? lease_on(s->all, s->wants) : NULL;
-    const td_session *x = s->wants && kind == &for_backward ? reader_of(s->all, s->wants) : NULL;
+    const td_write_lease *w = s->access.wants && kind == &for_lease ? lease_on(s->all, s->access.wants) : NULL;
+    const td_session *x = s->access.wants && kind == &for_backward ? reader_of(s->all, s->access.wants) : NULL;
     const td_account *of = w ? w->account : x ? x->account : NULL;
     if (!of || of == s->account) return kind->what;
     snprintf(buffer, size, w ? "%s that %s (pid %u) holds" : "%s, of %s (pid %u)", kind->what, of->name, of->pid);
@@ -239,8 +239,8 @@ static int leased(td_session *s, const td_storage *st, bool patiently, td_error 
                        "this session holds a write lease on the tensor; end it before using the tensor in an op");
     td_write_lease *w = lease_on(s->all, st);
     uint64_t now = td_clock_ms();
-    if (s->awaited_lease != w->number) s->awaited_lease = w->number, s->awaited_since_ms = now;
-    uint64_t waited = now - s->awaited_since_ms;
+    if (s->access.awaited_lease != w->number) s->access.awaited_lease = w->number, s->access.awaited_since_ms = now;
+    uint64_t waited = now - s->access.awaited_since_ms;
     if (!patiently && (w->overdue || waited >= s->all->lease_ms)) return overdue(w, now, e);
     return patiently ? wait_for(s, &for_lease, st) : wait_for_until(s, &for_lease, st, s->all->lease_ms - waited);
 }
@@ -267,12 +267,12 @@ static int unread(td_session *s, td_storage *st, td_error *e)
 static bool goes_on(td_session *s, const td_session *reader)
 {
     uint64_t steps = 0, at_work = 0;
-    for (const td_session *x = reader ? reader : s->all->backwards; x; x = reader ? NULL : x->next_reading) {
-        steps += x->steps + td_flow_ended(x->flow);
+    for (const td_session *x = reader ? reader : s->all->backwards; x; x = reader ? NULL : x->access.next_reading) {
+        steps += x->work.steps + td_flow_ended(x->flow);
         at_work += td_flow_pending(x->flow);
     }
-    bool on = steps != s->awaited_steps || at_work;
-    s->awaited_steps = steps;
+    bool on = steps != s->access.awaited_steps || at_work;
+    s->access.awaited_steps = steps;
     return on;
 }
 
@@ -282,12 +282,12 @@ static int pinned(td_session *s, td_storage *st, bool patiently, td_error *e)
 {
     if (patiently) return wait_for(s, &for_backward, st);
     uint64_t now = td_clock_ms();
-    if (s->awaited_read != st) {
+    if (s->access.awaited_read != st) {
         goes_on(s, reader_of(s->all, st));
-        s->awaited_read = st, s->awaited_since_ms = now;
+        s->access.awaited_read = st, s->access.awaited_since_ms = now;
     }
-    uint64_t waited = now - s->awaited_since_ms;
-    if (waited >= s->all->lease_ms && goes_on(s, reader_of(s->all, st))) s->awaited_since_ms = now, waited = 0;
+    uint64_t waited = now - s->access.awaited_since_ms;
+    if (waited >= s->all->lease_ms && goes_on(s, reader_of(s->all, st))) s->access.awaited_since_ms = now, waited = 0;
     else if (st->flags & TD_SF_OVERDUE || waited >= s->all->lease_ms) return unread(s, st, e);
     return wait_for_until(s, &for_backward, st, s->all->lease_ms - waited);
 }
@@ -297,7 +297,7 @@ static int check_write(td_session *s, const td_storage *st, bool patiently, td_e
     int rc = st->flags & TD_SF_LEASED ? leased(s, st, patiently, e) : TD_OK;
     if (rc) return rc;
     if (st->pinned) return pinned(s, (td_storage *)(uintptr_t)st, patiently, e);
-    if (s->awaited_read == st) s->awaited_read = NULL;
+    if (s->access.awaited_read == st) s->access.awaited_read = NULL;
     return st->queued ? td_session_keep_items(s, (td_storage *)(uintptr_t)st, e) : TD_OK;
 }
 
@@ -309,8 +309,8 @@ int td_session_check_write(td_session *s, const td_storage *st, td_error *e)
 /* Who leases again and again must not be quicker than all who wait for the end of its lease. */
 static int wait_for_its_turn(td_session *s, const td_storage *st)
 {
-    for (td_session *x = s->all->wanting; x; x = x->next_wanting)
-        if (x != s && x->wants == st) {
+    for (td_session *x = s->all->wanting; x; x = x->access.next_wanting)
+        if (x != s && x->access.wants == st) {
             static const td_wait_kind for_others = {"those who waited for the last write lease", .by = TD_BY_LEASES,
                                                     .external = true};
             td_session_wait(s, &for_others);
@@ -321,34 +321,35 @@ static int wait_for_its_turn(td_session *s, const td_storage *st)
 
 void td_session_reads(td_session *s, bool on)
 {
-    if (on == (s->at_reading != NULL)) return;
+    if (on == (s->access.at_reading != NULL)) return;
     if (on) {
-        s->next_reading = s->all->backwards;
-        s->at_reading = &s->all->backwards;
-        if (s->next_reading) s->next_reading->at_reading = &s->next_reading;
+        s->access.next_reading = s->all->backwards;
+        s->access.at_reading = &s->all->backwards;
+        if (s->access.next_reading) s->access.next_reading->access.at_reading = &s->access.next_reading;
         s->all->backwards = s;
     } else {
-        *s->at_reading = s->next_reading;
-        if (s->next_reading) s->next_reading->at_reading = s->at_reading;
-        s->at_reading = NULL;
+        *s->access.at_reading = s->access.next_reading;
+        if (s->access.next_reading) s->access.next_reading->access.at_reading = s->access.at_reading;
+        s->access.at_reading = NULL;
     }
 }
 
 void td_session_awaits_leases(td_session *s)
 {
-    if (s->at_for_leases) return;
-    s->next_for_leases = NULL;
-    s->at_for_leases = s->all->last_for_leases;
-    *s->at_for_leases = s;
-    s->all->last_for_leases = &s->next_for_leases;
+    if (s->access.at_for_leases) return;
+    s->access.next_for_leases = NULL;
+    s->access.at_for_leases = s->all->last_for_leases;
+    *s->access.at_for_leases = s;
+    s->all->last_for_leases = &s->access.next_for_leases;
 }
 
 void td_session_awaits_no_leases(td_session *s)
 {
-    if (!s->at_for_leases) return;
-    *s->at_for_leases = s->next_for_leases;
-    *(s->next_for_leases ? &s->next_for_leases->at_for_leases : &s->all->last_for_leases) = s->at_for_leases;
-    s->at_for_leases = NULL;
+    if (!s->access.at_for_leases) return;
+    *s->access.at_for_leases = s->access.next_for_leases;
+    *(s->access.next_for_leases ? &s->access.next_for_leases->access.at_for_leases : &s->all->last_for_leases) =
+        s->access.at_for_leases;
+    s->access.at_for_leases = NULL;
 }
 
 void td_session_leases_changed(td_sessions *all)
@@ -408,9 +409,9 @@ static int too_late(td_error *e, const char *what)
 static uint64_t time_left(td_session *s, uint32_t timeout_ms)
 {
     if (timeout_ms == UINT32_MAX) return UINT64_MAX;
-    if (!s->call_until_ms) s->call_until_ms = td_clock_ms() + timeout_ms;
+    if (!s->stream.call_until_ms) s->stream.call_until_ms = td_clock_ms() + timeout_ms;
     uint64_t now = td_clock_ms();
-    return now < s->call_until_ms ? s->call_until_ms - now : 0;
+    return now < s->stream.call_until_ms ? s->stream.call_until_ms - now : 0;
 }
 
 static void deadline_over(void *arg)
@@ -465,7 +466,7 @@ static void write_lease_begins(td_session *s, td_wait *w)
     }
     td_waiter_cancel(w->tasks); /* the deadline came first */
     w->tasks = NULL;
-    end_write_lease(&s->write_leases, find_write_lease(s, w->tensor->storage), s->account, false);
+    end_write_lease(&s->leases.write, find_write_lease(s, w->tensor->storage), s->account, false);
     td_session_leases_changed(s->all);
     td_error e = {0};
     too_late(&e, FOR_TASKS);

@@ -36,7 +36,7 @@ static uint32_t sharing(const publishing *p, const td_tensor *t)
 
 static int check_value(td_session *s, const td_storage *st, td_error *e)
 {
-    const td_cause *lost = st->poison ? st->poison : td_late_find(&s->late, st);
+    const td_cause *lost = st->poison ? st->poison : td_late_find(&s->failures.late, st);
     if (!lost) return td_session_check_lease(s, st, e);
     *e = lost->error;
     return e->code;
@@ -144,7 +144,7 @@ int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error 
         return td_no_memory(e, "to publish a program");
     }
     p->of = td_program_ref(program);
-    s->activity = &p->a;
+    s->work.activity = &p->a;
     return TD_OK;
 }
 

@@ -10,7 +10,7 @@
 static void note_unwritten(td_session *s, uint32_t id, td_cause *cause)
 {
     const td_object *x = td_objects_find(&s->objects, id);
-    if (x && x->tensor) td_late_note(&s->late, x->tensor->storage, cause);
+    if (x && x->tensor) td_late_note(&s->failures.late, x->tensor->storage, cause);
 }
 
 /* The op fails: its new outputs get the cause; of what it should have written, and of the op for the next sync, the
@@ -56,7 +56,7 @@ static void shape_finished(td_call *c)
     if (!c->cause && !atomic_load(&c->k.failed)) td_ops_cut_to_count(c);
     op_finished(c);
     td_session *s = c->owner;
-    if (!s->ended && s->wait.kind) td_session_ready(s);
+    if (!s->life.ended && s->wait.kind) td_session_ready(s);
 }
 
 /* Only now is the output bound: until its shape was known nobody, not even a clone of this session, could use it. */
@@ -113,7 +113,7 @@ static int take_outputs(td_session *s, const td_record *r, td_call *c, td_cause 
     c->flags |= TD_CF_OUT;
     for (unsigned i = 0; i < r->nout; i++) {
         td_tensor *t = td_session_tensor(s, r->out[i], cause, e);
-        if (t && s->late.first && !fills(t)) t = td_session_value(s, r->out[i], cause, e);
+        if (t && s->failures.late.first && !fills(t)) t = td_session_value(s, r->out[i], cause, e);
         if (!t) return e->code;
         c->out[i] = t;
         int rc = td_session_check_write(s, c->out[i]->storage, e);
@@ -124,11 +124,11 @@ static int take_outputs(td_session *s, const td_record *r, td_call *c, td_cause 
 
 static int room_for_outputs(td_session *s, int n, td_error *e)
 {
-    if (n <= s->max_outs) return TD_OK;
-    td_tensor **outs = realloc(s->outs, (size_t)n * sizeof *outs);
+    if (n <= s->stream.max_outs) return TD_OK;
+    td_tensor **outs = realloc(s->stream.outs, (size_t)n * sizeof *outs);
     if (!outs) return td_no_memory(e, "for %d outputs", n);
-    s->outs = outs;
-    s->max_outs = n;
+    s->stream.outs = outs;
+    s->stream.max_outs = n;
     return TD_OK;
 }
 
@@ -137,15 +137,15 @@ static int bind_outputs(td_session *s, const td_record *r, int nout, bool racy, 
 {
     int rc = TD_OK;
     if (s->wait.kind && nout == 1) { /* its shape is not known yet */
-        s->wait.tensor = s->outs[0];
+        s->wait.tensor = s->stream.outs[0];
         s->wait.id = r->out[0];
-        if (racy) s->outs[0]->storage->flags |= TD_SF_RACY;
+        if (racy) s->stream.outs[0]->storage->flags |= TD_SF_RACY;
         return TD_OK;
     }
     for (int i = 0; i < nout; i++) {
-        if (racy) s->outs[i]->storage->flags |= TD_SF_RACY;
-        if (!rc && i < r->nout) rc = td_objects_bind(&s->objects, r->out[i], s->outs[i], NULL, e);
-        else td_tensor_unref(s->outs[i]);
+        if (racy) s->stream.outs[i]->storage->flags |= TD_SF_RACY;
+        if (!rc && i < r->nout) rc = td_objects_bind(&s->objects, r->out[i], s->stream.outs[i], NULL, e);
+        else td_tensor_unref(s->stream.outs[i]);
     }
     return rc;
 }
@@ -153,7 +153,7 @@ static int bind_outputs(td_session *s, const td_record *r, int nout, bool racy, 
 /* What is overwritten without being read (take_inputs has seen that) may be used again. */
 static void overwritten(td_session *s, td_tensor *t)
 {
-    if (fills(t)) td_late_written(&s->late, t->storage);
+    if (fills(t)) td_late_written(&s->failures.late, t->storage);
 }
 
 /* What a call that was given up would have wanted. */
@@ -179,9 +179,10 @@ static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c,
     c->owner = s;
     c->finished = shaped ? shape_finished : op_finished;
     if (shaped) td_session_wait(s, &for_shape);
-    for (unsigned i = 0; s->late.first && r->flags & TD_RF_OUT && i < r->nout; i++) overwritten(s, c->out[i]);
+    for (unsigned i = 0; s->failures.late.first && r->flags & TD_RF_OUT && i < r->nout; i++) overwritten(s, c->out[i]);
     s->issuer.noted = r->flags & TD_RF_SAVES ? td_session_noted(s, e) : NULL;
-    rc = td_autograd_run(c, td_grad_mode_of(r->mode), s->outs, s->max_outs, nout, &lacks->bytes, &lacks->heap, e);
+    rc = td_autograd_run(c, td_grad_mode_of(r->mode), s->stream.outs, s->stream.max_outs, nout, &lacks->bytes,
+                         &lacks->heap, e);
     s->issuer.noted = NULL;
     if (rc && shaped) s->wait.kind = NULL;
     lacks->memory = td_session_may_lack(rc);

@@ -72,13 +72,13 @@ static void woken(void *session)
 
 static const td_cause *lost(void *session)
 {
-    return ((td_session *)session)->late_grad;
+    return ((td_session *)session)->failures.late_grad;
 }
 
 static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
 {
     td_session *s = td_session_of(who);
-    td_exec *r = of(s->activity)->at;
+    td_exec *r = of(s->work.activity)->at;
     bool commits = td_exec_commits(r);
     if (commits && td_session_leases_grad(s, st, e)) return e->code;
     int rc = write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
@@ -253,9 +253,9 @@ static const td_activity_kind kind = {"program",      .step = step, .drop = drop
 
 void td_session_program_stop(td_session *s, uint64_t serial)
 {
-    running *x = s->activity && s->activity->kind == &kind ? of(s->activity) : NULL;
-    memmove(s->unwanted + 1, s->unwanted, sizeof s->unwanted - sizeof *s->unwanted);
-    s->unwanted[0] = serial; /* it may be still to come */
+    running *x = s->work.activity && s->work.activity->kind == &kind ? of(s->work.activity) : NULL;
+    memmove(s->programs.unwanted + 1, s->programs.unwanted, sizeof s->programs.unwanted - sizeof *s->programs.unwanted);
+    s->programs.unwanted[0] = serial; /* it may be still to come */
     if (!x || x->over || x->stopped.code || td_held_has(s, serial)) return;
     if (serial_of(&x->record) && serial_of(&x->record) != serial) return;
     cancelled(&x->stopped);
@@ -264,13 +264,13 @@ void td_session_program_stop(td_session *s, uint64_t serial)
 
 bool td_session_runs_for_answer(const td_session *s)
 {
-    return s->activity && s->activity->kind == &kind && serial_of(&of(s->activity)->record);
+    return s->work.activity && s->work.activity->kind == &kind && serial_of(&of(s->work.activity)->record);
 }
 
 static bool is_unwanted(const td_session *s, uint64_t serial)
 {
     bool is = false;
-    for (unsigned k = 0; k < TD_UNWANTED && serial; k++) is |= s->unwanted[k] == serial;
+    for (unsigned k = 0; k < TD_UNWANTED && serial; k++) is |= s->programs.unwanted[k] == serial;
     return is;
 }
 
@@ -295,7 +295,7 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
     rc = begin_args(x, &why);
     if (!rc) rc = take_args(s, x, &why); /* all, as a rule */
     s->issuer.may_touch = may_touch;
-    s->activity = &x->a;
+    s->work.activity = &x->a;
     if (r->rest[3]) td_deadline_arm(s->service, &x->deadline, r->rest[3], too_late, x);
     if (rc) x->over = true, failed(s, r, x->at, &why, e);
     return TD_OK;

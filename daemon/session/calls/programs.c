@@ -33,7 +33,7 @@ struct td_known_program {
 static td_known_program *find(const td_session *s, uint32_t id)
 {
     td_known_program *p;
-    HASH_FIND(hh, s->programs, &id, sizeof id, p);
+    HASH_FIND(hh, s->programs.known, &id, sizeof id, p);
     return p;
 }
 
@@ -46,7 +46,7 @@ td_held_program *td_session_program_of(const td_session *s, uint32_t id, td_erro
 
 int td_session_program_id(const td_session *s, uint32_t id, td_error *e)
 {
-    if (HASH_COUNT(s->programs) >= MOST_PROGRAMS)
+    if (HASH_COUNT(s->programs.known) >= MOST_PROGRAMS)
         return td_fail(e, TD_E_QUOTA, "a session has at most %d programs; free some", MOST_PROGRAMS);
     if (id && !find(s, id)) return TD_OK;
     return td_fail(e, TD_E_EXISTS, "program %u is in use, or no number for one", id);
@@ -58,7 +58,7 @@ int td_session_program_add(td_session *s, uint32_t id, td_held_program *program,
     if (!p) return td_no_memory(e, "for a program");
     p->id = id;
     p->program = program;
-    HASH_ADD(hh, s->programs, id, sizeof p->id, p);
+    HASH_ADD(hh, s->programs.known, id, sizeof p->id, p);
     if (TD_HASHED(p)) return TD_OK;
     free(p);
     return td_no_memory(e, "for a program");
@@ -75,7 +75,7 @@ void td_session_program_gone(td_session *s, uint32_t id)
 {
     td_known_program *p = find(s, id);
     td_table_pass_program(s, p, p->hh.next);
-    end(&s->programs, p);
+    end(&s->programs.known, p);
 }
 
 td_held_program *td_known_programs_at(td_known_program **at)
@@ -179,10 +179,10 @@ static void over(td_reading *j)
 {
     td_session *s = j->s;
     td_error why = {0};
-    s->reading = NULL;
+    s->programs.reading = NULL;
     program_made(j);
     td_account_work_done(s->account, TD_CPU, j->charged);
-    if (!s->ended) {
+    if (!s->life.ended) {
         if (settle(j, &why)) {
             snprintf(why.op, sizeof why.op, "program_new");
             td_reply_error(s, j->serial, &why);
@@ -191,8 +191,8 @@ static void over(td_reading *j)
         td_session_ready(s);
     }
     let_go(j);
-    s->jobs--;
-    if (s->ended) td_session_try_free(s);
+    s->life.refs--;
+    if (s->life.ended) td_session_try_free(s);
 }
 
 static void begin_next(td_sessions *all);
@@ -212,7 +212,7 @@ static void begin_next(td_sessions *all)
     td_in_line *x;
     while (all->to_read.begun < READ_AT_ONCE && (x = td_lines_begin(&all->to_read))) {
         td_reading *j = (td_reading *)(void *)x;
-        if (j->s->ended) {
+        if (j->s->life.ended) {
             td_lines_over(&all->to_read, x);
             over(j);
             continue;
@@ -227,8 +227,8 @@ static int give_to_helper(td_reading *j, td_error *e)
     td_session *s = j->s;
     int rc = td_lines_add(&s->all->to_read, &j->in_line, s->uid, s->pid, e);
     if (rc) return rc;
-    s->jobs++;
-    s->reading = j;
+    s->life.refs++;
+    s->programs.reading = j;
     td_session_wait(s, &for_reading);
     begin_next(s->all);
     return TD_SUSPENDED;
@@ -236,7 +236,7 @@ static int give_to_helper(td_reading *j, td_error *e)
 
 void td_session_reading_unwanted(td_session *s)
 {
-    if (s->reading) atomic_store_explicit(&s->reading->unwanted, true, memory_order_relaxed);
+    if (s->programs.reading) atomic_store_explicit(&s->programs.reading->unwanted, true, memory_order_relaxed);
 }
 
 /* With what the module captures, by the client's ids. */

@@ -226,12 +226,12 @@ static bool fill_status(table *b, td_session *s)
 static const char *waits_for(const td_session *s, char *buffer, size_t size)
 {
     if (s->wait.kind) return td_session_awaits(s, buffer, size);
-    const td_held *h = s->oldest_held;
-    if (!h) return s->parked ? "its program's answer to a hook" : "";
+    const td_held *h = s->beside.oldest_held;
+    if (!h) return s->work.parked ? "its program's answer to a hook" : "";
     const td_wait_kind *k = h->wait.kind;
     const char *of = k->whom ? k->whom(&h->wait) : NULL;
     int n = of ? snprintf(buffer, size, "%s '%s'", k->what, of) : snprintf(buffer, size, "%s", k->what);
-    if (s->nheld > 1) snprintf(buffer + n, size - (size_t)n, ", and %u more", s->nheld - 1);
+    if (s->beside.nheld > 1) snprintf(buffer + n, size - (size_t)n, ", and %u more", s->beside.nheld - 1);
     return buffer;
 }
 
@@ -252,12 +252,12 @@ bool td_session_was_at(const td_session *s, char *text, size_t size)
     char waits[TD_NAME_MAX + 80], away[AWAY_SIZE];
     const char *what = waits_for(s, waits, sizeof waits);
     uint32_t pending = td_flow_pending(s->flow);
-    if (s->said_bye || (!*what && !s->queues && !s->write_leases && !pending)) return false;
+    if (s->life.said_bye || (!*what && !s->queues && !s->leases.write && !pending)) return false;
     int n = snprintf(text, size, "it held %.1f MB", (double)s->account->bytes / 1e6);
     if (*held_away(s->account, away, sizeof away)) n += snprintf(text + n, size - (size_t)n, ", on %s", away);
     if (s->queues) n += snprintf(text + n, size - (size_t)n, ", had %u queues open", HASH_COUNT(s->queues));
     if (pending) n += snprintf(text + n, size - (size_t)n, ", had %u tasks to come", pending);
-    if (s->write_leases) n += snprintf(text + n, size - (size_t)n, ", wrote in place");
+    if (s->leases.write) n += snprintf(text + n, size - (size_t)n, ", wrote in place");
     if (*what) snprintf(text + n, size - (size_t)n, ", waited for %s", what);
     return true;
 }
@@ -539,6 +539,6 @@ int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e)
                  .fill = tables[k].fill,
                  .reply = {.front = TD_REPLY_FRONT, .end = TD_REPLY_FRONT}};
     s->all->table = b;
-    s->activity = &b->a;
+    s->work.activity = &b->a;
     return TD_OK;
 }

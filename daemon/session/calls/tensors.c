@@ -318,8 +318,8 @@ static const char *memory_of(const td_storage *s)
 /* The line of the program that bound it, when the session still knows. */
 static const char *site_of(const td_session *s, const td_object *o)
 {
-    if (!o->site || o->site >= s->nsites || !s->sites[o->site]) return "";
-    return o->since < s->renamed[o->site] ? "" : s->sites[o->site];
+    if (!o->site || o->site >= s->sites.count || !s->sites.texts[o->site]) return "";
+    return o->since < s->sites.renamed[o->site] ? "" : s->sites.texts[o->site];
 }
 
 static row of_account(enum kind kind, const td_account *a)
@@ -419,10 +419,10 @@ static void add_idle(td_status_table *b, const td_heap *h, row r)
 static void list_session_rest(td_status_table *b, const td_session *x)
 {
     td_account *a = x->account;
-    if (x->ring) {
+    if (x->leases.ring) {
         row r = of_account(RING, a);
         r.what = "ring of its connection";
-        r.sum.used = r.sum.bytes = x->ring->extent.size;
+        r.sum.used = r.sum.bytes = x->leases.ring->extent.size;
         listed(b, a)->leased += r.sum.used;
         put(b, &r);
     }
@@ -453,7 +453,7 @@ static bool list_sessions(td_status_table *b, td_session *s)
         td_session *x = b->at;
         if (!x) return true;
         if (l->part == 0 && !list_objects(b, x)) return false;
-        if (l->part == 0) l->known = x->programs;
+        if (l->part == 0) l->known = x->programs.known;
         l->part = 1;
         if (!list_programs(b, x)) return false;
         list_session_rest(b, x);

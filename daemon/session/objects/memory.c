@@ -45,20 +45,20 @@ static void grow_done(void *arg)
     td_session *s = j->s;
     if (j->rc) td_heap_unreserve(j->heap, j->size);
     else td_heap_adopt(j->heap, j->segment);
-    s->jobs--;
+    s->life.refs--;
     if (j->unwanted) { /* whatever needs memory next finds it */
-        if (s->ended) td_session_try_free(s);
+        if (s->life.ended) td_session_try_free(s);
         free(j);
         return;
     }
-    s->growing = NULL;
-    s->making = TD_MADE;
-    if (s->ended) {
+    s->memory.growing = NULL;
+    s->memory.making = TD_MADE;
+    if (s->life.ended) {
         td_session_made(s);
         td_session_try_free(s);
     } else {
         bool failed = j->rc != 0 && !(j->rc == TD_E_BUSY && td_sessions_shed(s->all)); /* else once more */
-        s->grow_failed = failed ? j->rc : TD_OK; /* so that it does not ask for ever */
+        s->memory.grow_failed = failed ? j->rc : TD_OK; /* so that it does not ask for ever */
         td_session_ready(s);
     }
     free(j);
@@ -70,13 +70,13 @@ bool td_session_needs_no_memory(td_session *s)
 {
     const td_wait *w = &s->wait;
     if (!w->kind || w->over || w->kind->by != TD_BY_MEMORY) return false;
-    if (s->growing) {
-        s->growing->unwanted = true;
-        s->growing = NULL;
-        s->making = TD_MADE;
+    if (s->memory.growing) {
+        s->memory.growing->unwanted = true;
+        s->memory.growing = NULL;
+        s->memory.making = TD_MADE;
         td_session_made(s);
     }
-    if (s->throttled) td_session_look_again(s);
+    if (s->pace.throttled) td_session_look_again(s);
     else td_session_ready(s);
     return true;
 }
@@ -172,7 +172,7 @@ static void ask_to_unmap(td_segment *g, void *arg)
     asking *a = arg;
     td_session *s = a->s;
     bool ask = false;
-    for (td_sent *x = s->sent; x; x = x->next) {
+    for (td_sent *x = s->memory.sent; x; x = x->next) {
         if (x->segment != g->id || x->generation != g->generation || x->asked) continue;
         x->asked = ask = true;
         x->asked_ms = td_clock_ms();
@@ -189,7 +189,7 @@ static bool ask_others(td_session *s)
 {
     td_sessions *all = s->all;
     bool more = false;
-    if (!s->ask_round) s->ask_round = all->ask_round + 1;
+    if (!s->memory.ask_round) s->memory.ask_round = all->ask_round + 1;
     if (!all->ask_next) {
         all->ask_next = all->first;
         all->ask_round++;
@@ -197,12 +197,12 @@ static bool ask_others(td_session *s)
     for (int n = 0; all->ask_next && n < ASK_MOST; n++) {
         td_session *x = all->ask_next;
         all->ask_next = x->next;
-        if (x == s || x->making == TD_MADE) continue; /* it is about to use what lies empty */
+        if (x == s || x->memory.making == TD_MADE) continue; /* it is about to use what lies empty */
         asking a = {.s = x};
         td_heap_settle(x->heap, true, ask_to_unmap, &a, &more);
         if (a.asked) all->asked_ms = td_clock_ms();
     }
-    return !all->ask_next && all->ask_round >= s->ask_round;
+    return !all->ask_next && all->ask_round >= s->memory.ask_round;
 }
 
 static void look_again(void *session)
@@ -245,7 +245,7 @@ static td_sent *sent_new(td_session *s, const td_segment *g, bool writable)
     td_sent_of *of = sent_of(s->all, g->id, g->generation, true);
     td_sent *x = of ? malloc(sizeof *x) : NULL;
     if (x) {
-        *x = (td_sent){.next = s->sent,
+        *x = (td_sent){.next = s->memory.sent,
                        .next_of = of->first,
                        .at_of = &of->first,
                        .of = of,
@@ -255,7 +255,7 @@ static td_sent *sent_new(td_session *s, const td_segment *g, bool writable)
                        .writable = writable};
         if (x->next) x->next->prev = x;
         if (x->next_of) x->next_of->at_of = &x->next_of;
-        s->sent = of->first = x;
+        s->memory.sent = of->first = x;
     } else if (of && !of->first) {
         HASH_DEL(s->all->sent, of);
         free(of);
@@ -266,7 +266,7 @@ static td_sent *sent_new(td_session *s, const td_segment *g, bool writable)
 static void sent_end(td_sent *x)
 {
     td_sessions *all = x->session->all;
-    *(x->prev ? &x->prev->next : &x->session->sent) = x->next;
+    *(x->prev ? &x->prev->next : &x->session->memory.sent) = x->next;
     if (x->next) x->next->prev = x->prev;
     *x->at_of = x->next_of;
     if (x->next_of) x->next_of->at_of = x->at_of;
@@ -279,7 +279,7 @@ static void sent_end(td_sent *x)
 
 void td_session_forget_sent(td_session *s)
 {
-    while (s->sent) sent_end(s->sent);
+    while (s->memory.sent) sent_end(s->memory.sent);
 }
 
 /* It has nothing of that mapped, and no descriptor. */
@@ -294,7 +294,7 @@ static void forget_sent(td_session *s, td_sent *x)
 static uint64_t take_back(td_session *s, uint64_t now)
 {
     bool some = false;
-    for (td_sent *x = s->sent, *next; x; x = next) {
+    for (td_sent *x = s->memory.sent, *next; x; x = next) {
         next = x->next;
         td_segment *g = x->asked && x->writable && now - x->asked_ms >= ASKED_MS ? segment_of(s, x) : NULL;
         if (!g) continue;
@@ -332,19 +332,19 @@ static bool wait_for_unmaps(td_session *s)
 {
     static const td_wait_kind for_unmaps = {"memory that others have mapped", .by = TD_BY_MEMORY};
     uint64_t look = ASKED_LOOK_MS;
-    if (!s->asked_until_ms) {
-        if (ask_others(s)) s->asked_until_ms = s->all->asked_ms + ASKED_MS;
+    if (!s->memory.asked_until_ms) {
+        if (ask_others(s)) s->memory.asked_until_ms = s->all->asked_ms + ASKED_MS;
         else look = 1;
     }
     uint64_t now = td_clock_ms();
-    if (s->asked_until_ms && now >= s->asked_until_ms) {
+    if (s->memory.asked_until_ms && now >= s->memory.asked_until_ms) {
         td_sessions *all = s->all;
         uint64_t since = now - all->taken_ms; /* to look at all takes time */
         if (all->take_next || since >= ASKED_MS) {
             if (take_from_the_silent(all, now)) return all->taken_bytes != 0;
             look = 1;
         } else {
-            if (s->asked_until_ms + ASKED_MS <= now) return false;
+            if (s->memory.asked_until_ms + ASKED_MS <= now) return false;
             look = ASKED_MS - since;
         }
     }
@@ -356,8 +356,8 @@ static bool wait_for_unmaps(td_session *s)
 static bool wait_for_segments(td_session *s)
 {
     static const td_wait_kind for_segments = {"memory that is being made for others", .by = TD_BY_MEMORY};
-    if (!s->all->making || td_clock_ms() - s->lacks_since_ms >= LACK_MS) return false;
-    s->ask_round = s->asked_until_ms = 0; /* it may lie empty then, and nobody has been asked for it */
+    if (!s->all->making || td_clock_ms() - s->memory.lacks_since_ms >= LACK_MS) return false;
+    s->memory.ask_round = s->memory.asked_until_ms = 0; /* it may lie empty then, and nobody has been asked for it */
     wait_and_look(s, &for_segments, ASKED_LOOK_MS);
     return true;
 }
@@ -366,7 +366,7 @@ static bool wait_for_segments(td_session *s)
 static bool inherit(td_session *s, const td_heap *heap)
 {
     if (heap != s->heap || !s->io.inherit || !s->io.inherit(s->io.arg, s->heap)) return false;
-    s->mapped = s->inherited = true;
+    s->memory.mapped = s->memory.inherited = true;
     return true;
 }
 
@@ -384,7 +384,7 @@ static bool pending_may_help(const td_session *s, int rc, const td_account *full
 {
     if (td_flow_pending(s->flow)) return true;
     bool others = rc == TD_E_QUOTA ? work_may_help(s, full) : !td_sched_idle(s->service->sched);
-    return others && td_clock_ms() - s->lacks_since_ms < LACK_MS;
+    return others && td_clock_ms() - s->memory.lacks_since_ms < LACK_MS;
 }
 
 /* Is it its user's part that is used up, and not its own? Then others of that user hold some. */
@@ -420,10 +420,10 @@ static void made(void *arg)
 {
     making *m = arg;
     td_session *s = m->s;
-    s->jobs--;
+    s->life.refs--;
     free(m->work.arg);
     free(m);
-    if (s->ended) td_session_try_free(s);
+    if (s->life.ended) td_session_try_free(s);
     else td_session_ready(s);
 }
 
@@ -437,7 +437,7 @@ static int make_aside(td_session *s, td_kernel_work work, td_error *e)
         return td_no_memory(e, "for a kernel");
     }
     *m = (making){s, work};
-    s->jobs++;
+    s->life.refs++;
     td_session_wait(s, &for_kernel);
     if (o->background) {
         o->background(o->arg, make, made, m);
@@ -455,9 +455,9 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
     unsigned device = td_storage_lacked();
     const td_account *full = td_account_full();
     td_session_made(s);
-    if (s->grow_failed) {
-        int why = s->grow_failed;
-        s->grow_failed = TD_OK;
+    if (s->memory.grow_failed) {
+        int why = s->memory.grow_failed;
+        s->memory.grow_failed = TD_OK;
         if (why == TD_E_BUSY) return td_no_descriptors(e);
         return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
                        (double)lack / 1e6);
@@ -469,12 +469,12 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
             td_sessions_clear(s->all, CLEAR_MOST);
             return TD_AGAIN;
         }
-        if (!s->lacks_since_ms) s->lacks_since_ms = td_clock_ms();
+        if (!s->memory.lacks_since_ms) s->memory.lacks_since_ms = td_clock_ms();
         if (wait_for_others(s, rc, device)) return TD_AGAIN;
         if (pending_may_help(s, rc, full)) {
             td_session_throttle(s, &for_memory);
             if (!td_flow_pending(s->flow)) /* none of the others' may end in time */
-                td_deadline_arm(s->service, &s->wait.deadline, LACK_MS + s->lacks_since_ms - td_clock_ms() + 1,
+                td_deadline_arm(s->service, &s->wait.deadline, LACK_MS + s->memory.lacks_since_ms - td_clock_ms() + 1,
                                 td_session_look_again, s);
             return TD_AGAIN;
         }
@@ -493,9 +493,9 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
                       .backend = s->service->budget.backend,
                       .size = lack,
                       .kind = heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
-    s->jobs++;
-    s->growing = j;
-    s->making = TD_MAKES;
+    s->life.refs++;
+    s->memory.growing = j;
+    s->memory.making = TD_MAKES;
     s->all->making++;
     td_session_wait(s, &for_memory);
     td_service_options *o = &s->service->options;
@@ -510,7 +510,7 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
 
 static bool was_sent(const td_session *s, const td_segment *g, bool writable)
 {
-    for (const td_sent *x = s->sent; x; x = x->next)
+    for (const td_sent *x = s->memory.sent; x; x = x->next)
         if (x->segment == g->id && x->generation == g->generation && x->writable >= writable && !x->asked) return true;
     return false;
 }
@@ -518,7 +518,7 @@ static bool was_sent(const td_session *s, const td_segment *g, bool writable)
 /* Where it is remembered: one place for each kind of descriptor, however often it is sent. NULL: out of memory. */
 static td_sent *remember(td_session *s, td_segment *g, bool writable)
 {
-    for (td_sent *x = s->sent; x; x = x->next)
+    for (td_sent *x = s->memory.sent; x; x = x->next)
         if (x->segment == g->id && x->generation == g->generation && x->writable == writable) return x;
     td_sent *x = sent_new(s, g, writable);
     if (x && writable) g->shared++;
@@ -551,12 +551,12 @@ int td_session_reader(td_session *s, const td_segment *g)
 void td_session_unmapped(td_session *s, uint32_t segment, uint32_t generation)
 {
     bool all = segment == 0;
-    for (td_sent *x = s->sent, *next; x; x = next) {
+    for (td_sent *x = s->memory.sent, *next; x; x = next) {
         next = x->next;
         if (!all && (x->segment != segment || x->generation != generation || !x->asked)) continue;
         forget_sent(s, x);
     }
-    if (all) s->mapped = s->inherited;
+    if (all) s->memory.mapped = s->memory.inherited;
     td_heap_trim(s->heap);
 }
 
@@ -615,7 +615,7 @@ bool td_session_locate(td_session *s, td_storage *st, Td__Wire__Address *a)
     a->nbytes = st->nbytes;
     bool own = td_extent_heap(&st->extent) == s->heap;
     a->writable = g->kind == TD_SEGMENT_SESSION && (own || st->flags & TD_SF_LENT);
-    if (own && a->writable) s->mapped = true;
+    if (own && a->writable) s->memory.mapped = true;
     if (a->writable) td_storage_mapped(st);
     return !was_sent(s, g, a->writable);
 }

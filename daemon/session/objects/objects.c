@@ -153,7 +153,7 @@ td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_er
     *cause = NULL;
     td_object *x = td_objects_find(&s->objects, id);
     if (!x) {
-        if (s->partial)
+        if (s->copies.partial)
             td_fail(e, TD_E_NOT_FOUND,
                     "the tensor was not there when the process forked: another thread's program held up what made it; "
                     "make it in this process, or fork once it is there");
@@ -168,7 +168,7 @@ td_tensor *td_session_tensor(td_session *s, uint32_t id, td_cause **cause, td_er
 td_tensor *td_session_value_or_why(td_session *s, uint32_t id, td_cause **cause, td_error *e)
 {
     td_tensor *t = td_session_tensor(s, id, cause, e);
-    td_cause *late = t ? td_late_find(&s->late, t->storage) : NULL;
+    td_cause *late = t ? td_late_find(&s->failures.late, t->storage) : NULL;
     if (!late) return t;
     *cause = late;
     if (e) *e = late->error;

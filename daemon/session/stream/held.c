@@ -12,7 +12,7 @@
 int td_held_room(td_session *s)
 {
     static const td_wait_kind for_fewer = {"its own requests that wait for others", .by = TD_BY_HELD, .external = true};
-    if (s->nheld < TD_HELD_MOST) return TD_OK;
+    if (s->beside.nheld < TD_HELD_MOST) return TD_OK;
     td_session_wait(s, &for_fewer);
     return TD_AGAIN;
 }
@@ -26,20 +26,20 @@ void *td_held_new(td_session *s, const td_wait_kind *kind, size_t bytes, uint64_
         td_no_memory(e, "to wait for %s", kind->what);
         return NULL;
     }
-    *h = (td_held){.wait = {.kind = kind, .serial = serial}, .session = s, .next = s->held, .bytes = bytes};
+    *h = (td_held){.wait = {.kind = kind, .serial = serial}, .session = s, .next = s->beside.held, .bytes = bytes};
     if (h->next) h->next->prev = h;
-    else s->oldest_held = h;
-    s->held = h;
-    s->nheld++;
+    else s->beside.oldest_held = h;
+    s->beside.held = h;
+    s->beside.nheld++;
     return h;
 }
 
 /* The first of those that are over. */
 static void over_next(td_session *s, td_held *h)
 {
-    h->next_over = s->over;
-    s->over = h;
-    if (!h->next_over) s->last_over = &h->next_over;
+    h->next_over = s->beside.over;
+    s->beside.over = h;
+    if (!h->next_over) s->beside.last_over = &h->next_over;
 }
 
 void td_held_next(td_held *h)
@@ -54,18 +54,18 @@ void td_held_over(td_held *h, const td_error *error)
     h->wait.over = true;
     h->wait.failed = error != NULL;
     if (error) h->error = *error;
-    *s->last_over = h;
-    s->last_over = &h->next_over;
+    *s->beside.last_over = h;
+    s->beside.last_over = &h->next_over;
     s->io.resume(s->io.arg);
 }
 
 static void held_free(td_session *s, td_held *h)
 {
     if (h->prev) h->prev->next = h->next;
-    else s->held = h->next;
+    else s->beside.held = h->next;
     if (h->next) h->next->prev = h->prev;
-    else s->oldest_held = h->prev;
-    s->nheld--;
+    else s->beside.oldest_held = h->prev;
+    s->beside.nheld--;
     td_account_discharge(s->account, 0, td_objects_of(h->bytes));
     free(h);
     td_session_woken(s, TD_BY_HELD);
@@ -74,10 +74,10 @@ static void held_free(td_session *s, td_held *h)
 int td_held_finish(td_session *s)
 {
     enum { PART = 64 };
-    td_held *h = s->over;
-    s->over = h->next_over;
+    td_held *h = s->beside.over;
+    s->beside.over = h->next_over;
     h->next_over = NULL;
-    if (!s->over) s->last_over = &s->over;
+    if (!s->beside.over) s->beside.last_over = &s->beside.over;
     h->goes_on = TD_HELD_ENDS;
     h->wait.kind->finish(s, &h->wait);
     if (h->goes_on == TD_HELD_ENDS) {
@@ -98,7 +98,7 @@ void td_held_refuse(td_session *s, td_held *h, const td_error *why)
 
 static td_held *find(const td_session *s, uint64_t serial)
 {
-    td_held *h = s->held;
+    td_held *h = s->beside.held;
     while (h && h->wait.serial != serial) h = h->next;
     return h;
 }
@@ -121,11 +121,11 @@ void td_held_cancel(td_session *s, uint64_t serial)
 /* The newest first, so that items go back to their queues in the order in which they were there. */
 void td_held_drop(td_session *s)
 {
-    while (s->held) {
-        td_held *h = s->held;
+    while (s->beside.held) {
+        td_held *h = s->beside.held;
         h->wait.kind->cancel(s, &h->wait);
         held_free(s, h);
     }
-    s->over = NULL;
-    s->last_over = &s->over;
+    s->beside.over = NULL;
+    s->beside.last_over = &s->beside.over;
 }

@@ -26,29 +26,29 @@ void td_promise_make(td_promise *p, uint64_t bytes)
 {
     td_session *s = p->session;
     p->bytes = bytes + COST;
-    p->next = s->promises;
+    p->next = s->beside.promises;
     if (p->next) p->next->prev = p;
-    s->promises = p;
-    s->promised += p->bytes;
+    s->beside.promises = p;
+    s->beside.promised += p->bytes;
     td_account_add(s->account, 0, 1); /* the stream waits when there are many */
-    s->jobs++;
+    s->life.refs++;
 }
 
 static void over(td_session *s)
 {
-    s->jobs--;
-    if (s->ended) td_session_try_free(s);
-    else if (s->promised <= s->all->max_unread / 2) td_session_woken(s, TD_BY_REPLIES);
+    s->life.refs--;
+    if (s->life.ended) td_session_try_free(s);
+    else if (s->beside.promised <= s->all->max_unread / 2) td_session_woken(s, TD_BY_REPLIES);
 }
 
 void td_promise_keep(void *promise)
 {
     td_promise *p = promise;
     td_session *s = p->session;
-    if (!s->ended) p->wait.kind->finish(s, &p->wait);
-    *(p->prev ? &p->prev->next : &s->promises) = p->next;
+    if (!s->life.ended) p->wait.kind->finish(s, &p->wait);
+    *(p->prev ? &p->prev->next : &s->beside.promises) = p->next;
     if (p->next) p->next->prev = p->prev;
-    s->promised -= p->bytes;
+    s->beside.promised -= p->bytes;
     td_account_discharge(s->account, 0, 1);
     td_tensor_unref(p->wait.tensor);
     free(p);
@@ -57,7 +57,7 @@ void td_promise_keep(void *promise)
 
 void td_promises_forget(td_session *s)
 {
-    for (td_promise *p = s->promises; p; p = p->next) {
+    for (td_promise *p = s->beside.promises; p; p = p->next) {
         if (p->wait.kind->cancel) p->wait.kind->cancel(s, &p->wait);
         td_tensor_unref(p->wait.tensor);
         p->wait.tensor = NULL;

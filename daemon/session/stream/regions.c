@@ -10,7 +10,7 @@ enum { MOST = 256 };
 
 static td_open_region **find(td_session *s, uint32_t id)
 {
-    td_open_region **p = &s->regions;
+    td_open_region **p = &s->graph.regions;
     while (*p && (*p)->id != id) p = &(*p)->next;
     return p;
 }
@@ -19,17 +19,17 @@ static int open_region(td_session *s, uint32_t id, uint32_t parent, td_error *e)
 {
     td_open_region *within = parent ? *find(s, parent) : NULL;
     if (parent && !within) return td_fail(e, TD_E_NOT_FOUND, "there is no checkpoint %u for one to lie in", parent);
-    if (s->nregions == MOST)
+    if (s->graph.nregions == MOST)
         return td_fail(e, TD_E_INVALID, "%d checkpoints are open already, in all threads together", MOST);
     td_open_region *o = malloc(sizeof *o);
     if (!o) return td_no_memory(e, "for a checkpoint");
-    *o = (td_open_region){s->regions, id, td_region_new(within ? within->region : NULL, s->account, e)};
+    *o = (td_open_region){s->graph.regions, id, td_region_new(within ? within->region : NULL, s->account, e)};
     if (!o->region) {
         free(o);
         return e->code;
     }
-    s->regions = o;
-    s->nregions++;
+    s->graph.regions = o;
+    s->graph.nregions++;
     return TD_OK;
 }
 
@@ -47,7 +47,7 @@ static void close_region(td_session *s, td_open_region **at)
 {
     td_open_region *o = *at;
     *at = o->next;
-    s->nregions--;
+    s->graph.nregions--;
     if (s->issuer.region == o->region) s->issuer.region = NULL;
     td_region_close(o->region);
     td_region_unref(o->region);
@@ -64,5 +64,5 @@ int td_session_region_end(td_session *s, const td_record *r, td_error *e)
 
 void td_session_regions_drop(td_session *s)
 {
-    while (s->regions) close_region(s, &s->regions);
+    while (s->graph.regions) close_region(s, &s->graph.regions);
 }

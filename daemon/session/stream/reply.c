@@ -10,9 +10,9 @@ enum { MOST_HELD_BACK = 4096 }; /* bytes */
 
 static void put_reply(td_session *s, Td__Wire__Reply *r, int fd)
 {
-    r->n_gone = s->gone.count;
-    r->gone = s->gone.at;
-    s->gone.count = 0;
+    r->n_gone = s->graph.gone.count;
+    r->gone = s->graph.gone.at;
+    s->graph.gone.count = 0;
     size_t n = td__wire__reply__get_packed_size(r);
     uint8_t *at = td_writer_begin(s->io.writer, n);
     if (!at) { /* without memory for a reply the client runs into its deadline */
@@ -132,9 +132,9 @@ void td_event_gone(td_session *s)
 {
     Td__Wire__Event event;
     td__wire__event__init(&event);
-    event.n_gone = s->gone.count;
-    event.gone = s->gone.at;
-    s->gone.count = 0;
+    event.n_gone = s->graph.gone.count;
+    event.gone = s->graph.gone.at;
+    s->graph.gone.count = 0;
     size_t n = td__wire__event__get_packed_size(&event);
     uint8_t *at = td_writer_begin(s->io.writer, n);
     if (!at) return; /* the program keeps functions that nobody calls */
@@ -326,7 +326,7 @@ static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_er
 static void address_ready(td_session *s, td_wait *w)
 {
     td_storage *st = w->tensor->storage;
-    td_cause *poison = st->poison ? st->poison : td_late_find(&s->late, st);
+    td_cause *poison = st->poison ? st->poison : td_late_find(&s->failures.late, st);
     if (poison) td_session_tell(s, w->serial, poison);
     else send_address(s, w->tensor, w->serial, ((value_read *)(void *)w)->form);
 }

@@ -38,7 +38,7 @@ static uint64_t to_be_worked_off(const td_sessions *all)
     uint64_t sum = 0;
     if (all->unpacked <= most_bytes(all)) return all->unpacked;
     for (const td_session *s = all->first; s; s = s->next)
-        if (!s->activity && !td_session_waits(s) && !td_session_unread(s)) sum += s->unpacked;
+        if (!s->work.activity && !td_session_waits(s) && !td_session_unread(s)) sum += s->stream.unpacked;
     return sum;
 }
 
@@ -47,7 +47,7 @@ static void begin_next(td_sessions *all);
 static void work(void *arg)
 {
     td_unpacking *u = arg;
-    u->message = td_frame_unpack(&u->s->arena, &u->f);
+    u->message = td_frame_unpack(&u->s->stream.arena, &u->f);
     td_frame_done(&u->f);
 }
 
@@ -64,13 +64,13 @@ static void done(void *arg)
     td_unpacking *u = arg;
     td_session *s = u->s;
     td_sessions *all = s->all;
-    s->jobs--;
+    s->life.refs--;
     td_lines_over(&all->to_unpack, &u->in_line);
     block_gone(u);
     td_unpack_came(s);
     u->stage = OVER;
     if (u->unwanted) free(u);
-    if (s->ended) td_session_try_free(s);
+    if (s->life.ended) td_session_try_free(s);
     else td_session_ready(s);
     begin_next(all);
 }
@@ -113,7 +113,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
         if (rc) return rc;
         td_session_wait(s, &for_frame);
         u->stage = QUEUED;
-        s->jobs++;
+        s->life.refs++;
         begin_next(s->all);
         return TD_AGAIN;
     }
@@ -125,7 +125,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
 static void leave_queue(td_unpacking *u)
 {
     td_lines_leave(&u->s->all->to_unpack, &u->in_line);
-    u->s->jobs--;
+    u->s->life.refs--;
     td_session_try_free(u->s);
 }
 
@@ -149,7 +149,7 @@ static td_unpacking *unpacking_new(td_session *s, const td_frame *f, td_error *e
     if (!u) return td_no_memory(e, "for a frame"), NULL;
     *u = (td_unpacking){.a = {&kind}, .s = s, .f = *f};
     u->f.fd = -1; /* one that came along is who read the frame's */
-    s->activity = &u->a;
+    s->work.activity = &u->a;
     return u;
 }
 
@@ -176,19 +176,19 @@ int td_unpack_go_on(td_session *s, const td_frame *f, void *message, size_t site
 
 void td_unpack_came(td_session *s)
 {
-    s->unpacked = s->arena.used > TD_READ_CHUNK ? s->arena.used : 0;
-    s->all->unpacked += s->unpacked;
-    if (s->unpacked) s->unpacked_of = td_lines_hold(&s->all->to_unpack, s->uid, s->pid);
-    td_account_wire(s->account, 0, s->unpacked);
+    s->stream.unpacked = s->stream.arena.used > TD_READ_CHUNK ? s->stream.arena.used : 0;
+    s->all->unpacked += s->stream.unpacked;
+    if (s->stream.unpacked) s->stream.unpacked_of = td_lines_hold(&s->all->to_unpack, s->uid, s->pid);
+    td_account_wire(s->account, 0, s->stream.unpacked);
 }
 
 void td_unpack_gone(td_session *s)
 {
-    if (!s->unpacked) return;
-    s->all->unpacked -= s->unpacked;
-    td_account_wire(s->account, s->unpacked, 0);
-    s->unpacked = 0;
-    if (s->unpacked_of) td_lines_let_go(&s->all->to_unpack, s->unpacked_of);
-    s->unpacked_of = NULL;
+    if (!s->stream.unpacked) return;
+    s->all->unpacked -= s->stream.unpacked;
+    td_account_wire(s->account, s->stream.unpacked, 0);
+    s->stream.unpacked = 0;
+    if (s->stream.unpacked_of) td_lines_let_go(&s->all->to_unpack, s->stream.unpacked_of);
+    s->stream.unpacked_of = NULL;
     begin_next(s->all);
 }
