@@ -7,8 +7,8 @@
 #ifndef TENSORD_CLIENT_CLIENT_H
 #define TENSORD_CLIENT_CLIENT_H
 
-#include "client/places.h"
 #include "client/tensord.h"
+#include "client/wire/places.h"
 #include "proto/arena.h"
 #include "proto/clock.h"
 #include "proto/frame.h"

@@ -36,7 +36,7 @@ typedef struct td_attr {
 typedef struct td_attrs {
     uint16_t count;
     uint16_t nints;
-    uint32_t followed; /* which of its numbers a trace knows: for client/trace_numbers.c alone; 0: none */
+    uint32_t followed; /* which of its numbers a trace knows: for client/program/trace_numbers.c alone; 0: none */
     td_attr at[TD_MAX_ATTRS];
     int64_t ints[TD_MAX_INTS];
 } td_attrs;

@@ -2,8 +2,8 @@
  *
  * The one that was named (--socket, --pid, TENSORD_SOCKET); else the one that a program started from here would find;
  * else the only private one that runs. It never guesses between several, and says which it is when there is another. */
-#include "client/places.h"
 #include "client/tensorctl/tensorctl.h"
+#include "client/wire/places.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* tensorctl program: what a program is, from a file, a text of its IR, or a name. Only names need a daemon. */
 #include "client/files/programs.h"
-#include "client/programs.h"
+#include "client/program/programs.h"
 #include "client/tensorctl/tensorctl.h"
 #include "proto/passes/passes.h"
 #include "proto/program/text.h"

@@ -2,7 +2,7 @@
 #ifndef TENSORD_TENSORCTL_RUN_H
 #define TENSORD_TENSORCTL_RUN_H
 
-#include "client/programs.h"
+#include "client/program/programs.h"
 #include "client/tensorctl/tensorctl.h"
 
 typedef struct ctl_running {

@@ -85,7 +85,7 @@ def body(form):
 
 def emit(table, out):
     out.write(HEAD)
-    out.write('#include "client/run.h"\n\n' + CALLS)
+    out.write('#include "client/tensor/run.h"\n\n' + CALLS)
     for op in table.ops:
         for form in forms(op):
             out.write(body(form))

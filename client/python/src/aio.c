@@ -3,7 +3,7 @@
  * A request holds itself until its callback has been called or will never be: another thread may let go of the object
  * while a dispatch is about to call it. Callbacks run on the thread that dispatches, with the interpreter's lock. */
 #include "client/python/src/py.h"
-#include "client/request.h"
+#include "client/wire/request.h"
 
 #include <stdio.h>
 

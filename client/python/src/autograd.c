@@ -1,7 +1,7 @@
 /* Autograd as Python sees it: requires_grad, grad, backward, and the modes of a thread. */
 #include "client/python/src/py.h"
 
-#include "client/trace.h"
+#include "client/program/trace.h"
 
 #include <stdlib.h>
 

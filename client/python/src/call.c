@@ -4,7 +4,7 @@
  * costs tens of nanoseconds. What lists need is held until the call is over, since other threads may run in it. */
 #include "client/python/src/py.h"
 
-#include "client/trace.h"
+#include "client/program/trace.h"
 #include "proto/opid.h"
 
 #include <stdio.h>

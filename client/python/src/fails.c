@@ -5,7 +5,7 @@
  * meanwhile as ever, and nothing else is waited for. A trace only writes down what is asked: there nothing waits. */
 #include "client/python/src/py.h"
 
-#include "client/trace.h"
+#include "client/program/trace.h"
 #include "proto/opid.h"
 
 #include <math.h>

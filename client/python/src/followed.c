@@ -1,14 +1,14 @@
 /* A number that the program of a trace follows, as Python has it: the size of a traced tensor, or what was worked out
  * of such. It passes for an int, or a float: isinstance() says so, arithmetic gives further ones, and every call that
- * takes a number takes it, with its name (client/trace.h). It is no int all the same, so that whoever wants a plain one
- * has to ask: that is where the program loses it, and where a warning tells.
+ * takes a number takes it, with its name (client/program/trace.h). It is no int all the same, so that whoever wants a
+ * plain one has to ask: that is where the program loses it, and where a warning tells.
  *
  * Comparisons that this package makes itself tell nothing: most look whether arguments fit. They are part of the
  * program instead, which fails where one comes out otherwise (_stepwise.py): so no call goes a way that was taken for
  * other sizes. When the trace is over it is its number, and nothing more. */
 #include "client/python/src/py.h"
 
-#include "client/trace.h"
+#include "client/program/trace.h"
 #include "proto/program/prim.h"
 
 typedef struct number {

@@ -5,7 +5,7 @@
  * read. An integer may be a tensor without dimensions: x[i] is a view then too, for which the value of i is waited. */
 #include "client/python/src/py.h"
 
-#include "client/trace.h"
+#include "client/program/trace.h"
 #include "proto/opid.h"
 
 enum { MOST = TD_MAX_DIMS + 1 };

@@ -2,8 +2,8 @@
  *
  * The shape follows the first element at every level; a first pass checks it and finds the common dtype, a second one
  * writes the values. Nothing goes deeper than a tensor has dimensions, so a list that contains itself is an error. */
+#include "client/program/trace.h"
 #include "client/python/src/py.h"
-#include "client/trace.h"
 #include "proto/device.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* Programs under names, for tensord/_named.py. */
 #include "client/python/src/py.h"
 
-#include "client/programs.h"
+#include "client/program/programs.h"
 
 #include <stdlib.h>
 

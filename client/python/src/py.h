@@ -1,8 +1,8 @@
 /* The inside of the extension module: what its files share. Built against Python's stable ABI from 3.11 on.
  *
  * A tensor object owns one td_array and no Python object, so it needs no garbage collection. Nobody here releases the
- * GIL by himself: the library steps aside before it waits (client/aside.c), so every wait lets other threads run, and
- * Ctrl-C is looked for in every wait. Whoever fails has set a Python exception and returns NULL, false or -1. */
+ * GIL by himself: the library steps aside before it waits (client/wire/aside.c), so every wait lets other threads run,
+ * and Ctrl-C is looked for in every wait. Whoever fails has set a Python exception and returns NULL, false or -1. */
 #ifndef TENSORD_PY_H
 #define TENSORD_PY_H
 
@@ -10,7 +10,7 @@
 #include <Python.h>
 
 #include "client/client.h"
-#include "client/run.h"
+#include "client/tensor/run.h"
 
 /* What is known here of an object's part in a graph, so that a write that must be refused is refused at once. */
 typedef enum tdpy_part { TDPY_ANY, TDPY_LEAF, TDPY_VIEW_OF_LEAF } tdpy_part;

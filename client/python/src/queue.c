@@ -3,7 +3,7 @@
  * The common way of an item, put(x) and get() of who has joined and waits for ever or a while, runs no line of Python;
  * all else (joining, deaths of producers) is Queue's, in _queue.py. A member holds no Python object, and a queue none
  * but members, so neither needs garbage collection. */
-#include "client/queue.h"
+#include "client/share/queue.h"
 #include "client/python/src/py.h"
 
 #include <stdio.h>

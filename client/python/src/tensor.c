@@ -4,7 +4,7 @@
  * that an object has. */
 #include "client/python/src/py.h"
 
-#include "client/trace.h"
+#include "client/program/trace.h"
 
 #include <stddef.h>
 #include <stdlib.h>

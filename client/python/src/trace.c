@@ -2,7 +2,7 @@
  * trees of examples and results, tensord/_trace.py does. */
 #include "client/python/src/py.h"
 
-#include "client/trace.h"
+#include "client/program/trace.h"
 #include "proto/program/text.h"
 
 #include <stdlib.h>

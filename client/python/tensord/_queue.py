@@ -83,7 +83,7 @@ def _stay(items, seconds):
 
 
 def _is_all():
-    """Whether this process is the one after which its private daemon is called (client/places.h), and nobody else is there."""
+    """Whether this process is the one after which its private daemon is called (client/wire/places.h), and nobody else is there."""
     return _C._private() and len(_C.status("sessions")) == 1 and os.path.basename(os.path.dirname(_C.connection()["path"])).startswith(f"{os.getpid()}-")
 
 

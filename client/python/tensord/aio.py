@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Queue", "call", "item", "numpy", "open", "ready", "status", "sync", "tolist"]
 
-_SILENT = 1.0  # seconds of a wait for nobody, as of those that tensord.Queue tells (client/queue.c)
+_SILENT = 1.0  # seconds of a wait for nobody, as of those that tensord.Queue tells (client/share/queue.c)
 _READY, _ITEM, _LIST, _BYTES = range(4)
 _watched: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()  # of each loop: who waits for which descriptor
 _life = object()  # of this process: what a forked child has from its parent is told nothing there

@@ -48,7 +48,7 @@ def sign_of(name):
 
 
 def _is_alone():
-    """Whether only processes of this program find its daemon: a private one (client/places.h), or one that it has gone to."""
+    """Whether only processes of this program find its daemon: a private one (client/wire/places.h), or one that it has gone to."""
     return _C._private() or _C.connection()["path"] == _joined
 
 

@@ -1,7 +1,7 @@
 /* The way from a process to its root; lineage.h has the rules.
  *
  * All of it is read from /proc, of processes that may end meanwhile: what cannot be read ends the way. */
-#include "client/lineage.h"
+#include "client/wire/lineage.h"
 
 #include <fcntl.h>
 #include <stdio.h>

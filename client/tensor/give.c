@@ -1,6 +1,6 @@
 /* From the arguments of a C call to the attributes of an op. */
-#include "client/run.h"
-#include "client/trace.h"
+#include "client/program/trace.h"
+#include "client/tensor/run.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Programs that this client gave to the daemon. */
-#include "client/programs.h"
+#include "client/program/programs.h"
 
 #include "client/script/script.h"
 #include "proto/program/code.h"

@@ -1,6 +1,6 @@
 /* Freezing a program: what it captures becomes constants of its own, and what is made of these alone is made once. */
-#include "client/programs.h"
 #include "proto/passes/freeze.h"
+#include "client/program/programs.h"
 
 #include <stdlib.h>
 #include <string.h>

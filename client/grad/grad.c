@@ -2,7 +2,7 @@
  *
  * The graph is the daemon's. What comes back from it has strides that the daemon chose, so such handles are `unknown`
  * until somebody looks. */
-#include "client/trace.h"
+#include "client/program/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

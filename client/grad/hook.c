@@ -2,7 +2,7 @@
  *
  * Numbers of hooks and nodes are this client's to choose and never chosen again; a forked child goes on from where its
  * parent was, with hooks of the same numbers. */
-#include "client/trace.h"
+#include "client/program/trace.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -128,7 +128,8 @@ TD_API uint32_t td_at_function(const char *where, const char *name, td_list in, 
     if (!rc && !c) rc = td_raise(TD_E_INVALID, "function", "it has no tensors");
     if (rc || td_enter_saving(c, "function")) return 0;
     rest[0] = td_new_hook(c);
-    rest[1] = (uint32_t)in.n, rest[2] = (uint32_t)out.n, rest[3] = (uint32_t)saved.n | (td_wants_saved() ? TD_SAVES_BIT : 0);
+    rest[1] = (uint32_t)in.n, rest[2] = (uint32_t)out.n,
+    rest[3] = (uint32_t)saved.n | (td_wants_saved() ? TD_SAVES_BIT : 0);
     for (int k = 0; k < out.n; k++) rest[4 + k] = flags ? flags[k] : 0;
     int n = put_name(rest, 4 + out.n, name);
     rc = td_control(c, TD_REC_FUNCTION, where, in.n + out.n + saved.n, ids, 0, NULL, n, rest);

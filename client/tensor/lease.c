@@ -3,7 +3,7 @@
  * A program that asks for a lease of the same size again and again gets the next one fetched ahead, so that in the
  * steady state no put waits for the daemon. The daemon checks every put against the lease; nothing is trusted because
  * it was written here. */
-#include "client/trace.h"
+#include "client/program/trace.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  *
  * Whatever happens, each is told once, by td_client_dispatch() or td_disconnect() and never from within another call.
  * What the daemon granted to a request that was given up goes back (td_question.late). */
-#include "client/request.h"
-#include "client/queue.h"
+#include "client/wire/request.h"
+#include "client/share/queue.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* A program that the daemon has: what programs.c and program_call.c share. */
+/* A program that the daemon has: what programs.c and call.c share. */
 #ifndef TENSORD_CLIENT_PROGRAMS_H
 #define TENSORD_CLIENT_PROGRAMS_H
 
@@ -36,7 +36,7 @@ typedef struct td_calling {
     int nout, bound; /* ... of which so many were used */
 } td_calling;
 
-/* ---- program_call.c: under the lock, but for the last two */
+/* ---- call.c: under the lock, but for the last two */
 /* Check its arguments, and put them into words. Raises. */
 int td_calling_begin(td_calling *x);
 /* The record, which the daemon answers under this serial (0: it does not). `patient`: it may wait for the daemon to
@@ -66,7 +66,7 @@ td_program *td_program_make(td_client *c, td_ir *ir, td_list captured, const cha
 void td_program_drop(td_program *p);
 /* All that it captures, with a handle each. */
 int td_program_captured(td_program *p);
-/* program_names.c: TD_TEXT_PLANS, which the daemon knows. NULL: raised. */
+/* names.c: TD_TEXT_PLANS, which the daemon knows. NULL: raised. */
 char *td_program_plans(const td_program *p);
 
 #endif

@@ -1,5 +1,5 @@
 /* What a Python is called: by the script that it runs. */
-#include "client/places.h"
+#include "client/wire/places.h"
 
 #include <stdio.h>
 #include <string.h>

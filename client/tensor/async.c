@@ -1,8 +1,8 @@
 /* Requests about values, names and tables: each is a question that its call would wait for, or two, one after the
  * other. */
-#include "client/request.h"
-#include "client/run.h"
-#include "client/trace.h"
+#include "client/program/trace.h"
+#include "client/tensor/run.h"
+#include "client/wire/request.h"
 #include "proto/opid.h"
 
 #include <stdlib.h>

@@ -2,12 +2,12 @@
  *
  * Inference runs on the same function as in the daemon, so what passes here has a right shape there. On failure nothing
  * was written to the stream and no handle was made. */
-#include "client/run.h"
+#include "client/tensor/run.h"
 #include "proto/device.h"
 #include "proto/opid.h"
 
-#include "client/memo.h"
-#include "client/trace.h"
+#include "client/program/trace.h"
+#include "client/tensor/memo.h"
 
 #include <stdio.h>
 #include <stdlib.h>

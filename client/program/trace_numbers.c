@@ -4,7 +4,7 @@
  * number is a constant, never another number: a name counts only beside the number that it was given to.
  *
  * What nobody uses makes no node: a size is asked of its tensor where it is wanted first. */
-#include "client/trace_numbers.h"
+#include "client/program/trace_numbers.h"
 
 #include "proto/program/prim.h"
 

@@ -9,11 +9,11 @@
  *
  * Everything here runs on the thread that traces, and after the op was sent; what goes wrong is kept, and told at the
  * end. */
-#include "client/trace.h"
+#include "client/program/trace.h"
 
-#include "client/programs.h"
-#include "client/run.h"
-#include "client/trace_numbers.h"
+#include "client/program/programs.h"
+#include "client/program/trace_numbers.h"
+#include "client/tensor/run.h"
 #include "proto/opid.h"
 #include "proto/program/edit.h"
 #include "proto/program/literal.h"

@@ -2,9 +2,9 @@
  *
  * The call stands in the stream as others do. Nobody else could stop it there, so a request that is given up, or too
  * late, says so by a way of its own (td_stop_soon). */
-#include "client/programs.h"
-#include "client/request.h"
-#include "client/trace.h"
+#include "client/program/programs.h"
+#include "client/program/trace.h"
+#include "client/wire/request.h"
 
 #include "proto/program/values.h"
 

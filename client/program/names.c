@@ -1,5 +1,5 @@
 /* Programs under names: published for all, opened by number; and what an opened one captures, when somebody asks. */
-#include "client/programs.h"
+#include "client/program/programs.h"
 
 #include "proto/program/wire.h"
 

@@ -1,7 +1,7 @@
 /* Programs in files: td_program_save() and td_program_load(), over files/programs.h. */
 #include "client/files/programs.h"
 #include "client/files/save.h"
-#include "client/programs.h"
+#include "client/program/programs.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  *
  * What returns nothing but tensors is a record like an op's: the handles are there at once, and nobody waits. Otherwise
  * the daemon answers, and the tensors among the results have the first of the ids that were kept for them. */
-#include "client/programs.h"
-#include "client/trace.h"
+#include "client/program/programs.h"
+#include "client/program/trace.h"
 
 #include "proto/program/text.h"
 #include "proto/program/type.h"

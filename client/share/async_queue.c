@@ -1,6 +1,6 @@
 /* Requests about queues. An item that comes when nobody wants it any more goes back to its place. */
-#include "client/queue.h"
-#include "client/request.h"
+#include "client/share/queue.h"
+#include "client/wire/request.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #ifndef TENSORD_CLIENT_PLACES_H
 #define TENSORD_CLIENT_PLACES_H
 
-#include "client/lineage.h"
+#include "client/wire/lineage.h"
 #include "proto/status.h"
 #include <stdbool.h>
 #include <sys/types.h>

@@ -2,8 +2,8 @@
  *
  * Intermediate arrays are released here; the call site of the whole is that of every part. What needs nothing to be
  * done gives another handle on the same tensor, so that a result is always the caller's own. */
-#include "client/run.h"
-#include "client/trace.h"
+#include "client/program/trace.h"
+#include "client/tensor/run.h"
 
 #include <string.h>
 
