@@ -9,12 +9,12 @@
 
 #include "client/tensord.h"
 #include "client/wire/places.h"
-#include "proto/arena.h"
-#include "proto/clock.h"
-#include "proto/frame.h"
-#include "proto/patience.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/base/arena.h"
+#include "proto/base/clock.h"
+#include "proto/wire/frame.h"
+#include "proto/base/patience.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 #include <pthread.h>
 #include <sys/types.h>
 
@@ -333,7 +333,7 @@ void td_forget_looks(td_client *c);
 /* As td_open(), and which edition it is; `tree`: it is bytes that td_tree_open() takes apart. */
 td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, uint64_t *version,
                           bool *tree);
-/* A handle of the tensor for another process, which takes it by td_take(): see Hand in proto/wire.proto. It is there
+/* A handle of the tensor for another process, which takes it by td_take(): see Hand in proto/wire/wire.proto. It is there
  * when this returns. `name`: NULL, or one that it was published under; *version: which one that has, 0: that name is
  * another's by now. */
 int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting, const char *name, uint64_t *version);

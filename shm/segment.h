@@ -6,7 +6,7 @@
 #ifndef TENSORD_SHM_SEGMENT_H
 #define TENSORD_SHM_SEGMENT_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 #include <stdatomic.h>
 
 typedef enum td_shm_backend { TD_SHM_MEMFD = 0, TD_SHM_POSIX = 1 } td_shm_backend;

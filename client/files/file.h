@@ -6,8 +6,8 @@
 
 #include "client/files/pickle.h"
 #include "client/files/zip.h"
-#include "proto/desc.h"
-#include "proto/hash.h"
+#include "proto/base/desc.h"
+#include "proto/base/hash.h"
 
 #define TD_LONGEST_HEADER (UINT64_C(100) * 1000 * 1000) /* bytes, of safetensors */
 

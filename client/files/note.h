@@ -3,7 +3,7 @@
 #ifndef TENSORD_FILES_NOTE_H
 #define TENSORD_FILES_NOTE_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,7 +2,7 @@
  * metadata, where tensors stand by name. See safetensors.c. */
 #include "client/files/json.h"
 #include "client/files/write.h"
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 
 #include <math.h>
 #include <stdio.h>

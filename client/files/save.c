@@ -6,7 +6,7 @@
 
 #include "client/client.h"
 #include "client/files/programs.h"
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 
 #include <errno.h>
 #include <fcntl.h>

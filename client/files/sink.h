@@ -2,7 +2,7 @@
 #ifndef TENSORD_FILES_SINK_H
 #define TENSORD_FILES_SINK_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #ifndef TENSORD_FILES_SOURCE_H
 #define TENSORD_FILES_SOURCE_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 
 #include <stdbool.h>
 #include <stddef.h>

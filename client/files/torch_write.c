@@ -2,7 +2,7 @@
 #include "client/files/write.h"
 
 #include "client/files/zipped.h"
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>

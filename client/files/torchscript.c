@@ -5,7 +5,7 @@
 
 #include "proto/program/prim.h"
 #include "proto/program/text.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* What stands in expressions: types, constants, paths, and prim:: ops by a table of forms. */
 #include "client/files/torchscript_print.h"
 
-#include "proto/device.h"
-#include "proto/dtype.h"
+#include "proto/base/device.h"
+#include "proto/base/dtype.h"
 #include "proto/program/prim.h"
 
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* An op of the table, by its column `aten` (proto/README.md): the first of its forms that this call fits. */
 #include "client/files/torchscript_print.h"
 
-#include "proto/device.h"
-#include "proto/record.h"
+#include "proto/base/device.h"
+#include "proto/wire/record.h"
 
 #include <ctype.h>
 #include <stdlib.h>

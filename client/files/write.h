@@ -4,7 +4,7 @@
 
 #include "client/files/note.h"
 #include "client/files/sink.h"
-#include "proto/desc.h"
+#include "proto/base/desc.h"
 
 typedef struct td_out_storage {
     const unsigned char *bytes; /* the first that is written */

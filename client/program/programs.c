@@ -9,7 +9,7 @@
 #include "proto/program/type.h"
 #include "proto/program/verify.h"
 #include "proto/program/wire.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 
 #include <stdlib.h>
 

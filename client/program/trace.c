@@ -14,7 +14,7 @@
 #include "client/program/programs.h"
 #include "client/program/trace_numbers.h"
 #include "client/tensor/run.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/program/edit.h"
 #include "proto/program/literal.h"
 #include "proto/program/prim.h"

@@ -3,7 +3,7 @@
 #ifndef TENSORD_CLIENT_TRACE_NUMBERS_H
 #define TENSORD_CLIENT_TRACE_NUMBERS_H
 
-#include "proto/attrs.h"
+#include "proto/ops/attrs.h"
 #include "proto/program/edit.h"
 
 enum { TD_NUMBER_BITS = 20, TD_STANDS = 8 };

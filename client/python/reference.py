@@ -178,7 +178,7 @@ def main(package, table, lock, out):
     import table as model
 
     import tensord
-    ops = {op.name: op for op in model.load([pathlib.Path(table)], ROOT / "proto/infer.h", pathlib.Path(lock)).ops}
+    ops = {op.name: op for op in model.load([pathlib.Path(table)], ROOT / "proto/infer/infer.h", pathlib.Path(lock)).ops}
     pathlib.Path(out).write_text(page(ops, tensord.__version__), encoding="utf-8")
 
 

@@ -1,6 +1,6 @@
 /* Faults. See fault.h. The whole message fits in an error: of a long line, what is around the place is shown. */
 #include "client/script/fault.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #ifndef TENSORD_SCRIPT_FAULT_H
 #define TENSORD_SCRIPT_FAULT_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 
 #include <setjmp.h>
 

@@ -1,6 +1,6 @@
 /* The lexer. See lex.h. */
 #include "client/script/lex.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What was meant by a name that is nothing: the nearest one that is something, for what is said of it. See lower.h. */
 #include "client/script/lower.h"
-#include "proto/near.h"
+#include "proto/base/near.h"
 
 typedef struct nearest {
     const char *wanted, *found;

@@ -1,6 +1,6 @@
 /* Statements. See lower.h. */
 #include "client/script/lower.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 
 /* ---- assignments */
 

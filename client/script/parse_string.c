@@ -1,6 +1,6 @@
 /* Strings side by side, and what is inside of f-strings. See parse.h. */
 #include "client/script/parse.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <string.h>
 

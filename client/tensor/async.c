@@ -3,7 +3,7 @@
 #include "client/program/trace.h"
 #include "client/tensor/run.h"
 #include "client/wire/request.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * the whole. What needs nothing to be done gives another handle on the same tensor, so that a result is always the
  * caller's own. */
 #include "client/tensor/run.h"
-#include "proto/formula.h"
-#include "proto/opid.h"
+#include "proto/ops/formula.h"
+#include "proto/ops/opid.h"
 
 #include <stdlib.h>
 #include <string.h>

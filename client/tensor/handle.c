@@ -3,7 +3,7 @@
  * An id is used again only after its RELEASE stands in the stream, so the daemon never sees one id for two tensors.
  * Handles are recycled: making and releasing one costs no malloc. Counts are plain numbers under the client's lock. */
 #include "client/client.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

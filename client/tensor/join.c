@@ -6,7 +6,7 @@
  * joined, so that gradients find their way through ordinary ops. */
 #include "client/tensor/run.h"
 
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #define TENSORD_CLIENT_MEMO_H
 
 #include "client/client.h"
-#include "proto/look.h"
+#include "proto/ops/look.h"
 
 enum { TD_MEMOS = 64, TD_MEMO_WORDS = 12 };
 

@@ -3,8 +3,8 @@
  * Inference runs on the same function as in the daemon, so what passes here has a right shape there. On failure nothing
  * was written to the stream and no handle was made. */
 #include "client/tensor/run.h"
-#include "proto/device.h"
-#include "proto/opid.h"
+#include "proto/base/device.h"
+#include "proto/ops/opid.h"
 
 #include "client/program/trace.h"
 #include "client/tensor/memo.h"

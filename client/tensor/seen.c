@@ -6,7 +6,7 @@
  * gets and its views share. What came otherwise (.grad, a name, a queue) has no number and may be any storage that was
  * handed on before; in doubt the place is asked for, once. */
 #include "client/client.h"
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 
 #include <stdlib.h>
 #include <string.h>

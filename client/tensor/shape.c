@@ -3,7 +3,7 @@
  * A descriptor never changes once it is known. Results of ops whose shape depends on values, and gradients (whose
  * strides the daemon chooses), are `unknown` until somebody looks; an op that takes one as input looks. */
 #include "client/client.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * `settled` remembers how far the stream's writes had gone when a value was known to be there: while this client has
  * asked for no further write, looking again costs no round trip. */
 #include "client/program/trace.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include <math.h>
 #include <string.h>

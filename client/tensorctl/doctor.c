@@ -1,8 +1,8 @@
 /* tensorctl doctor: what this machine grants, and what to change. Tries what can be tried rather than believing
  * settings. */
 #include "client/tensorctl/tensorctl.h"
-#include "proto/cgroup.h"
-#include "proto/place.h"
+#include "proto/base/cgroup.h"
+#include "proto/base/place.h"
 
 #include <errno.h>
 #include <fcntl.h>

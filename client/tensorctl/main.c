@@ -1,6 +1,6 @@
 /* tensorctl: look at a running tensord, at the op table, and at the machine; run programs. */
 #include "client/tensorctl/tensorctl.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <getopt.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* tensorctl ops: the table that this program was built with. Needs no daemon. */
 #include "client/tensorctl/tensorctl.h"
-#include "proto/op.h"
+#include "proto/ops/op.h"
 
 #include <stdio.h>
 #include <string.h>

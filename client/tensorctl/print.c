@@ -1,7 +1,7 @@
 /* Tables on a terminal and as JSON. */
 #include "client/tensorctl/tensorctl.h"
-#include "proto/near.h"
-#include "proto/text.h"
+#include "proto/base/near.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "proto/program/text.h"
 #include "proto/program/type.h"
 #include "proto/program/verify.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

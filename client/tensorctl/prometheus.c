@@ -1,7 +1,7 @@
 /* tensorctl --prometheus: the daemon's counts as Prometheus reads them (text exposition format 0.0.4), for a textfile
  * collector or whatever serves a program's output. */
 #include "client/tensorctl/tensorctl.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
 #include "client/tensorctl/run.h"
 #include "proto/program/text.h"
 #include "proto/program/type.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>

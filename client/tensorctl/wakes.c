@@ -1,9 +1,9 @@
-/* How long a thread that is woken waits for the processor of one that computes. See proto/breath.h.
+/* How long a thread that is woken waits for the processor of one that computes. See proto/base/breath.h.
  *
  * Tried: two threads on one processor, the computing one at the lower priority that workers have, and somebody on
  * another processor who wakes. */
 #include "client/tensorctl/tensorctl.h"
-#include "proto/breath.h"
+#include "proto/base/breath.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -5,8 +5,8 @@
  * daemon at its end removes its socket before it stops listening: so a socket that refuses was left by one that was
  * killed. */
 #include "client/client.h"
-#include "proto/place.h"
-#include "proto/text.h"
+#include "proto/base/place.h"
+#include "proto/base/text.h"
 
 #include <dirent.h>
 #include <errno.h>

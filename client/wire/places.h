@@ -2,7 +2,7 @@
  *
  * A private daemon belongs to the root of the program that started it (lineage.h), whichever of its processes was
  * first: it listens in a directory of mode 0700 that is named after the root, by its number and when it began, in one
- * of the user's places (proto/place.h). So a process finds it by going up its parents, with nothing put into anybody's
+ * of the user's places (proto/base/place.h). So a process finds it by going up its parents, with nothing put into anybody's
  * environment; and tensorctl finds all of them.
  *
  * TENSORD_BELOW=PID keeps the processes below that one to themselves: they look for no daemon that it, a process above
@@ -11,7 +11,7 @@
 #define TENSORD_CLIENT_PLACES_H
 
 #include "client/wire/lineage.h"
-#include "proto/status.h"
+#include "proto/base/status.h"
 #include <stdbool.h>
 #include <sys/types.h>
 

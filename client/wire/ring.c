@@ -1,4 +1,4 @@
-/* A busy connection's bytes go through memory instead of the socket (proto/ring.h): no system call for a message, and
+/* A busy connection's bytes go through memory instead of the socket (proto/wire/ring.h): no system call for a message, and
  * no wake-up while both sides are at it.
  *
  * Only who waits often asks for it, since it takes a lease of the session's memory: the lease is asked for beside a

@@ -4,7 +4,7 @@
  * reads the answers at the end, before anything is accumulated: the first in the order of the nodes is the culprit. inf
  * is no anomaly. */
 #include "daemon/autograd/backward.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdio.h>
 #include <stdlib.h>
 

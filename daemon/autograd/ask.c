@@ -4,7 +4,7 @@
  * a backward through the same graph, and may take as long as it likes. What it writes that a node has saved, that
  * node's version tells, as in PyTorch. Hooks that come or go in between are looked for by their order. */
 #include "daemon/autograd/backward.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdlib.h>
 
 /* ---- before anything is computed */

@@ -6,7 +6,7 @@
  * place, additions submitted. A first gradient is stolen when nobody
  * else holds it; later ones are added in place, but for create_graph, so that .grad stays the same tensor. */
 #include "daemon/autograd/backward.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdlib.h>
 
 typedef struct step {

@@ -1,7 +1,7 @@
 /* How every gradient ends: a tensor, of the input's shape, real if the input is real, of the input's dtype, on its
  * device. And how two gradients of one thing are added. */
 #include "daemon/autograd/node.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <string.h>
 
 static int as_tensor(td_eval *v, td_scalar number, const td_fmeta *to, td_tensor **out, td_error *e)

@@ -4,7 +4,7 @@
  * arrives. Leaves only collect; what they collected is accumulated at the end (commit.c). Without retain_graph what a
  * node saved goes as soon as it has run. */
 #include "daemon/autograd/rows.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

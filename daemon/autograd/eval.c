@@ -5,7 +5,7 @@
  * view is marked fresh: nobody else holds its bytes, so it may be added into or become a .grad. */
 #include "daemon/autograd/backward.h"
 #include "daemon/ops/fused.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdlib.h>
 #include <string.h>
 

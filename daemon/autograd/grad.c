@@ -4,7 +4,7 @@
  * a session that ends takes its own along, wherever they hang, or a worker that was killed would leave them on weights
  * that others go on training. */
 #include "daemon/autograd/node.h"
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef TENSORD_AUTOGRAD_GRADIENT_H
 #define TENSORD_AUTOGRAD_GRADIENT_H
 
-#include "proto/formula.h"
+#include "proto/ops/formula.h"
 
 /* What the gradient of one parameter keeps: inputs and outputs by value, shapes of inputs. */
 typedef struct td_fsaves {

@@ -5,7 +5,7 @@
  * their nodes anew when asked. What is overwritten as a whole, and is not read, is such a view of itself: its history
  * stays, and gets zeros. */
 #include "daemon/autograd/node.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,7 @@
 
 #include "daemon/autograd/autograd.h"
 #include "daemon/autograd/gradient.h"
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 
 typedef struct td_saved td_saved;
 typedef struct td_hook td_hook;

@@ -4,7 +4,7 @@
  * because only then are outputs (and how many) known. Where something moves, the room for the node is had before. Saved
  * inputs carry the version from before the call, saved outputs the one after. */
 #include "daemon/autograd/region.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdlib.h>
 #include <string.h>
 

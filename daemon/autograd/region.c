@@ -4,7 +4,7 @@
  * Everything that can fail for an op is done before it is prepared, as far as its outputs are known. */
 #include "daemon/autograd/region.h"
 #include "daemon/autograd/backward.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>

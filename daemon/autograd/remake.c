@@ -3,7 +3,7 @@
  * run. A region inside of another takes its sources from there, so that is made first. */
 #include "daemon/autograd/backward.h"
 #include "daemon/autograd/region.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdlib.h>
 
 static td_remade *find(const td_backward *b, const td_region *r)

@@ -10,7 +10,7 @@
  * A row that does not fit, or lacks memory as a whole, is run node by node; so is all that asks hooks, is itself
  * recorded, looks for NaN, or makes values again. */
 #include "daemon/autograd/rows.h"
-#include "proto/look.h"
+#include "proto/ops/look.h"
 
 #include <stdlib.h>
 #include <string.h>

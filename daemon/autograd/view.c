@@ -1,7 +1,7 @@
 /* A view as part of its base, by its geometry: the graph's nodes for it, and the view of a gradient that lies as the
  * base does. Where one is complex and the other real, the way leads by all numbers of the base in pairs. */
 #include "daemon/autograd/node.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 
 static bool is_complex(const td_desc *d)
 {

@@ -3,8 +3,8 @@
  * One that is made of others (td_op.compose) is taken apart here, by its formula over a builder that issues each; when
  * that has to wait half way, what was made is kept, and given to the formula when it runs once more. */
 #include "daemon/graph/run.h"
-#include "proto/formula.h"
-#include "proto/record.h"
+#include "proto/ops/formula.h"
+#include "proto/wire/record.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
  * What records a gradient is not planned: then each op has its node. */
 #include "daemon/graph/plan_parts.h"
 #include "daemon/kernels/jit.h"
-#include "proto/opid.h"
-#include "proto/record.h"
+#include "proto/ops/opid.h"
+#include "proto/wire/record.h"
 
 #include <stdlib.h>
 #include <string.h>

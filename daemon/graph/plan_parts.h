@@ -4,7 +4,7 @@
 
 #include "daemon/graph/run.h"
 #include "daemon/ops/fused.h"
-#include "proto/look.h"
+#include "proto/ops/look.h"
 
 enum {
     TD_PLAN_WORDS = 1024, /* of its arguments' looks, at most */

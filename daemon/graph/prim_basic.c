@@ -1,7 +1,7 @@
 /* Constants, and values that are made of values. */
 #include "daemon/graph/run.h"
 #include "proto/program/literal.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 

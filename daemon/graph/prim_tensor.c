@@ -1,6 +1,6 @@
 /* What a tensor is, which needs no waiting; and what is in it, which may. */
 #include "daemon/graph/run.h"
-#include "proto/dtype.h"
+#include "proto/base/dtype.h"
 
 static int give_ints(td_prim_call *c, int n, const int64_t *v)
 {

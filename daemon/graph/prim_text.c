@@ -1,8 +1,8 @@
 /* Texts: UTF-8, whose characters are counted as Python counts them. What changes one makes a new one. */
 #include "daemon/graph/letters.h"
 #include "daemon/graph/run.h"
-#include "proto/device.h"
-#include "proto/dtype.h"
+#include "proto/base/device.h"
+#include "proto/base/dtype.h"
 
 #include <float.h>
 #include <math.h>

@@ -3,7 +3,7 @@
  * Every value has one place, since no function of a module calls itself: a block that is entered again overwrites what
  * its last round left. What nobody uses any more is let go of at once, so that memory is what eager work would need. */
 #include "daemon/graph/run.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

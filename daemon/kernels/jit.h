@@ -7,7 +7,7 @@
 #ifndef TENSORD_KERNELS_JIT_H
 #define TENSORD_KERNELS_JIT_H
 
-#include "proto/op.h"
+#include "proto/ops/op.h"
 
 enum { TD_JIT_SOURCES = 64, TD_JIT_LINES = 64, TD_JIT_INPUTS = 3 };
 

@@ -10,8 +10,8 @@
 #ifndef TENSORD_KERNELS_KERNEL_H
 #define TENSORD_KERNELS_KERNEL_H
 
-#include "proto/breath.h"
-#include "proto/op.h"
+#include "proto/base/breath.h"
+#include "proto/ops/op.h"
 #include <stdatomic.h>
 
 #define TD_MAX_PHASES 6

@@ -4,7 +4,7 @@
 
 #include "daemon/kernels/jit.h"
 #include "daemon/ops/fused.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 
 #define TD_FUSED_NONE UINT32_MAX
 enum { TD_FUSED_USED = 1, TD_FUSED_WRITTEN = 2 };

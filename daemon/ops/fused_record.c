@@ -2,7 +2,7 @@
  * that the calls made; then where in one arena those blocks go that nobody outside uses. */
 #include "daemon/ops/fused_parts.h"
 #include "daemon/ops/prepare.h"
-#include "proto/look.h"
+#include "proto/ops/look.h"
 #include <stdlib.h>
 #include <string.h>
 

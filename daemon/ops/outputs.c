@@ -6,7 +6,7 @@
  * refused. */
 #include "daemon/ops/overlap.h"
 #include "daemon/ops/prepare.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 #include <stdlib.h>
 
 /* Dtypes as error messages of tensor libraries have always called them. */

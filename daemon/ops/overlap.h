@@ -2,7 +2,7 @@
 #ifndef TENSORD_OPS_OVERLAP_H
 #define TENSORD_OPS_OVERLAP_H
 
-#include "proto/desc.h"
+#include "proto/base/desc.h"
 
 typedef enum td_overlap {
     TD_APART = 0,     /* no byte in common */

@@ -4,7 +4,7 @@
  * Invariant: a pack on a storage's list is also among all of the loop's, which are in the order of their last use. It
  * has one reference for being there and one for each call that has it. */
 #include "daemon/ops/packs.h"
-#include "proto/clock.h"
+#include "proto/base/clock.h"
 #include "shm/segment.h"
 #include <stddef.h>
 #include <stdlib.h>

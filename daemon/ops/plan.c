@@ -4,7 +4,7 @@
  * one call only. When the first kernel failed the copy does nothing: a given tensor is then as it was. */
 #include "daemon/ops/prepare.h"
 #include "daemon/tensor/device.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 #include <stdlib.h>
 #include <string.h>
 

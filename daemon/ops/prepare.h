@@ -4,7 +4,7 @@
 #define TENSORD_OPS_PREPARE_H
 
 #include "daemon/ops/ops.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <assert.h>
 
 typedef struct td_prep {

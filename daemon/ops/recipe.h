@@ -6,7 +6,7 @@
 #define TENSORD_OPS_RECIPE_H
 
 #include "daemon/ops/prepare.h"
-#include "proto/look.h"
+#include "proto/ops/look.h"
 
 enum { TD_RECIPE_OUTS = 4 };
 

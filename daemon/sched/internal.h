@@ -7,7 +7,7 @@
 #define TENSORD_SCHED_INTERNAL_H
 
 #include "daemon/sched/sched.h"
-#include "proto/clock.h"
+#include "proto/base/clock.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

@@ -6,7 +6,7 @@
  * when it has collected them: the thread that ends a task touches nothing of it after pushing it to the ends, and edges
  * belong to their successor, which cannot end before all of them were released. */
 #include "daemon/sched/internal.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 #include <assert.h>
 #include <stdlib.h>
 

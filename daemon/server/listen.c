@@ -1,6 +1,6 @@
 /* A path socket in a private directory. Never an abstract one: those have no permissions and do not reach into containers. */
 #include "daemon/server/listen.h"
-#include "proto/place.h"
+#include "proto/base/place.h"
 
 #include <errno.h>
 #include <fcntl.h>

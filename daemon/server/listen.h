@@ -2,7 +2,7 @@
 #ifndef TENSORD_SERVER_LISTEN_H
 #define TENSORD_SERVER_LISTEN_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 
 typedef struct td_listener {
     int fd, lock_fd;

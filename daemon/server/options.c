@@ -2,9 +2,9 @@
 #include "daemon/server/options.h"
 
 #include "daemon/tensor/tensor.h"
-#include "proto/cgroup.h"
-#include "proto/place.h"
-#include "proto/text.h"
+#include "proto/base/cgroup.h"
+#include "proto/base/place.h"
+#include "proto/base/text.h"
 
 #include <fcntl.h>
 #include <getopt.h>

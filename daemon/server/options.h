@@ -2,7 +2,7 @@
 #ifndef TENSORD_SERVER_OPTIONS_H
 #define TENSORD_SERVER_OPTIONS_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 #include "shm/segment.h"
 
 typedef enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG } td_log_level;

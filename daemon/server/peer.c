@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "proto/wire.pb-c.h"
+#include "proto/wire/wire.pb-c.h"
 
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83

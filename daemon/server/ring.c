@@ -5,7 +5,7 @@
  * it says so in each of them, looks once more, and watches none: a bell brings a peer back. Waiting costs no processor
  * time when it is in vain: after some misses the loop sleeps at once, until somebody has shown to answer quickly. */
 #include "daemon/server/server.h"
-#include "proto/clock.h"
+#include "proto/base/clock.h"
 
 #include <errno.h>
 

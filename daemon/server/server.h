@@ -9,7 +9,7 @@
 #include "daemon/server/options.h"
 #include "daemon/server/turns.h"
 #include "daemon/session/session.h"
-#include "proto/patience.h"
+#include "proto/base/patience.h"
 
 #include <uv.h>
 

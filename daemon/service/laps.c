@@ -1,6 +1,6 @@
 /* See laps.h. */
 #include "daemon/service/laps.h"
-#include "proto/clock.h"
+#include "proto/base/clock.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * is a name that nobody can guess. It stays while the id that it was made for stands, or while it is to be taken as
  * often as it was made, and nothing else keeps it: so who pickles a tensor again and again keeps one entry. */
 #include "daemon/service/service.h"
-#include "proto/hash.h"
-#include "proto/text.h"
+#include "proto/base/hash.h"
+#include "proto/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #define TENSORD_SERVICE_QUEUE_H
 
 #include "daemon/service/service.h"
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 
 #define TD_DEATHS_KEPT 16 /* of a queue, by name */
 /* How much fits into a queue that has as much room as there is: items; bytes of what they hold beside tensors. */

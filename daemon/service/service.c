@@ -1,7 +1,7 @@
 /* The service's life, and the accounts of users. */
 #include "daemon/service/service.h"
 #include "daemon/ops/packs.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

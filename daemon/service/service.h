@@ -9,7 +9,7 @@
 #include "daemon/graph/graph.h"
 #include "daemon/sched/sched.h"
 #include "daemon/service/laps.h"
-#include "proto/clock.h"
+#include "proto/base/clock.h"
 
 #define TD_WAIT (-2) /* not now: the callback will be called, or the wait cancelled */
 #define TD_NAME_MAX 255

@@ -5,7 +5,7 @@
 #include "daemon/ops/packs.h"
 #include "daemon/session/state.h"
 #include "daemon/tensor/device.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <limits.h>
 #include <stdio.h>

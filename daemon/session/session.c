@@ -3,7 +3,7 @@
  * The stream is worked off record by record. A step that cannot go on leaves everything as it was and suspends; on
  * resume the step is finished or run again. */
 #include "daemon/session/state.h"
-#include "proto/breath.h"
+#include "proto/base/breath.h"
 
 #include <stdlib.h>
 

@@ -9,7 +9,7 @@
 
 #include "daemon/service/service.h"
 #include "daemon/session/stream/lines.h"
-#include "proto/frame.h"
+#include "proto/wire/frame.h"
 
 enum { TD_HELD_MOST = 1024 }; /* requests of a session that wait for what others do; one more waits in the stream */
 

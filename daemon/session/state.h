@@ -4,11 +4,11 @@
 
 #include "daemon/graph/graph.h"
 #include "daemon/session/session.h"
-#include "proto/arena.h"
-#include "proto/hash.h"
-#include "proto/opid.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/base/arena.h"
+#include "proto/base/hash.h"
+#include "proto/ops/opid.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 
 #include <stddef.h>
 

@@ -3,8 +3,8 @@
  * Invariant: an account holds what its own objects cost and what those of its children cost; a charge is made in the
  * whole chain (session, user, daemon) or nowhere. An account lives until the last object charged to it has gone. */
 #include "daemon/tensor/live.h"
-#include "proto/clock.h"
-#include "proto/device.h"
+#include "proto/base/clock.h"
+#include "proto/base/device.h"
 #include <stdio.h>
 
 td_account *td_account_new(td_account *parent)

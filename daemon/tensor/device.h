@@ -31,7 +31,7 @@ typedef struct td_device_if {
 
 extern const td_device_if td_device_cpu;
 
-/* By number (proto/device.h); NULL: this build has no such device. */
+/* By number (proto/base/device.h); NULL: this build has no such device. */
 extern const td_device_if *const td_devices[TD_MAX_DEVICES];
 static inline const td_device_if *td_device_get(unsigned device)
 {

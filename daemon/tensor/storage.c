@@ -4,7 +4,7 @@
  * after they went back. Objects are charged by tensors, not here. */
 #include "daemon/tensor/device.h"
 #include "daemon/tensor/live.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 static _Thread_local td_freelist loop_dead;
 static _Thread_local unsigned loop_lacked; /* a device */

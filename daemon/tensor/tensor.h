@@ -6,7 +6,7 @@
 #ifndef TENSORD_TENSOR_TENSOR_H
 #define TENSORD_TENSOR_TENSOR_H
 
-#include "proto/desc.h"
+#include "proto/base/desc.h"
 #include "shm/heap.h"
 #include <assert.h>
 

@@ -68,7 +68,7 @@ def check_name_and_doc(op, errors):
 
 def check_words(op, table, errors):
     if not op.composed and op.infer not in table.rules:
-        say(errors, op, "infer", f"unknown inference rule '{op.infer}' (proto/infer.h declares the set)")
+        say(errors, op, "infer", f"unknown inference rule '{op.infer}' (proto/infer/infer.h declares the set)")
     for flag in op.raw.get("flags", []):
         if flag not in model.FLAGS:
             say(errors, op, "flags", f"unknown flag '{flag}'")
@@ -85,7 +85,7 @@ def check_results(op, table, errors):
     if op.composed and not all(text for _, text in table.results(op)):
         say(errors, op, "outputs", "outputs.NAME does not say of each result what it looks like")
     elif op.infer in table.rules and not all(text for _, text in table.results(op)):
-        say(errors, op, "infer", f"the comment behind TD_RULE({op.infer}) in proto/infer.h does not say what the results look like")
+        say(errors, op, "infer", f"the comment behind TD_RULE({op.infer}) in proto/infer/infer.h does not say what the results look like")
 
 
 def check_references(op, errors):

@@ -1,4 +1,4 @@
-"""compositions.c: for each op that is made of others the function that makes it, over the builder of proto/formula.h, and the one that knows when it is just another op."""
+"""compositions.c: for each op that is made of others the function that makes it, over the builder of proto/ops/formula.h, and the one that knows when it is just another op."""
 
 import formula
 from cdata import CALLS, HEAD
@@ -20,7 +20,7 @@ def declarations(table):
 
 def emit(table, out):
     ops, direct = formula.from_table(table), directs(table)
-    out.write(HEAD + '#include "proto/formula.h"\n#include "proto/opid.h"\n\n#include <math.h>\n\n' + CALLS)
+    out.write(HEAD + '#include "proto/ops/formula.h"\n#include "proto/ops/opid.h"\n\n#include <math.h>\n\n' + CALLS)
     out.write(declarations(table) + "\n")
     for op in ops.values():
         if "decompose" in op.row.raw:

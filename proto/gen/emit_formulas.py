@@ -1,4 +1,4 @@
-"""Write the gradient formulas as C: for each op one backward function over a builder (proto/formula.h).
+"""Write the gradient formulas as C: for each op one backward function over a builder (proto/ops/formula.h).
 
 The same functions serve the eager engine, which evaluates each op as it is asked for, and a compiler, which puts them into its
 program. Every sub-expression becomes one C expression, or a statement that sets a variable v<N>.
@@ -493,7 +493,7 @@ def emit_gradient(ops, op, gr):
 def emit(table, out):
     """formulas.c: the functions, what they keep, and the table by op id."""
     ops = formula.from_table(table)
-    out.write(HEAD + '#include "daemon/autograd/gradient.h"\n#include "proto/opid.h"\n\n#include <math.h>\n\n' + CALLS)
+    out.write(HEAD + '#include "daemon/autograd/gradient.h"\n#include "proto/ops/opid.h"\n\n#include <math.h>\n\n' + CALLS)
     rows = []
     for op in ops.values():
         grads = formula.gradients(ops, op)

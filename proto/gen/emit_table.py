@@ -1,4 +1,4 @@
-"""optable.c: the rows that proto/op.h declares."""
+"""optable.c: the rows that proto/ops/op.h declares."""
 
 import emit_compositions
 import shapes
@@ -103,7 +103,7 @@ def row(op, names, direct):
 
 
 def emit(table, out):
-    out.write(HEAD + '#include "proto/infer.h"\n\n#include <math.h>\n\n')
+    out.write(HEAD + '#include "proto/infer/infer.h"\n\n#include <math.h>\n\n')
     out.write(emit_compositions.declarations(table))
     direct = emit_compositions.directs(table)
     rows = []

@@ -30,15 +30,16 @@ def arguments(argv):
     p.add_argument("--emit", action="append", default=[], metavar="KIND", help="what to write: opid, table, docs, check, ...")
     p.add_argument("--out", action="append", default=[], metavar="FILE", help="where; one for each --emit")
     p.add_argument("--path", action="append", default=[], metavar="DIR", help="where else emitters are looked for")
-    p.add_argument("--rules", default=HERE.parent / "infer.h", metavar="FILE", help="header that declares the inference rules")
-    p.add_argument("--lock-file", metavar="FILE", help="the ids given so far (ops.lock beside the folder)")
+    p.add_argument("--rules", default=HERE.parent / "infer" / "infer.h", metavar="FILE", help="header that declares the inference rules")
+    p.add_argument("--lock-file", metavar="FILE", help="the ids given so far (ops.lock in the folder, or beside the file)")
     p.add_argument("--lock", action="store_true", help="record new ids in the lock file")
     p.add_argument("--strict", action="store_true", help="refuse a differentiable op without a gradient")
     args = p.parse_args(argv)
     if len(args.emit) != len(args.out):
         p.error("each --emit needs one --out")
     if not args.lock_file:
-        args.lock_file = Path(args.table[0]).parent / "ops.lock"
+        first = Path(args.table[0])
+        args.lock_file = (first if first.is_dir() else first.parent) / "ops.lock"
     return args
 
 

@@ -20,7 +20,7 @@ def one_of(args, name, what):
 
 
 def parse(text, op):
-    """(TD_SHAPE_..., of, at) as proto/op.h declares them."""
+    """(TD_SHAPE_..., of, at) as proto/ops/op.h declares them."""
     given = re.fullmatch(r"\[(\d*)\]", text)
     if given:
         return "GIVEN", int(given[1] != ""), small(given[1] or "0")

@@ -7,7 +7,7 @@
  *
  * Of tensors only what no gradient passes through is joined: one use in place of two would sum gradients in another
  * order. And only where nobody can tell that two are one: neither is written, and not both leave. */
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 #include "proto/passes/facts.h"
 #include "proto/passes/passes.h"
 

@@ -1,7 +1,7 @@
 /* Classes of what may share memory, found in three walks: what is one thing; what is written and what leaves; where
  * gradients may come from. */
 #include "proto/passes/facts.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,7 @@
 #include "proto/program/edit.h"
 #include "proto/program/literal.h"
 #include "proto/program/prim.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 
 #define TD_CLASS_ANY 0
 #define TD_CLASS_NONE TD_IR_NONE /* of a number, a text, None: nothing that could be written */

@@ -3,7 +3,7 @@
 #ifndef TENSORD_PASSES_LAYERS_H
 #define TENSORD_PASSES_LAYERS_H
 
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/passes/facts.h"
 
 enum { TD_LAYER_X = 0, TD_LAYER_WEIGHT = 1, TD_LAYER_BIAS = 2 };

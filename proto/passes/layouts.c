@@ -1,12 +1,12 @@
 /* 13, layouts: pictures between convolutions lie channels last, as the kernels want them.
  *
  * A convolution's result lies so where its weight does, and what is made of it by windows or element by element follows
- * (proto/infer_format.c): so weights are laid out anew, once, and nothing is added where pictures come in. Values are
+ * (proto/infer/format.c): so weights are laid out anew, once, and nothing is added where pictures come in. Values are
  * the same wherever elements lie; but a view, or who asks for strides, or has the result, would see it. There it is
  * laid out row by row: a flat view of its elements in their order, which is a copy only where they do not lie so.
  *
  * A copy is not what was copied: where something is written that a view, or a list, is made of, all stays as it is. */
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/passes/facts.h"
 #include "proto/passes/freeze.h"
 #include <stdlib.h>

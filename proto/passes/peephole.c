@@ -3,7 +3,7 @@
  * Tensor ops are left alone where a bit could change: a gradient that is summed in another order, a result that would
  * share memory with something that is written. So a view of a view that undoes it goes only where each step has one
  * user (or no gradient passes), and what makes something new only where nobody could tell. */
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/passes/facts.h"
 #include "proto/passes/passes.h"
 

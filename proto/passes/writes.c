@@ -4,10 +4,10 @@
  * The new one must be what the old one would have become, for every argument: as large, of that dtype, in that order in
  * memory, with that history, or the same error. So the old one was made in the same block by an op whose results are
  * dense, row by row or channels last, which the new one is, too, since the first dense input of its shape says how it
- * lies (proto/infer_format.c); and by the time of the write it is known by no other name: no view, no list, nobody's
+ * lies (proto/infer/format.c); and by the time of the write it is known by no other name: no view, no list, nobody's
  * saved value. (An op in place whose gradient needs the old value keeps a copy of it; what others had saved is an error
  * in a backward.) */
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/passes/facts.h"
 #include "proto/passes/passes.h"
 

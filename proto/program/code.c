@@ -5,7 +5,7 @@
 #include "proto/program/prim.h"
 #include "proto/program/text.h"
 #include "proto/program/type.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 
 #include <stdlib.h>
 

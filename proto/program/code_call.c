@@ -1,11 +1,11 @@
 /* What one node does, as an expression of Python: operators, methods and functions, by tables of forms. */
 #include "proto/program/code_print.h"
 
-#include "proto/device.h"
-#include "proto/dtype.h"
+#include "proto/base/device.h"
+#include "proto/base/dtype.h"
 #include "proto/program/prim.h"
 #include "proto/program/type.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -2,7 +2,7 @@
  * there, also after a failure; the first failure stays. */
 #include "proto/program/arrays.h"
 
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 #include <assert.h>
 #include <stdlib.h>
 

@@ -15,8 +15,8 @@
 #ifndef TENSORD_PROTO_PROGRAM_IR_H
 #define TENSORD_PROTO_PROGRAM_IR_H
 
-#include "proto/op.h"
-#include "proto/status.h"
+#include "proto/ops/op.h"
+#include "proto/base/status.h"
 #include <stdatomic.h>
 
 #define TD_IR_NONE UINT32_MAX /* no value, node, block, string, source */

@@ -1,7 +1,7 @@
 /* Words of a program's text, and what is said when one does not fit. */
 #include "proto/program/lex.h"
 
-#include "proto/text.h"
+#include "proto/base/text.h"
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Literals as words, and the constants that the edit makes of them. */
 #include "proto/program/literal.h"
 
-#include "proto/device.h"
+#include "proto/base/device.h"
 #include "proto/program/edit.h"
 #include "proto/program/prim.h"
 

@@ -2,7 +2,7 @@
 #include "proto/program/wire.h"
 
 #include "proto/program/prim.h"
-#include "proto/wire.pb-c.h"
+#include "proto/wire/wire.pb-c.h"
 #include <stdio.h>
 #include <stdlib.h>
 

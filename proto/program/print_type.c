@@ -1,10 +1,10 @@
 /* Types and literals as texts. */
 #include "proto/program/print.h"
 
-#include "proto/device.h"
+#include "proto/base/device.h"
 #include "proto/program/text.h"
 #include "proto/program/type.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* Types and literals of a program's text. */
-#include "proto/device.h"
+#include "proto/base/device.h"
 #include "proto/program/lex.h"
 #include "proto/program/literal.h"
 #include "proto/program/print.h"

@@ -3,7 +3,7 @@
  * types it is made of, itself among them, of a tuple 24-31 its mark, and its parts are types of smaller numbers. */
 #include "proto/program/type.h"
 
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 #include "proto/program/arrays.h"
 #include <assert.h>
 

@@ -1,13 +1,13 @@
 /* The message Program as a module. Every number is looked at before it is used; what they say together is for the
  * verifier, which comes last. */
-#include "proto/arena.h"
+#include "proto/base/arena.h"
 #include "proto/program/arrays.h"
 #include "proto/program/literal.h"
 #include "proto/program/prim.h"
 #include "proto/program/upgrade.h"
 #include "proto/program/verify.h"
 #include "proto/program/wire.h"
-#include "proto/wire.pb-c.h"
+#include "proto/wire/wire.pb-c.h"
 #include <stdlib.h>
 
 typedef struct unpacker {

@@ -1,7 +1,7 @@
 /* Arguments and results of programs as words. */
 #include "proto/program/values.h"
 
-#include "proto/device.h"
+#include "proto/base/device.h"
 #include <string.h>
 
 static uint32_t payload(td_pv_kind kind, uint32_t small)

@@ -6,7 +6,7 @@
 #ifndef TENSORD_PROTO_PROGRAM_VALUES_H
 #define TENSORD_PROTO_PROGRAM_VALUES_H
 
-#include "proto/record.h"
+#include "proto/wire/record.h"
 
 typedef enum td_pv_kind { /* small number: */
                           TD_PV_NONE = 0,

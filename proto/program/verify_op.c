@@ -2,7 +2,7 @@
 #include "proto/program/check.h"
 #include "proto/program/prim.h"
 #include "proto/program/text.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* The order of a module: every run of an array begins where the one before it ends (an empty one at 0), in the order
  * that ir.h says. From this it follows that every index that is no use of a value is in range, that blocks form a tree,
  * and that each value is defined once. */
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 #include "proto/program/check.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 #include <stdlib.h>
 
 /* ---- strings */

@@ -266,7 +266,7 @@ def without(names):
     import table
 
     root = Path(__file__).resolve().parents[2] / "proto"
-    rows = table.load(sorted((root / "ops").glob("*.toml")), root / "infer.h", root / "ops.lock", True).ops
+    rows = table.load(sorted((root / "ops").glob("*.toml")), root / "infer" / "infer.h", root / "ops" / "ops.lock", True).ops
     why = {n: reason for reason, text in ELSEWHERE.items() for n in text.split()}
     for op in rows:
         if op.name not in names:

@@ -1,7 +1,7 @@
 /* What an op costs beside its arithmetic: a call of add on 8 floats, taken, prepared, run and returned. The kernel does
  * the least a kernel can. */
 #include "daemon/ops/ops.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>

@@ -7,7 +7,7 @@
  * every place must have had some. TENSORD_CRASHES sets how many (default 1000). A second test kills the daemon
  * under waiting clients. */
 #include "client/tensord.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/support/daemon.h"
 #include "tests/support/raw.h"
 #include "tests/unit/cunit_main.h"

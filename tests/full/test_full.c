@@ -1,6 +1,6 @@
 /* Everything can be full: the daemon's memory, a session's share, a user's share. Each is an error that says so; the
  * others' work goes on, and when something is freed there is room again. */
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/support/daemon.h"
 #include "tests/support/raw.h"
 #include "tests/unit/cunit_main.h"

@@ -3,10 +3,10 @@
  * The input is a stream as it would come from the socket. It goes through a real socket pair, in pieces, and every
  * frame that comes out is unpacked in a bounded arena as the daemon does it. Nothing may crash, leak, or take more than
  * the bound. */
-#include "proto/arena.h"
-#include "proto/frame.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/base/arena.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 
 #include <assert.h>
 #include <sys/socket.h>

@@ -3,7 +3,7 @@
  * Whatever the input says, decoding and inference either refuse it with a message, or give descriptors that hold: a
  * view stays inside the storage that it looks at, a new tensor has a size that can be computed, and the attributes
  * survive being written and read again. */
-#include "proto/op.h"
+#include "proto/ops/op.h"
 
 #include <stdio.h>
 #include <stdlib.h>

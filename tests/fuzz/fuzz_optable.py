@@ -50,7 +50,7 @@ def change(lines, rng):
 def try_table(model, paths, proto):
     """Why it is wrong that this table was taken or refused as it was; None when it is right."""
     try:
-        model.load(paths, proto / "infer.h", proto / "ops.lock", True)
+        model.load(paths, proto / "infer" / "infer.h", proto / "ops" / "ops.lock", True)
     except model.TableError as e:
         for line in str(e).split("\n"):
             if not REFUSED.match(line):

@@ -6,8 +6,8 @@
  * are there under ids 1 to 6, larger ones than a tile of a kernel under 7 to 9: whole, and with room between the rows.
  * Whatever comes, nothing may crash, and after the session nothing may be left. */
 #include "daemon/session/state.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 #include "tests/hostile/large.h"
 
 #include <assert.h>

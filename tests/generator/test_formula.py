@@ -315,7 +315,7 @@ class Compositions(unittest.TestCase):
 class WholeTable(unittest.TestCase):
     def test_the_tables_own_formulas(self):
         gen = ROOT / "proto"
-        rows = model.load([gen / "ops"], gen / "infer.h", gen / "ops.lock", True)
+        rows = model.load([gen / "ops"], gen / "infer" / "infer.h", gen / "ops" / "ops.lock", True)
         self.assertGreater(sum(1 for op in rows.ops if op.saves), 130)
 
 

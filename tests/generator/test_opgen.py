@@ -246,7 +246,7 @@ class Refusals(Refusal):
         (folder / "one.toml").write_text(BLOCK)
         (folder / "two.toml").write_text(BLOCK.replace("op.one", "op.two").replace("id = 1", "id = 2"))
         self.assertEqual(run([folder], "--lock"), (0, ""))
-        self.assertEqual((self.dir / "ops.lock").read_text().split()[-4:], "1 one 2 two".split())
+        self.assertEqual((folder / "ops.lock").read_text().split()[-4:], "1 one 2 two".split())
         self.assertEqual(run([folder], "--emit", "opid", "--out", self.dir / "out"), (0, ""))
         self.assertIn("TD_OP_TWO = 2", (self.dir / "out").read_text())
 

@@ -4,8 +4,8 @@
 #define TENSORD_TESTS_LARGE_H
 
 #include "daemon/kernels/cpu/thresholds.h"
-#include "proto/opid.h"
-#include "proto/record.h"
+#include "proto/ops/opid.h"
+#include "proto/wire/record.h"
 
 /* Rows of `cols` that are, together, around one of the thresholds: one less, as many, one more. `n`: any number. */
 static int64_t large_rows(unsigned n, int64_t cols)

@@ -4,7 +4,7 @@
 #ifndef TENSORD_TESTS_REQUESTS_H
 #define TENSORD_TESTS_REQUESTS_H
 
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/support/raw.h"
 
 /* ---- records, gathered and sent at once */

@@ -3,7 +3,7 @@
  *
  * After each test the daemon must be alive, serve a new client, and hold exactly what it held before: sessions,
  * objects, bytes, descriptors, tasks. */
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/hostile/counted.h"
 #include "tests/hostile/requests.h"
 #include "tests/unit/cunit_main.h"

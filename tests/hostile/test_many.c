@@ -7,12 +7,12 @@
  *     test_many [SEED [PROGRAMS]] */
 #include "daemon/session/session.h"
 #include "large.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/program/text.h"
 #include "proto/program/values.h"
 #include "proto/program/wire.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -5,9 +5,9 @@
  *     test_random [SEED [PROGRAMS]] */
 #include "daemon/session/session.h"
 #include "large.h"
-#include "proto/opid.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/ops/opid.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
  * daemon says so itself when it is not. */
 #include "client/tensord.h"
 #include "daemon/kernels/cpu/thresholds.h"
-#include "proto/op.h"
+#include "proto/ops/op.h"
 #include "tests/hostile/counted.h"
 #include "tests/unit/cunit_main.h"
 

@@ -2,7 +2,7 @@
  * the next who asks is served. Each request is tried with its first allocation failing, then with its second, and so
  * on until one is served; nothing may end the process. */
 #include "daemon/session/state.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 
 #include <limits.h>

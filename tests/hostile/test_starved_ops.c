@@ -1,7 +1,7 @@
 /* Memory that is out while an op is recorded, or taken apart: it is refused, and nothing of it is left. Each is tried
  * with its first allocation failing, then with its second, and so on until it is done. */
 #include "daemon/autograd/node.h"
-#include "proto/formula.h"
+#include "proto/ops/formula.h"
 #include "tests/unit/grad_support.h"
 
 void *__real_malloc(size_t n);

@@ -2,12 +2,12 @@
  * turn is a small part of what there is to do. Counted in turns of two sessions in this process, not in time: the clock
  * goes on by hand. */
 #include "daemon/session/calls/table.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/program/text.h"
 #include "proto/program/values.h"
 #include "proto/program/wire.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 #include "tests/support/hand_clock.h"
 #include "tests/unit/cunit_main.h"
 

@@ -2,7 +2,8 @@
 """The house's own rules, as a test: who includes whom, and nothing else at the top.
 
 Invariant that it keeps: a file includes its own room and the rooms to its right, never to its left, where
-    server > session > service > graph > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto.
+    server > session > service > graph > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto;
+inside proto it includes its own room and those before it: base, ops and infer, wire, program, passes.
 Inside daemon/session: calls > objects > stream.
 Each fault is printed as FILE:LINE: what is wrong."""
 import os
@@ -14,6 +15,8 @@ RIGHT = ["daemon/server", "daemon/session", "daemon/service", "daemon/graph", "d
          "daemon/ops", "daemon/kernels", "daemon/tensor", "shm", "proto"]
 MAY = {room: set(RIGHT[i:]) for i, room in enumerate(RIGHT)}
 MAY["client"] = {"client", "shm", "proto"}
+# Inside proto: a room uses itself and those before it; ops and infer are one (a row names its rule, a rule looks at the row).
+PROTO = [{"base"}, {"ops", "infer"}, {"wire"}, {"program"}, {"passes"}]
 # Rooms inside a room, from left to right; what lies in the room itself is for all of them, and may include them all.
 INNER = {"daemon/session": ["calls", "objects", "stream"]}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
@@ -39,6 +42,14 @@ def goes_back(path, target, room):
     """Does a file include what is to its left inside their room?"""
     here, there = inner_of(path, room), inner_of(target, room)
     return bool(here and there) and INNER[room].index(there) < INNER[room].index(here)
+
+
+def within_proto(path, target):
+    """Whether a file of proto includes what lies in a later room of it; `proto/types.h` is for all."""
+    if not path.startswith("proto/") or target.count("/") < 2:
+        return False
+    at = [next((i for i, rooms in enumerate(PROTO) if p.split("/")[1] in rooms), len(PROTO)) for p in (path, target)]
+    return at[1] > at[0]
 
 
 def no_memory_faults(root, path):
@@ -82,6 +93,8 @@ def check_file(root, path):
                     faults.append(f"{path}:{number}: {room} includes a test's header, {target}")
             elif to not in MAY[room]:
                 faults.append(f"{path}:{number}: {room} includes {target}: {to} is to its left")
+            elif within_proto(path, target):
+                faults.append(f"{path}:{number}: {target} is in a room of proto that comes after its own")
             elif to == room and goes_back(path, target, room):
                 faults.append(f"{path}:{number}: {inner_of(path, room)} includes {target}: {inner_of(target, room)} is to its left")
     return faults, seen

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The messages of proto/wire.proto: none contains itself, directly or not (protobuf-c's unpacking knows no limit of depth),
+"""The messages of proto/wire/wire.proto: none contains itself, directly or not (protobuf-c's unpacking knows no limit of depth),
 numbers and names of fields are there once, and each kind of frame has its message.
 
     check_wire.py SOURCE
@@ -64,7 +64,7 @@ def main():
     check_itself()
     text = (Path(sys.argv[1]) / "proto" / "wire.proto").read_text()
     found = list(problems(text))
-    print("\n".join(f"proto/wire.proto: {p}" for p in found) or f"{len(messages(text))} messages, none contains itself")
+    print("\n".join(f"proto/wire/wire.proto: {p}" for p in found) or f"{len(messages(text))} messages, none contains itself")
     sys.exit(bool(found))
 
 

@@ -2,7 +2,7 @@
 #ifndef TENSORD_TESTS_COMPOSED_H
 #define TENSORD_TESTS_COMPOSED_H
 
-#include "proto/formula.h"
+#include "proto/ops/formula.h"
 #include "tests/unit/grad_support.h"
 
 enum { COMPOSED_PARTS = 512 };

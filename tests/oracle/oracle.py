@@ -259,7 +259,7 @@ def main(argv):
     seed = int(time.time()) if seed == "random" else int(seed)
     rounds, wide = int(argv[4]) if len(argv) > 4 else 6, int(argv[5]) if len(argv) > 5 else 2
     proto = ROOT / "proto"
-    ops = {op.name: op for op in model.load([proto / "ops"], proto / "infer.h", proto / "ops.lock").ops}
+    ops = {op.name: op for op in model.load([proto / "ops"], proto / "infer" / "infer.h", proto / "ops" / "ops.lock").ops}
     refused = {}
     sent, status = send(argv[1], each_case(ops, seed, rounds, wide, argv[6:], thresholds(argv[2], ops), refused))
     for (name, dtype), why in sorted(refused.items()):

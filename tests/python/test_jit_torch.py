@@ -122,7 +122,7 @@ try:
     import example as examples
     import table as tables
 
-    TABLE = tables.load([ROOT / "proto" / "ops"], ROOT / "proto" / "infer.h").ops
+    TABLE = tables.load([ROOT / "proto" / "ops"], ROOT / "proto" / "infer" / "infer.h").ops
 finally:
     sys.path.pop(0)
 RANDOM = {"rand", "randn", "randint", "randperm", "bernoulli", "dropout", "multinomial", "empty"}

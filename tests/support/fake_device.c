@@ -2,7 +2,7 @@
 #include "tests/support/fake_device.h"
 #include "daemon/sched/internal.h"
 #include "daemon/tensor/device.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

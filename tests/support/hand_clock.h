@@ -1,4 +1,4 @@
-/* Clocks that a test moves by hand: the monotonic one, by which all of tensord waits and measures (proto/clock.h), and
+/* Clocks that a test moves by hand: the monotonic one, by which all of tensord waits and measures (proto/base/clock.h), and
  * the processor time of threads. What a test finds then depends on its steps, and on no other process of the machine.
  *
  * The program is linked with -Wl,--wrap=clock_gettime. Clocks are the machine's until hand_clock_stop(). From then on

@@ -1,5 +1,5 @@
 #include "tests/support/raw.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include "tests/support/daemon.h"
 

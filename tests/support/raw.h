@@ -2,10 +2,10 @@
 #ifndef TENSORD_TESTS_RAW_H
 #define TENSORD_TESTS_RAW_H
 
-#include "proto/arena.h"
-#include "proto/frame.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/base/arena.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 
 typedef struct raw {
     int fd;

@@ -1,8 +1,8 @@
-/* The worked examples of the op table as data. The rows are generated (proto/gen/emit_conformance.py). */
+/* The worked examples of the op table as data. The rows are generated (tests/unit/gen/emit_conformance.py). */
 #ifndef TENSORD_TESTS_CONFORMANCE_H
 #define TENSORD_TESTS_CONFORMANCE_H
 
-#include "proto/op.h"
+#include "proto/ops/op.h"
 
 typedef enum example_kind {
     EXAMPLE_NONE = 0, /* an absent input; a result of which any value will do */

@@ -6,7 +6,7 @@
 #include "proto/program/edit.h"
 #include "proto/program/prim.h"
 #include "proto/program/verify.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 #include "tests/unit/grad_support.h"
 
 #define LIST(...)                                                                                                      \

@@ -2,10 +2,10 @@
  * whatever breaks that counts as a protocol error. */
 #include "tests/unit/fake_daemon.h"
 
-#include "proto/arena.h"
-#include "proto/frame.h"
-#include "proto/record.h"
-#include "proto/wire.pb-c.h"
+#include "proto/base/arena.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
 #include "shm/segment.h"
 #include <assert.h>
 #include <errno.h>

@@ -8,7 +8,7 @@
 #define TENSORD_TESTS_GRAD_SUPPORT_H
 
 #include "daemon/autograd/autograd.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #ifndef TENSORD_TESTS_OP_CALLS_H
 #define TENSORD_TESTS_OP_CALLS_H
 
-#include "proto/op.h"
+#include "proto/ops/op.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,9 +6,9 @@
 #include "daemon/ops/ops.h"
 #include "daemon/tensor/device.h"
 #include "kernel_box.h"
-#include "proto/device.h"
-#include "proto/formula.h"
-#include "proto/opid.h"
+#include "proto/base/device.h"
+#include "proto/ops/formula.h"
+#include "proto/ops/opid.h"
 #include "tests/support/fake_device.h"
 
 enum { MAX_TENSORS = 16, MOST_STORAGES = 4096 };

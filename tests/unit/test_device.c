@@ -5,7 +5,7 @@
 #include "conformance.h"
 #include "cunit_main.h"
 #include "daemon/tensor/device.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/support/fake_device.h"
 #include <math.h>
 #include <signal.h>

@@ -6,7 +6,7 @@
 #include "proto/program/prim.h"
 #include "proto/program/text.h"
 #include "proto/program/verify.h"
-#include "proto/record.h"
+#include "proto/wire/record.h"
 #include "tests/unit/grad_support.h"
 
 #define LIST(...)                                                                                                      \

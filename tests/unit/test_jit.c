@@ -6,7 +6,7 @@
 #include "daemon/kernels/cpu/jit/jit_steps.h"
 #include "daemon/kernels/jit.h"
 #include "daemon/kernels/kernel.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -15,7 +15,7 @@ static struct rests {
     int64_t count, stop_at;
 } rests;
 
-/* Instead of proto/breath.c's, which looks at the clock. */
+/* Instead of proto/base/breath.c's, which looks at the clock. */
 void td_breathe(void)
 {
     if (++rests.count == rests.stop_at) td_kernel_fail(rests.k, TD_E_CANCELLED, "stop");

@@ -3,7 +3,7 @@
 #include "daemon/ops/ops.h"
 #include "daemon/ops/overlap.h"
 #include "daemon/tensor/device.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 #include <stdlib.h>
 

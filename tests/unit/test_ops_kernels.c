@@ -1,7 +1,7 @@
 /* Ops on tensors with the daemon's own kernels: that preparing and kernels agree about layouts, dtypes, numbers and
  * destinations. */
 #include "daemon/ops/ops.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* What control groups grant, read from made-up trees of files: both versions, nested groups, containers. */
-#include "proto/cgroup.h"
+#include "proto/base/cgroup.h"
 #include "tests/unit/cunit_main.h"
 
 #include <ftw.h>

@@ -1,6 +1,6 @@
 /* dtypes: facts, promotion against recorded values, half conversions over all their values, numbers as elements. */
 #include "cunit_main.h"
-#include "proto/dtype.h"
+#include "proto/base/dtype.h"
 
 #include <math.h>
 

@@ -1,5 +1,5 @@
 /* Keys that all lie in one chain of uthash's own hash do not here: its key is not known to those who choose names. */
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 #include "tests/unit/cunit_main.h"
 
 #include <stdlib.h>

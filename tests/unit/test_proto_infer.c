@@ -1,7 +1,7 @@
 /* Inference: promotion, the checks that all ops share, and what makes, combines and moves elements. */
 #include "op_rows.h"
 
-#include "proto/formula.h"
+#include "proto/ops/formula.h"
 
 static void test_promotion(void)
 {

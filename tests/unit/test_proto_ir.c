@@ -1,6 +1,6 @@
 /* Modules of programs: what the edit makes, changes and seals. */
 #include "cunit_main.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/program/edit.h"
 #include "proto/program/literal.h"
 #include "proto/program/prim.h"

@@ -1,7 +1,7 @@
 /* The verifier: each rule with a module that breaks it. What can be said as a text is; the rest is done to the arrays.
  */
 #include "cunit_main.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "proto/program/edit.h"
 #include "proto/program/prim.h"
 #include "proto/program/text.h"

@@ -4,7 +4,7 @@
 #include "proto/program/text.h"
 #include "proto/program/verify.h"
 #include "proto/program/wire.h"
-#include "proto/wire.pb-c.h"
+#include "proto/wire/wire.pb-c.h"
 #include <stdlib.h>
 
 static const char whole[] = "captured %w : Float(2, n) = \"w\"\n"

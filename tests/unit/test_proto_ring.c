@@ -1,9 +1,9 @@
 /* The ring: bytes come out as they went in, whatever the pieces; a side that sleeps is told; nonsense is refused;
  * frames and their descriptors keep their order when a connection moves to it. */
 #define _GNU_SOURCE_
-#include "proto/clock.h"
-#include "proto/frame.h"
-#include "proto/patience.h"
+#include "proto/base/clock.h"
+#include "proto/wire/frame.h"
+#include "proto/base/patience.h"
 #include "tests/unit/cunit_main.h"
 
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* Texts that others chose, as they are shown, and words that are nearly others. */
-#include "proto/near.h"
-#include "proto/text.h"
+#include "proto/base/near.h"
+#include "proto/base/text.h"
 #include "tests/unit/cunit_main.h"
 
 #include <string.h>

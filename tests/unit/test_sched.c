@@ -3,7 +3,7 @@
  * time: the clock goes on by hand, by so much for each chunk, so they are the same on a machine that does much besides.
  */
 #include "daemon/sched/internal.h"
-#include "proto/breath.h"
+#include "proto/base/breath.h"
 #include "tests/support/hand_clock.h"
 #include "tests/unit/cunit_main.h"
 #include "tests/unit/sched_fake.h"

@@ -2,7 +2,7 @@
  * What is pending must live, what has ended must go, and values must be those of running one op after the other.
  * Kernels are the test's own; their cost is drawn by lot, so that some run here and some in the pool. */
 #include "daemon/sched/sched.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 #include <pthread.h>
 #include <stdarg.h>

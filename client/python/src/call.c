@@ -5,7 +5,7 @@
 #include "client/python/src/py.h"
 
 #include "client/program/trace.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 
 #include <stdio.h>
 #include <stdlib.h>

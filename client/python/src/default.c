@@ -5,7 +5,7 @@
  * but a number of Python or the op itself. */
 #include "client/python/src/py.h"
 
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 
 static bool is_whole(td_arg a)
 {

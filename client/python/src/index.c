@@ -6,7 +6,7 @@
 #include "client/python/src/py.h"
 
 #include "client/program/trace.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 
 enum { MOST = TD_MAX_DIMS + 1 };
 

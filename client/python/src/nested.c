@@ -4,7 +4,7 @@
  * writes the values. Nothing goes deeper than a tensor has dimensions, so a list that contains itself is an error. */
 #include "client/program/trace.h"
 #include "client/python/src/py.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include <stdlib.h>
 #include <string.h>

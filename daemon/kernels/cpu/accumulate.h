@@ -4,7 +4,7 @@
 #ifndef TENSORD_KERNELS_CPU_ACCUMULATE_H
 #define TENSORD_KERNELS_CPU_ACCUMULATE_H
 
-#include "proto/dtype.h"
+#include "proto/base/dtype.h"
 
 /* Steps in bytes. `scale` false: alpha is 1 and not looked at. */
 void td_add_run(unsigned dtype, char *to, int64_t to_step, const char *from, int64_t from_step, int64_t n, bool scale,

@@ -9,7 +9,7 @@
 #ifndef TENSORD_KERNELS_CPU_BLAS_H
 #define TENSORD_KERNELS_CPU_BLAS_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 #include <cblas.h>
 #include <dnnl.h>
 

@@ -2,7 +2,7 @@
 #ifndef TENSORD_KERNELS_CPU_CONVERT_H
 #define TENSORD_KERNELS_CPU_CONVERT_H
 
-#include "proto/dtype.h"
+#include "proto/base/dtype.h"
 
 struct td_pw_attr;
 

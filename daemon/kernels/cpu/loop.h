@@ -6,7 +6,7 @@
 #ifndef TENSORD_KERNELS_LOOP_H
 #define TENSORD_KERNELS_LOOP_H
 
-#include "proto/op.h"
+#include "proto/ops/op.h"
 
 enum td_body {
     TD_BODY_F32,

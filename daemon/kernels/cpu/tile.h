@@ -10,7 +10,7 @@
 
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/thresholds.h"
-#include "proto/desc.h"
+#include "proto/base/desc.h"
 
 #define TD_TILE_DIMS (2 * TD_MAX_DIMS) /* inner dimension first */
 #define TD_TILE_OPS 4

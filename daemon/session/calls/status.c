@@ -6,7 +6,7 @@
 #include "daemon/ops/packs.h"
 #include "daemon/session/calls/table.h"
 #include "daemon/tensor/device.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #include "daemon/session/calls/table.h"
 
 #include "daemon/tensor/device.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * goes on. Memory that is full while tasks are pending is not an error yet: they may free some. */
 #include "daemon/session/state.h"
 #include "daemon/tensor/device.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * A large one is unpacked by a helper (unpack.c). What it became is in the session's arena until the last of it is
  * worked off. */
 #include "daemon/session/state.h"
-#include "proto/text.h"
+#include "proto/base/text.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
  * waits and less than its share begun; one that has neither, and holds nothing, is gone. */
 #include "daemon/session/stream/lines.h"
 
-#include "proto/hash.h"
+#include "proto/base/hash.h"
 #include <stdlib.h>
 
 typedef struct td_process_line {

@@ -3,7 +3,7 @@
 #ifndef TENSORD_SESSION_LINES_H
 #define TENSORD_SESSION_LINES_H
 
-#include "proto/status.h"
+#include "proto/base/status.h"
 
 /* Begins what waits; zeros at first. */
 typedef struct td_in_line {

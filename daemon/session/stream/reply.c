@@ -1,7 +1,7 @@
 /* Replies: what goes back to the client, and how a value gets into one. */
 #include "daemon/session/state.h"
 #include "daemon/tensor/device.h"
-#include "proto/device.h"
+#include "proto/base/device.h"
 
 #include <stdlib.h>
 #include <unistd.h>

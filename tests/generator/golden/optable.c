@@ -1,5 +1,5 @@
 /* Written by proto/gen/opgen.py from the op table: edit that instead. */
-#include "proto/infer.h"
+#include "proto/infer/infer.h"
 
 #include <math.h>
 

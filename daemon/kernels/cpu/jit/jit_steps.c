@@ -6,7 +6,7 @@
  * each to its row, NaNs included. */
 #include "daemon/kernels/cpu/jit/jit_steps.h"
 #include "daemon/kernels/cpu/loop.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <string.h>
 
 /* A line that is being taken apart. */

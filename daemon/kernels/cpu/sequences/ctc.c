@@ -12,7 +12,7 @@
 #include "daemon/kernels/cpu/sets.h"
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/plans.h"
-#include "proto/opid.h"
+#include "proto/ops/opid.h"
 #include <math.h>
 
 #define NEVER (-INFINITY)
