@@ -89,23 +89,24 @@ static int full(td_heap *h, uint64_t bytes, td_error *e)
 }
 
 /* The slow way: no free chunk fits. */
-static int find_more(td_heap *h, uint64_t size, td_extent *out, uint64_t *lack, td_error *e)
+static int find_more(td_heap *h, uint64_t size, td_extent *out, td_need *need, td_error *e)
 {
     td_slab_drop_idle(h, NULL);
     if (take(h, size, out)) return 0;
-    uint64_t need = chunk_bytes(h, size), want = growth(h, need);
+    uint64_t least = chunk_bytes(h, size), want = growth(h, least);
     td_segment *warm =
-        td_heap_beyond_user(h, want * 2) ? NULL : td_budget_take_warm(h->budget, h->kind, h->uid, need, want * 2);
+        td_heap_beyond_user(h, want * 2) ? NULL : td_budget_take_warm(h->budget, h->kind, h->uid, least, want * 2);
     if (warm) {
         td_heap_count(h, (int64_t)warm->size);
         td_heap_take_in(h, warm);
         if (take(h, size, out)) return 0;
     }
     if (!td_heap_room(h, want)) {
-        want = td_page_round(need);
+        want = td_page_round(least);
         if (!td_heap_room(h, want)) return full(h, size, e);
     }
-    *lack = want;
+    need->bytes = want;
+    need->heap = h;
     return TD_WAIT_GROW;
 }
 
@@ -114,14 +115,14 @@ static uint64_t extent_size(uint64_t bytes)
     return bytes ? (bytes + TD_EXTENT_ALIGN - 1) & ~(uint64_t)(TD_EXTENT_ALIGN - 1) : TD_EXTENT_ALIGN;
 }
 
-int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, uint64_t *lack, td_error *e)
+int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, td_need *need, td_error *e)
 {
     *out = (td_extent){0};
     if (bytes > UINT64_C(1) << 46) return full(h, bytes, e);
     if (h->orphan) return td_fail(e, TD_E_CLOSED, "the owner of this memory has gone");
     uint64_t size = extent_size(bytes);
     if (take(h, size, out)) return 0;
-    return find_more(h, size, out, lack, e);
+    return find_more(h, size, out, need, e);
 }
 
 td_budget *td_heap_budget(const td_heap *h)
@@ -131,13 +132,13 @@ td_budget *td_heap_budget(const td_heap *h)
 
 int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e)
 {
-    uint64_t lack = 0;
+    td_need need = {0};
     int err;
-    while ((err = td_heap_alloc(h, bytes, out, &lack, e)) == TD_WAIT_GROW) {
+    while ((err = td_heap_alloc(h, bytes, out, &need, e)) == TD_WAIT_GROW) {
         td_segment *s;
-        if ((err = td_heap_reserve(h, lack, e))) return err;
-        if ((err = td_segment_create(&s, h->budget->backend, h->kind, lack, e))) {
-            td_heap_unreserve(h, lack);
+        if ((err = td_heap_reserve(h, need.bytes, e))) return err;
+        if ((err = td_segment_create(&s, h->budget->backend, h->kind, need.bytes, e))) {
+            td_heap_unreserve(h, need.bytes);
             return err;
         }
         td_heap_adopt(h, s);

@@ -1,11 +1,12 @@
 /* A heap: extents of bytes handed out of segments. Book-keeping is in the daemon's private memory only.
  *
  * Used by the loop thread alone. Freed extents are recycled warm, inside their heap. Growing takes time, so it is
- * split: td_heap_alloc says how much it lacks, someone creates a segment (perhaps on a helper thread), td_heap_adopt
- * adds it. One heap for each session, one for the service; all draw on one budget. */
+ * split: td_heap_alloc says what it lacks (need.h), someone creates a segment (perhaps on a helper thread),
+ * td_heap_adopt adds it. One heap for each session, one for the service; all draw on one budget. */
 #ifndef TENSORD_SHM_HEAP_H
 #define TENSORD_SHM_HEAP_H
 
+#include "shm/need.h"
 #include "shm/segment.h"
 
 #define TD_EXTENT_ALIGN 64 /* of every extent's offset and size; large ones (>= 2 MiB) start on a page */
@@ -70,11 +71,10 @@ uint64_t td_heap_hand_over(td_heap *from, td_heap *to);
  * and to no other heap. */
 void td_heap_distrust(td_heap *h);
 
-/* 0 and *out, or TD_WAIT_GROW with *lack = bytes of the segment it wants (create it and td_heap_adopt it, then ask
+/* 0 and *out, or TD_WAIT_GROW with *need = the segment it wants (create it and td_heap_adopt it, then ask
  * again), or TD_E_MEMORY when the budget does not allow it (TD_E_QUOTA: the user's part of it). A request of 0 bytes
  * gives an extent of TD_EXTENT_ALIGN. */
-#define TD_WAIT_GROW (-1)
-int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, uint64_t *lack, td_error *e);
+int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, td_need *need, td_error *e);
 /* The same, making the segment right here when one is lacking. */
 int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e);
 /* Return an extent; *x becomes empty. A segment that is wholly free may go back to the warm list or to the system. */

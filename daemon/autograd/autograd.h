@@ -16,10 +16,9 @@ typedef enum td_grad_mode { TD_GRAD_ON = 0, TD_GRAD_OFF = 1, TD_GRAD_INFERENCE =
  * On 0 the call was taken over, and out[] (room for c->nout as prepared, count in *nout) are the outputs, one new
  * reference each; with TD_CF_OUT they are the given tensors, no new reference. On an error the call is still the
  * caller's. */
-int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, uint64_t *lack,
-                    td_heap **heap, td_error *e);
+int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, td_need *need, td_error *e);
 /* The same in two: all but the submission, for who looks at the call in between; then that, which cannot fail. */
-int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, uint64_t *lack, td_heap **heap, td_error *e);
+int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, td_need *need, td_error *e);
 void td_autograd_issue(td_call *c, td_tensor **out, int *nout);
 
 bool td_requires_grad(const td_tensor *t);
@@ -153,10 +152,10 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
  * found good. What others write until it is pinned counts as written before. Returns 0 and *done; an error ends it,
  * with no partial .grad left: gradients are accumulated into leaves as a last step, which waits (0, not *done) for as
  * long as the issuer's may_touch says so. Memory is lacked as by td_ops_prepare: TD_WAIT_GROW, and a TD_E_MEMORY or
- * TD_E_QUOTA that may pass, leave it where it is, to be gone on with later or dropped. With lack NULL it grows by
+ * TD_E_QUOTA that may pass, leave it where it is, to be gone on with later or dropped. With need NULL it grows by
  * itself.
  */
-int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e);
+int td_backward_step(td_backward *b, int most, bool *done, td_need *need, td_error *e);
 /* From here on `owner` is who answers what its hooks on the way are asked; without, to come to one is an error. */
 void td_backward_answered_by(td_backward *b, td_hook_owner *owner);
 /* It goes no further until a hook has been answered. Which, with what: borrowed, some NULL; `first` of them are what

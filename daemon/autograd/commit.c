@@ -29,7 +29,7 @@ static int prepare_add(td_backward *b, step *s, td_tensor *old, td_tensor *g, td
     c->flags = TD_CF_OUT | TD_CF_DEFER;
     c->finished = add_finished;
     int err = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_eval_failed(&b->eval, td_ops_prepare(c, b->eval.lack, b->eval.heap, e));
+    if (!err) err = td_eval_failed(&b->eval, td_ops_prepare(c, b->eval.need, e));
     if (err) td_call_free(c);
     else s->add = c;
     return err;

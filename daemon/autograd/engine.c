@@ -480,14 +480,13 @@ static int advance(td_backward *b, int64_t *steps, td_error *e)
     }
 }
 
-int td_backward_step(td_backward *b, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e)
+int td_backward_step(td_backward *b, int most, bool *done, td_need *need, td_error *e)
 {
     int64_t steps = (int64_t)most * TD_NODE_STEPS;
     int err = b->failed;
     td_region *region = b->who->region; /* a backward is no part of it */
     b->who->region = NULL;
-    b->eval.lack = lack;
-    b->eval.heap = heap;
+    b->eval.need = need;
     b->eval.lacks = false;
     b->eval.at = 0;
     b->behind = NULL;

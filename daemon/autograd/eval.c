@@ -17,7 +17,7 @@ void td_eval_clear(td_eval *v)
 
 int td_eval_failed(td_eval *v, int err)
 {
-    v->lacks = v->lack && (err == TD_WAIT_GROW || err == TD_E_MEMORY || err == TD_E_QUOTA);
+    v->lacks = v->need && td_need_may_pass(err);
     return err;
 }
 
@@ -65,7 +65,7 @@ static int record(td_eval *v, const td_op *op, int nin, const td_input *in, cons
     int err = 0, n;
     if (attrs) td_attrs_copy(&c->attrs, attrs);
     else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_autograd_run(c, TD_GRAD_ON, out, nout, &n, v->lack, v->heap, e);
+    if (!err) err = td_autograd_run(c, TD_GRAD_ON, out, nout, &n, v->need, e);
     if (err) td_call_free(c);
     return err;
 }
@@ -81,7 +81,7 @@ static int run_seen(td_eval *v, const td_op *op, int nin, const td_input *in, co
     int err = 0;
     if (attrs) td_attrs_copy(&c->attrs, attrs);
     else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_ops_prepare(c, v->lack, v->heap, e);
+    if (!err) err = td_ops_prepare(c, v->need, e);
     for (int o = 0; o < nout; o++) out[o] = !err && o < c->nout ? c->out[o] : NULL;
     if (!err) td_recording_call(v->recording, c, "");
     if (err || (c->flags & TD_CF_VIEW)) td_call_free(c);
@@ -108,7 +108,7 @@ int td_eval_op(td_eval *v, unsigned id, int nin, const td_input *in, const td_at
     uint32_t flags = op->flags & TD_OF_CREATION ? td_call_on(v->device) : 0;
     int err = v->create_graph ? record(v, op, nin, in, attrs, flags, nout, out, e)
               : v->recording  ? run_seen(v, op, nin, in, attrs, flags, nout, out, e)
-                              : td_ops_try(v->who, id, nin, in, attrs, flags, nout, out, v->lack, v->heap, e);
+                              : td_ops_try(v->who, id, nin, in, attrs, flags, nout, out, v->need, e);
     if (err) return td_eval_failed(v, err);
     if (!v->create_graph) mark_fresh(op, in, nout, out);
     for (int o = 0; o < nout; o++)
@@ -123,7 +123,7 @@ int td_eval_into(td_eval *v, unsigned id, int nin, const td_input *in, const td_
     td_tensor *nothing;
     if (gave(v, 1, &nothing)) return 0;
     int err = v->create_graph ? record(v, td_op_by_id(id), nin, in, attrs, TD_CF_OUT, 1, &dst, e)
-                              : td_ops_try(v->who, id, nin, in, attrs, TD_CF_OUT, 1, &dst, v->lack, v->heap, e);
+                              : td_ops_try(v->who, id, nin, in, attrs, TD_CF_OUT, 1, &dst, v->need, e);
     return err ? td_eval_failed(v, err) : keep(v, NULL, e);
 }
 

@@ -330,8 +330,7 @@ typedef struct td_eval {
     bool create_graph;
     uint8_t device; /* where ops without operands make their results */
     td_node *slice; /* the write on a view whose op is evaluated, or NULL */
-    uint64_t *lack; /* as td_ops_prepare has them; NULL: it grows by itself */
-    td_heap **heap;
+    td_need *need;  /* as td_ops_prepare has it; NULL: it grows by itself */
     struct td_recording *recording; /* of what is run (rows.c), or NULL */
     bool lacks;                     /* the last failure is one that may be gone later: nothing was changed by it */
     td_tensor **temps;              /* what its ops gave, in their order (NULL: nothing); one reference each */

@@ -93,20 +93,20 @@ static int check_saved(const td_grad_record *r, td_masks m, td_error *e)
 }
 
 /* The op overwrites an input whose old value its gradient needs: keep a copy, with the old history. */
-static int keep_copy(td_grad_record *r, uint64_t *lack, td_heap **heap, td_error *e)
+static int keep_copy(td_grad_record *r, td_need *need, td_error *e)
 {
     td_call *c = r->c;
     td_edge edge;
     int err = td_edge_of(c->out[0], &edge, e);
     if (err) return err;
     td_input in = td_in(c->out[0]);
-    err = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &r->kept, lack, heap, e);
+    err = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &r->kept, need, e);
     if (!err && edge.node) err = td_set_history(r->kept, edge.node, edge.nr, e);
     td_node_unref(edge.node);
     return err;
 }
 
-static int begin(td_grad_record *r, td_grad_mode mode, uint64_t *lack, td_heap **heap, td_error *e)
+static int begin(td_grad_record *r, td_grad_mode mode, td_need *need, td_error *e)
 {
     td_call *c = r->c;
     r->writes = (c->flags & TD_CF_OUT) && c->nout;
@@ -117,7 +117,7 @@ static int begin(td_grad_record *r, td_grad_mode mode, uint64_t *lack, td_heap *
     r->formula = td_formula_of(c->op);
     r->masks = wanted_masks(r);
     err = check_saved(r, r->masks, e);
-    if (!err && r->writes && in_place(c) && input_in(r, r->masks.inputs, 0)) err = keep_copy(r, lack, heap, e);
+    if (!err && r->writes && in_place(c) && input_in(r, r->masks.inputs, 0)) err = keep_copy(r, need, e);
     return err;
 }
 
@@ -248,14 +248,14 @@ static uint64_t most_room(const td_grad_record *r)
 }
 
 /* Prepare, when there will be room for the node. */
-static int prepare(td_grad_record *r, bool cut, uint64_t *lack, td_heap **heap, td_error *e)
+static int prepare(td_grad_record *r, bool cut, td_need *need, td_error *e)
 {
     td_call *c = r->c;
     bool asks = (cut || r->nwants) && moves(c, r->writes);
     uint64_t room = asks ? most_room(r) : 0;
     int err = room ? td_account_charge(c->who->account, 0, room, e) : 0;
     if (err) return err;
-    err = td_ops_prepare(c, lack, heap, e);
+    err = td_ops_prepare(c, need, e);
     if (room) td_account_discharge(c->who->account, 0, room);
     return err;
 }
@@ -333,17 +333,17 @@ void td_autograd_issue(td_call *c, td_tensor **out, int *nout)
     else c->who->submit(c->who, c);
 }
 
-int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, uint64_t *lack, td_heap **heap, td_error *e)
+int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, td_need *need, td_error *e)
 {
     td_grad_record r = {.c = c};
     td_region *region = c->who->region;
     bool prepared = false;
     int err = c->nout > max_out ? td_fail(e, TD_E_INVALID, "room for %d outputs, %d wanted", max_out, c->nout) : 0;
-    if (!err) err = begin(&r, mode, lack, heap, e);
+    if (!err) err = begin(&r, mode, need, e);
     if (!err && r.writes && c->nout) r.before = c->out[0]->version->value;
     bool cut = !err && cuts(&r, mode);
-    if (!err && region) err = td_region_begin(region, c, lack, heap, e);
-    if (!err) err = prepare(&r, cut, lack, heap, e);
+    if (!err && region) err = td_region_begin(region, c, need, e);
+    if (!err) err = prepare(&r, cut, need, e);
     if (!err) {
         prepared = true;
         if (!r.writes) mark_outputs(c, mode);
@@ -362,11 +362,10 @@ int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, uint64_t *la
     return err;
 }
 
-int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, uint64_t *lack,
-                    td_heap **heap, td_error *e)
+int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, td_need *need, td_error *e)
 {
     *nout = 0;
-    int err = td_autograd_prepare(c, mode, max_out, lack, heap, e);
+    int err = td_autograd_prepare(c, mode, max_out, need, e);
     if (!err) td_autograd_issue(c, out, nout);
     return err;
 }

@@ -222,11 +222,11 @@ static int refer(td_region *r, int i, td_tensor *t, uint32_t *value, td_error *e
 }
 
 /* The op writes what is no value of the region: it runs again on a copy of what that was. */
-static int copy_source(td_region *r, td_call *c, int i, uint32_t *value, uint64_t *lack, td_heap **heap, td_error *e)
+static int copy_source(td_region *r, td_call *c, int i, uint32_t *value, td_need *need, td_error *e)
 {
     td_input in = td_in(c->in[i].tensor);
     td_tensor *copy;
-    int err = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &copy, lack, heap, e);
+    int err = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &copy, need, e);
     if (err) return err;
     err = add_source(r, -1, copy, value, e);
     td_tensor_unref(copy);
@@ -300,30 +300,30 @@ static int take_inputs(td_region *r, const td_call *c, td_error *e)
     return err;
 }
 
-static int take_copies(td_region *r, td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+static int take_copies(td_region *r, td_call *c, td_need *need, td_error *e)
 {
     int err = 0;
     for (int i = 0; i < c->nin && !err; i++) {
         td_ref *ref = ref_at(r, last_entry(r), i);
-        if (ref->copy) err = copy_source(r, c, i, &ref->value, lack, heap, e);
+        if (ref->copy) err = copy_source(r, c, i, &ref->value, need, e);
     }
     return err;
 }
 
-static int begin(td_region *r, td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+static int begin(td_region *r, td_call *c, td_need *need, td_error *e)
 {
     r->before.values = r->values.count, r->before.kin = r->kin.count;
     r->before.sources = r->sources.count, r->before.picks = r->picks.count;
     if (!repeats(r, c)) return 0;
     int err = new_entry(r, c, e);
     if (!err) err = take_inputs(r, c, e);
-    return err ? err : take_copies(r, c, lack, heap, e);
+    return err ? err : take_copies(r, c, need, e);
 }
 
-int td_region_begin(td_region *r, td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+int td_region_begin(td_region *r, td_call *c, td_need *need, td_error *e)
 {
-    int err = r->parent ? td_region_begin(r->parent, c, lack, heap, e) : 0;
-    return err ? err : begin(r, c, lack, heap, e);
+    int err = r->parent ? td_region_begin(r->parent, c, need, e) : 0;
+    return err ? err : begin(r, c, need, e);
 }
 
 static void wrote(td_region *r, const td_tensor *t)

@@ -79,7 +79,7 @@ struct td_region {
 #define td_at(list, type, i) (&((type *)(list).at)[i])
 
 /* The op is about to be prepared: write down what it takes. As td_ops_prepare it may lack memory. */
-int td_region_begin(td_region *r, td_call *c, uint64_t *lack, td_heap **heap, td_error *e);
+int td_region_begin(td_region *r, td_call *c, td_need *need, td_error *e);
 /* It is prepared: write down what it gives. */
 int td_region_give(td_region *r, td_call *c, td_error *e);
 /* It has its node; or, `err`, it came to nothing, and nothing was written down. */

@@ -212,7 +212,7 @@ static int try_op(td_backward *b, unsigned op, int nin, const td_input *in, cons
                   td_tensor **out, td_error *e)
 {
     td_eval *v = &b->eval;
-    int err = td_ops_try(v->who, op, nin, in, a, flags, nout, out, v->lack, v->heap, e);
+    int err = td_ops_try(v->who, op, nin, in, a, flags, nout, out, v->need, e);
     return err ? td_eval_failed(v, err) : 0;
 }
 

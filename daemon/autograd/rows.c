@@ -540,7 +540,7 @@ static int run(td_backward *b, td_row *r, const known *k, bool *ran, td_error *e
     td_tensor *outs[OUTS];
     td_eval *v = &b->eval;
     if (!make_places(b, r, k)) return td_no_memory(e, "for a gradient");
-    int err = td_fused_call(k->fused, b->who, r->inputs, outs, "", nothing, v->lack, v->heap, e);
+    int err = td_fused_call(k->fused, b->who, r->inputs, outs, "", nothing, v->need, e);
     if (!err) go_behind(b, r, k, outs);
     *ran = err != TD_E_MEMORY && err != TD_E_QUOTA;
     if (*ran) return td_eval_failed(v, err);

@@ -86,10 +86,10 @@ static int make_list(td_exec *r, uint32_t node, td_error *e)
     return rc;
 }
 
-static int step(td_exec *r, uint64_t *lack, td_heap **heap, td_error *e)
+static int step(td_exec *r, td_need *need, td_error *e)
 {
     bool done;
-    int rc = td_backward_step(r->backward, STEP, &done, lack, heap, e);
+    int rc = td_backward_step(r->backward, STEP, &done, need, e);
     r->lacks = td_backward_lacks(r->backward);
     r->behind = td_backward_behind(r->backward);
     r->differentiated = done;
@@ -129,7 +129,7 @@ bool td_exec_commits(const td_exec *r)
     return r->backward != NULL;
 }
 
-int td_exec_differentiate(td_exec *r, uint32_t node, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
+int td_exec_differentiate(td_exec *r, uint32_t node, int *cost, td_need *need, td_error *e)
 {
     bool gives = r->ir->nodes[node].nout;
     int rc = TD_OK;
@@ -137,7 +137,7 @@ int td_exec_differentiate(td_exec *r, uint32_t node, int *cost, uint64_t *lack, 
     *cost -= STEP * TD_EXEC_COST_OP;
     if (!r->backward) rc = begin(r, node, e);
     if (!rc && gives && r->kept.made.kind == TD_T_NONE && !r->differentiated) rc = make_list(r, node, e);
-    if (!rc && !r->differentiated) rc = step(r, lack, heap, e);
+    if (!rc && !r->differentiated) rc = step(r, need, e);
     if (!rc && gives && r->kept.made.kind != TD_T_NONE) rc = give_results(r, node, e);
     if (rc) return rc;
     if (!td_backward_drop(r->backward, STEP)) return TD_EXEC_MORE;

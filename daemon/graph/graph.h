@@ -77,8 +77,8 @@ td_purse *td_exec_purse(td_exec *r);
 int td_exec_begin(td_exec *r, uint32_t nargs, const td_val *args, td_error *e);
 /* Go on for about `most` tensor ops. 0 and *done; an error ends it, told with the program's line. Memory is lacked as
  * by td_autograd_run: TD_WAIT_GROW, and a TD_E_MEMORY or TD_E_QUOTA that may pass, leave it where it is
- * (td_exec_lacks). It may also have to wait: td_exec_behind, td_exec_waits. With lack NULL it grows by itself. */
-int td_exec_step(td_exec *r, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e);
+ * (td_exec_lacks). It may also have to wait: td_exec_behind, td_exec_waits. With need NULL it grows by itself. */
+int td_exec_step(td_exec *r, int most, bool *done, td_need *need, td_error *e);
 /* What it has printed so far, lines of it; borrowed. NULL: nothing. */
 const char *td_exec_said(const td_exec *r, size_t *n);
 bool td_exec_lacks(const td_exec *r);

@@ -167,11 +167,6 @@ static int take_attrs(const td_exec *r, uint32_t node, const td_op *op, td_attrs
 
 /* ---- one call */
 
-typedef struct lacking {
-    uint64_t *bytes;
-    td_heap **heap;
-} lacking;
-
 /* What is made is declared to be written by several at once, as a record's results are. */
 static void declare_racy(const td_exec *r, uint32_t node, int n)
 {
@@ -197,7 +192,7 @@ static int most_outs(const td_op *op)
 }
 
 /* Issue a call that has its inputs and attributes; results are in r->outs. The call is gone. */
-static int issue(td_exec *r, uint32_t node, td_call *c, int *nout, lacking lack, td_error *e)
+static int issue(td_exec *r, uint32_t node, td_call *c, int *nout, td_need *need, td_error *e)
 {
     uint32_t mode = r->ir->nodes[node].mode;
     bool shaped = c->op->flags & TD_OF_DATA_SHAPE;
@@ -209,7 +204,7 @@ static int issue(td_exec *r, uint32_t node, td_call *c, int *nout, lacking lack,
     r->issued++;
     r->listed += c->nin;
     bool makes = !(c->flags & TD_CF_OUT || c->op->flags & TD_OF_VIEW);
-    int rc = td_autograd_prepare(c, td_exec_mode(r, node), r->max_outs, lack.bytes, lack.heap, e);
+    int rc = td_autograd_prepare(c, td_exec_mode(r, node), r->max_outs, need, e);
     if (!rc) {
         if (r->planning) td_plan_saw(r, node, c);
         td_autograd_issue(c, r->outs, nout);
@@ -218,7 +213,7 @@ static int issue(td_exec *r, uint32_t node, td_call *c, int *nout, lacking lack,
         return TD_OK;
     }
     r->shaping = false;
-    r->lacks = rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
+    r->lacks = td_need_may_pass(rc);
     td_call_free(c);
     return rc;
 }
@@ -235,7 +230,7 @@ static int set_written(td_exec *r, uint32_t node, td_call *c, td_error *e)
     return td_exec_may_use(r, v->tensor, true, e);
 }
 
-static int run_plain(td_exec *r, uint32_t node, const td_op *op, int *nout, lacking lack, td_error *e)
+static int run_plain(td_exec *r, uint32_t node, const td_op *op, int *nout, td_need *need, td_error *e)
 {
     int nin, most = most_outs(op), rc = count_inputs(r, node, op, &nin, e);
     if (!rc) rc = room_for_outs(r, most, e);
@@ -244,7 +239,7 @@ static int run_plain(td_exec *r, uint32_t node, const td_op *op, int *nout, lack
     rc = take_inputs(r, node, op, c->in, e);
     if (!rc) rc = take_attrs(r, node, op, &c->attrs, e);
     if (!rc && r->ir->nodes[node].op & TD_IR_INPLACE) rc = set_written(r, node, c, e);
-    if (!rc) return issue(r, node, c, nout, lack, e);
+    if (!rc) return issue(r, node, c, nout, need, e);
     td_call_free(c);
     return rc;
 }
@@ -286,7 +281,7 @@ static bool parts_room(td_parts *p, int n)
 typedef struct taking_apart {
     td_exec *r;
     uint32_t node, given; /* calls that were made before, and are given again */
-    lacking lack;
+    td_need *need;
     const td_op *op;
     const td_input *in;
     int nin, nout;
@@ -322,7 +317,7 @@ static int build_op(td_fx *f, const td_op *op, int nin, const td_fval *in, const
         else c->in[k] = td_in(in[k].kind ? in[k].ref : NULL);
     }
     td_attrs_copy(&c->attrs, attrs);
-    rc = issue(r, t->node, c, &n, t->lack, f->error);
+    rc = issue(r, t->node, c, &n, t->need, f->error);
     if (rc) return rc;
     for (int k = 0; k < n; k++) out[k] = (td_fval){TD_F_TENSOR, {p->made[p->nmade++] = r->outs[k]}};
     p->ends[p->ncalls++] = p->nmade;
@@ -350,7 +345,7 @@ static int take_apart(td_fx *f, void *arg)
 }
 
 /* As run_plain: new references in r->outs. */
-static int run_made(td_exec *r, uint32_t node, const td_op *op, int *nout, lacking lack, td_error *e)
+static int run_made(td_exec *r, uint32_t node, const td_op *op, int *nout, td_need *need, td_error *e)
 {
     int nin, most = most_outs(op), rc = count_inputs(r, node, op, &nin, e);
     if (!rc) rc = room_for_outs(r, most, e);
@@ -362,7 +357,7 @@ static int run_made(td_exec *r, uint32_t node, const td_op *op, int *nout, lacki
     rc = in && out ? take_inputs(r, node, op, in, e) : td_no_memory(e, "for a call of %s", op->name);
     if (!rc) rc = take_attrs(r, node, op, &attrs, e);
     if (!rc) {
-        taking_apart t = {r, node, 0, lack, op, in, nin, 0, &attrs, out};
+        taking_apart t = {r, node, 0, need, op, in, nin, 0, &attrs, out};
         td_fx f;
         td_fx_init(&f);
         f.op = build_op, f.meta = build_meta, f.arg = &t, f.error = e, f.of = op;
@@ -420,13 +415,12 @@ static int bind(td_exec *r, uint32_t node, const td_op *op, int nout, td_error *
     return TD_OK;
 }
 
-int td_exec_op(td_exec *r, uint32_t node, uint64_t *lack, td_heap **heap, td_error *e)
+int td_exec_op(td_exec *r, uint32_t node, td_need *need, td_error *e)
 {
     const td_op *op = td_ir_row(r->ir->nodes[node].op);
-    lacking l = {lack, heap};
     int nout = 0;
     td_exec_set_place(r, node);
-    int rc = op->compose ? run_made(r, node, op, &nout, l, e) : run_plain(r, node, op, &nout, l, e);
+    int rc = op->compose ? run_made(r, node, op, &nout, need, e) : run_plain(r, node, op, &nout, need, e);
     if (!rc) rc = bind(r, node, op, nout, e);
     if (!rc && r->shaping) return TD_EXEC_SHAPED;
     if (rc > 0 && !e->op[0]) snprintf(e->op, sizeof e->op, "%s", op->name);

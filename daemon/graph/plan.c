@@ -310,16 +310,15 @@ static void go_behind(td_exec *r, const td_plan *p, td_tensor *const *outs)
     r->node = p->end;
 }
 
-static int run(td_exec *r, const td_plan *p, td_tensor *const *tensors, bool *ran, uint64_t *lack, td_heap **heap,
-               td_error *e)
+static int run(td_exec *r, const td_plan *p, td_tensor *const *tensors, bool *ran, td_need *need, td_error *e)
 {
     td_tensor *outs[TD_PLAN_ENDS];
     int rc = is_sound(r, p, tensors) ? may_use(r, p, tensors, e) : TD_E_INVALID;
     *ran = rc <= 0 || !td_fused_writes_inputs(p->fused);
     if (rc) return rc;
     td_exec_set_place(r, r->node);
-    rc = td_fused_call(p->fused, r->who, tensors, outs, r->caller, finished, lack, heap, e);
-    r->lacks = rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
+    rc = td_fused_call(p->fused, r->who, tensors, outs, r->caller, finished, need, e);
+    r->lacks = td_need_may_pass(rc);
     *ran = rc != TD_E_MEMORY && rc != TD_E_QUOTA;
     if (!rc) go_behind(r, p, outs);
     return rc;
@@ -340,14 +339,14 @@ static bool is_worth_recording(const td_spot *s)
     return s->misses > 1 && (s->recorded < EAGER || s->misses % SELDOM == 0);
 }
 
-static int at_start(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
+static int at_start(td_exec *r, bool *ran, int *cost, td_need *need, td_error *e)
 {
     td_spot *s = spot_at(r->program, r->node);
     td_tensor *tensors[TD_PLAN_ENDS];
     for (uint32_t k = 0; s && k < s->nplans; k++) {
         const td_plan *p = s->plans[k];
         if (!fits(r, p, tensors)) continue;
-        int rc = run(r, p, tensors, ran, lack, heap, e);
+        int rc = run(r, p, tensors, ran, need, e);
         *cost -= (int)(td_fused_calls(p->fused) / OPS_A_UNIT + 1) * TD_EXEC_COST_OP;
         if (*ran) return rc;
         r->lacks = false; /* op by op it needs less at once, or comes as far as it may */
@@ -365,7 +364,7 @@ static bool is_free(const td_exec *r)
     return !begun && !(r->mode & TD_RM_RACY);
 }
 
-int td_plan_before(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
+int td_plan_before(td_exec *r, bool *ran, int *cost, td_need *need, td_error *e)
 {
     int rc = TD_OK;
     *ran = false;
@@ -374,7 +373,7 @@ int td_plan_before(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **h
         if (r->program->joins[r->node]) r->program->joins[r->node] |= TD_STARTS;
         td_plan_finish(r, r->node);
     }
-    if (!r->planning && r->program->joins[r->node] & TD_STARTS) rc = at_start(r, ran, cost, lack, heap, e);
+    if (!r->planning && r->program->joins[r->node] & TD_STARTS) rc = at_start(r, ran, cost, need, e);
     if (r->planning) td_plan_arguments(r, r->node);
     return rc;
 }

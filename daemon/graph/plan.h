@@ -29,7 +29,7 @@ const char *td_plan_why_not(const td_ir *ir, uint32_t node);
 
 /* Before r->node is run: the plan that begins there and fits is run in its place (*ran), or nodes are recorded from
  * here on. Errors, and what it has to wait for, as of an op. */
-int td_plan_before(td_exec *r, bool *ran, int *cost, uint64_t *lack, td_heap **heap, td_error *e);
+int td_plan_before(td_exec *r, bool *ran, int *cost, td_need *need, td_error *e);
 /* While something is recorded (r->planning): a call of a node was prepared, and is about to be issued. */
 void td_plan_saw(td_exec *r, uint32_t node, const td_call *c);
 /* The node was run. */

@@ -345,23 +345,23 @@ static bool is_control(uint32_t op)
     return op == (TD_IR_PRIM | TD_PRIM_LOOP) || op == (TD_IR_PRIM | TD_PRIM_IF) || (op & TD_IR_CLASS) == TD_IR_FN;
 }
 
-static int run_node(td_exec *r, int *cost, uint64_t *lack, td_heap **heap, td_error *e)
+static int run_node(td_exec *r, int *cost, td_need *need, td_error *e)
 {
     uint32_t node = r->node, op = r->ir->nodes[node].op;
     bool ran = false;
     int rc = TD_OK;
     *cost -= 1;
-    if (r->planning || r->program->joins[node] & TD_STARTS) rc = td_plan_before(r, &ran, cost, lack, heap, e);
+    if (r->planning || r->program->joins[node] & TD_STARTS) rc = td_plan_before(r, &ran, cost, need, e);
     if (ran) return rc;
     if ((op & TD_IR_CLASS) == TD_IR_FN) return run_function(r, node, e);
     if (is_control(op)) return run_control(r, node, e);
     if ((op & TD_IR_CLASS) == TD_IR_TD) {
         r->issued = r->listed = 0;
-        rc = td_exec_op(r, node, lack, heap, e);
+        rc = td_exec_op(r, node, need, e);
         *cost -= TD_EXEC_COST_OP * (r->issued > 1 ? r->issued : 1) + r->listed;
     } else if (td_exec_differentiates(op)) {
         rc = check_kinds(r, node, e);
-        if (!rc) rc = td_exec_differentiate(r, node, cost, lack, heap, e);
+        if (!rc) rc = td_exec_differentiate(r, node, cost, need, e);
     } else {
         rc = run_prim(r, node, cost, e);
     }
@@ -420,7 +420,7 @@ void td_exec_place(td_exec *r, uint32_t node, char *out, size_t size)
     append(out, size, n, caller, strlen(caller));
 }
 
-int td_exec_step(td_exec *r, int most, bool *done, uint64_t *lack, td_heap **heap, td_error *e)
+int td_exec_step(td_exec *r, int most, bool *done, td_need *need, td_error *e)
 {
     int cost = most * TD_EXEC_COST_OP, rc = TD_OK;
     r->behind = NULL;
@@ -431,7 +431,7 @@ int td_exec_step(td_exec *r, int most, bool *done, uint64_t *lack, td_heap **hea
         run_quick(r, &cost);
         if (cost <= 0) break;
         if (r->purse.dying) cost -= (td_purse_bury(&r->purse, cost * ITEMS) + ITEMS - 1) / ITEMS;
-        else if (r->node != TD_IR_NONE) rc = run_node(r, &cost, lack, heap, e);
+        else if (r->node != TD_IR_NONE) rc = run_node(r, &cost, need, e);
         else end_of_block(r), cost--;
         cost -= (int)(r->moved / MOVES);
         r->moved %= MOVES;

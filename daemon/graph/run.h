@@ -73,12 +73,12 @@ struct td_exec {
 };
 
 /* op.c: a tensor op. 0, an error, or a TD_EXEC_. */
-int td_exec_op(td_exec *r, uint32_t node, uint64_t *lack, td_heap **heap, td_error *e);
+int td_exec_op(td_exec *r, uint32_t node, td_need *need, td_error *e);
 /* May it be read, or written, and is what is in it what should be? */
 int td_exec_may_use(const td_exec *r, const td_tensor *t, bool write, td_error *e);
 /* gradient.c: a node that is a backward; as td_exec_op. */
 bool td_exec_differentiates(uint32_t op);
-int td_exec_differentiate(td_exec *r, uint32_t node, int *cost, uint64_t *lack, td_heap **heap, td_error *e);
+int td_exec_differentiate(td_exec *r, uint32_t node, int *cost, td_need *need, td_error *e);
 /* What is issued from now on says where it comes from. */
 void td_exec_set_place(td_exec *r, uint32_t node);
 void td_parts_drop(td_parts *p);

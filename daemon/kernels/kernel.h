@@ -12,6 +12,7 @@
 
 #include "proto/base/breath.h"
 #include "proto/ops/op.h"
+#include "shm/need.h"
 #include <stdatomic.h>
 
 #define TD_MAX_PHASES 6
@@ -137,15 +138,11 @@ typedef int (*td_plan_fn)(td_kcall *k, td_error *e);
  * (td_kernel_may_wish, of this thread), the first such wish is noted, and the plan is for nothing, whatever it says:
  * who plans takes the wish over, has it made by any thread, and plans again. A wish that nobody took over is forgotten
  * by the next plan that may wish. */
-typedef struct td_kernel_work {
-    void (*make)(const void *arg); /* NULL: nothing is wished */
-    void *arg;                     /* to be freed afterwards */
-} td_kernel_work;
 void td_kernel_may_wish(bool may);
 /* With a copy of these bytes. False: it must be made here and now. */
 bool td_kernel_wish(void (*make)(const void *arg), const void *arg, size_t bytes);
 bool td_kernel_wishes(void);
-td_kernel_work td_kernel_wished(void);
+td_need_work td_kernel_wished(void);
 
 /* For a plan: it is good for other addresses, too, which `addresses` writes into the first `bytes` of `state`. */
 static inline void td_plan_moves(td_kcall *k, td_replan_fn addresses, size_t bytes)

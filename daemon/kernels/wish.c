@@ -4,12 +4,12 @@
 #include <string.h>
 
 static _Thread_local bool may_wish;
-static _Thread_local td_kernel_work wish;
+static _Thread_local td_need_work wish;
 
-td_kernel_work td_kernel_wished(void)
+td_need_work td_kernel_wished(void)
 {
-    td_kernel_work w = wish;
-    wish = (td_kernel_work){NULL, NULL};
+    td_need_work w = wish;
+    wish = (td_need_work){NULL, NULL};
     return w;
 }
 

@@ -29,12 +29,11 @@ static void note(td_call *c, td_fused *g, td_fused_packs *packs, const char *cal
     snprintf(n->caller, sizeof n->caller, "%s", caller);
 }
 
-static int make_outputs(td_call *c, const td_fused *g, uint64_t *lack, td_heap **heap, td_error *e)
+static int make_outputs(td_call *c, const td_fused *g, td_need *need, td_error *e)
 {
     td_place place = td_prep_place(c);
     for (uint32_t o = 0; o < g->nmade; o++) {
-        int rc = td_prep_make(&place, &g->made[o].desc, g->made[o].bytes, &c->out[o], lack, e);
-        if (rc == TD_WAIT_GROW) *heap = place.heap;
+        int rc = td_prep_make(&place, &g->made[o].desc, g->made[o].bytes, &c->out[o], need, e);
         if (rc) return rc;
         c->out[o]->flags |= g->made[o].flags;
     }
@@ -131,12 +130,12 @@ static void submit(td_call *c)
 }
 
 int td_fused_call(td_fused *g, td_issuer *who, td_tensor *const *inputs, td_tensor **outs, const char *caller,
-                  void (*finished)(td_call *c), uint64_t *lack, td_heap **heap, td_error *e)
+                  void (*finished)(td_call *c), td_need *need, td_error *e)
 {
     td_call *c = td_call_new(&group_row, who, (int)g->ninputs, (int)g->nmade, e);
     if (!c) return e->code;
     c->flags = TD_CF_FUSED;
-    int rc = make_outputs(c, g, lack, heap, e);
+    int rc = make_outputs(c, g, need, e);
     if (!rc) rc = give(g, c, inputs, outs, e);
     if (!rc) {
         set_inputs(c, g, inputs);
@@ -144,7 +143,7 @@ int td_fused_call(td_fused *g, td_issuer *who, td_tensor *const *inputs, td_tens
         td_fused_packs *packs = td_fused_take_packs(g, inputs);
         td_fused_set_kernel(&c->k, g, packs);
         note(c, g, packs, caller, finished);
-        rc = td_prep_charge(c, e);
+        rc = td_prep_charge(c, need, e);
         if (rc) drop(g->ngiven, outs), td_fused_put_packs(g, packs, false), td_fused_unref(g);
     }
     if (!rc) {

@@ -65,7 +65,7 @@ int td_recording_end(td_recording *r, uint32_t nouts, td_tensor *const *outs, ui
  * memory, as of td_ops_try: nothing has changed then. `caller` goes behind a failing call's place;
  * `finished` as of a call. */
 int td_fused_call(td_fused *g, td_issuer *who, td_tensor *const *inputs, td_tensor **outs, const char *caller,
-                  void (*finished)(td_call *c), uint64_t *lack, td_heap **heap, td_error *e);
+                  void (*finished)(td_call *c), td_need *need, td_error *e);
 /* Is an input used, by a kernel or for a view? */
 bool td_fused_uses(const td_fused *g, uint32_t input);
 /* Does it write inputs at all; this one? */

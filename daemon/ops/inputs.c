@@ -18,7 +18,7 @@ static bool made_on_given(const td_call *c)
     return c->op->flags & TD_OF_CREATION && c->flags & TD_CF_OUT && c->nout;
 }
 
-int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e)
+int td_prep_open(td_prep *p, td_call *c, td_need *need, td_error *e)
 {
     int room = c->nout > c->op->nouts ? c->nout : c->op->nouts;
     td_operand *in = c->nin <= TD_CALL_INLINE ? p->in_inline : malloc((size_t)c->nin * sizeof *in);
@@ -26,7 +26,7 @@ int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e)
     p->f = (td_infer){.op = c->op, .in = in, .nin = c->nin, .attrs = &c->attrs, .out = out, .max_out = room};
     p->f.device = made_on_given(c) ? c->out[0]->desc.device : td_prep_device(c);
     p->c = c;
-    p->lack = lack;
+    p->need = need;
     p->room = c->nout;
     p->place = td_prep_place(c);
     p->writes = p->through = false;

@@ -116,13 +116,12 @@ void td_call_hold(td_call *c);
 void td_call_let_go(td_call *c);
 
 /* With op, who, in[], attrs (and out[] with TD_CF_OUT) set: check, infer, allocate outputs, choose and plan the kernel.
- * Returns 0: then submit it (or, TD_CF_VIEW, nothing is left to do and out[] are ready); TD_WAIT_GROW with *lack bytes
- * wanted of `*heap` (nothing changed: grow, then prepare again; *lack 0: what the kernel needs takes long to make,
- * td_kernel_wished() is it); or an error. With lack NULL it grows and makes by itself.
- * What the kernel works with is charged to the account and held against the heap's budget (TD_E_QUOTA, TD_E_MEMORY).
- * Versions of written tensors are bumped here, when nothing can fail any more. c->nout, before: the room in out[] (with
- * TD_CF_OUT how many are given); after: how many outputs there are. */
-int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e);
+ * Returns 0: then submit it (or, TD_CF_VIEW, nothing is left to do and out[] are ready); TD_WAIT_GROW (nothing
+ * changed: make what *need says, then prepare again); or an error, of which *need says on which device it was. With
+ * need NULL it grows and makes by itself. What the kernel works with is charged to the account and held against the
+ * heap's budget (TD_E_QUOTA, TD_E_MEMORY). Versions of written tensors are bumped here, when nothing can fail any more.
+ * c->nout, before: the room in out[] (with TD_CF_OUT how many are given); after: how many outputs there are. */
+int td_ops_prepare(td_call *c, td_need *need, td_error *e);
 
 /* Of a call with TD_CF_DEFER that was prepared: what prepare would have done at its end. Cannot fail. */
 void td_ops_conclude(td_call *c);
@@ -149,7 +148,7 @@ int td_ops_run(td_issuer *who, unsigned op, int nin, const td_input *in, const t
                int nout, td_tensor **out, td_error *e);
 /* The same for who can wait: memory is not grown here, but asked for as td_ops_prepare does. */
 int td_ops_try(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
-               int nout, td_tensor **out, uint64_t *lack, td_heap **heap, td_error *e);
+               int nout, td_tensor **out, td_need *need, td_error *e);
 
 /* Number of rows a data-shaped op found (td_kcall.state begins with it, int64): its output's first dimension is cut to
  * it. Call in `finished`, before anybody else sees the output. */

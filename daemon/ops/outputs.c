@@ -45,12 +45,12 @@ int td_prep_views(td_prep *p, td_error *e)
     return err;
 }
 
-int td_prep_make(const td_place *place, const td_desc *d, uint64_t bytes, td_tensor **out, uint64_t *lack, td_error *e)
+int td_prep_make(const td_place *place, const td_desc *d, uint64_t bytes, td_tensor **out, td_need *need, td_error *e)
 {
     td_storage *s;
     td_place there = *place;
     there.device = d->device;
-    int err = td_storage_new(&s, &there, bytes, lack, e);
+    int err = td_storage_new(&s, &there, bytes, need, e);
     if (err) return err;
     err = td_tensor_new(out, s, d, place->account, e);
     td_storage_unref(s);
@@ -61,7 +61,7 @@ static int make(td_prep *p, const td_desc *d, td_tensor **out, td_error *e)
 {
     uint64_t lo, hi;
     td_desc_extent(d, &lo, &hi);
-    return td_prep_make(&p->place, d, hi, out, p->lack, e);
+    return td_prep_make(&p->place, d, hi, out, p->need, e);
 }
 
 /* May the op's kernel write result `o` where that lies so? */

@@ -126,22 +126,22 @@ static void count_chunks(td_kcall *k)
     if (k->cost_ns < chunks * CHUNK_NS) k->cost_ns = chunks * CHUNK_NS;
 }
 
-static int wait_for_work(uint64_t *lack, td_error *e)
+static int wait_for_work(td_need *need, td_error *e)
 {
-    *lack = 0;
+    need->work = td_kernel_wished();
     td_error_clear(e);
     return TD_WAIT_GROW;
 }
 
-int td_prep_choose(td_call *c, uint64_t *lack, td_error *e)
+int td_prep_choose(td_call *c, td_need *need, td_error *e)
 {
     give(&c->k, c);
     td_plan_fn plan = plan_for(&c->k);
     if (!plan && !(c->op->flags & TD_OF_UNCOMPUTED)) return no_plan(&c->k, e);
-    td_kernel_may_wish(lack != NULL);
+    td_kernel_may_wish(need != NULL);
     int err = plan ? plan(&c->k, e) : 0;
     td_kernel_may_wish(false);
-    if (lack && td_kernel_wishes()) return wait_for_work(lack, e);
+    if (need && td_kernel_wishes()) return wait_for_work(need, e);
     if (err) return err;
     if (writes_something(c)) count_chunks(&c->k);
     else plan_nothing(&c->k);
@@ -168,9 +168,9 @@ bool td_prep_light(const td_kcall *k)
     return work_of(k, INT64_MAX) <= FEW;
 }
 
-static int refused(int code, const td_error *why, unsigned device, uint64_t bytes, td_error *e)
+static int refused(int code, const td_error *why, unsigned device, uint64_t bytes, td_need *need, td_error *e)
 {
-    td_storage_lacks(device);
+    if (need) need->device = device;
     return td_fail(e, (td_code)code, "no memory to work with (%.1f MB): %.300s", (double)bytes / 1e6, why->message);
 }
 
@@ -180,7 +180,7 @@ static unsigned charged_to(const td_kcall *k)
     return k->device == TD_CPU || td_device_get(k->device)->host ? TD_CPU : k->device;
 }
 
-int td_prep_charge(td_call *c, td_error *e)
+int td_prep_charge(td_call *c, td_need *need, td_error *e)
 {
     const td_issuer *who = c->who;
     unsigned device = charged_to(&c->k);
@@ -188,12 +188,12 @@ int td_prep_charge(td_call *c, td_error *e)
     if (bytes <= FEW || !who->heap || !who->account) return 0;
     td_error why = {0};
     int err = td_account_work(who->account, device, bytes, &why);
-    if (err) return refused(err, &why, device, bytes, e);
+    if (err) return refused(err, &why, device, bytes, need, e);
     td_budget *lender = device == TD_CPU ? td_heap_budget(who->heap) : NULL;
     if (lender) err = td_budget_work(lender, bytes, &why);
     if (err) {
         td_account_work_done(who->account, device, bytes);
-        return refused(err, &why, device, bytes, e);
+        return refused(err, &why, device, bytes, need, e);
     }
     c->payer = td_account_ref(who->account);
     c->lender = lender;
@@ -217,15 +217,15 @@ static int choose_through(td_prep *p, td_error *e)
     int err = td_prep_temporary(p, e);
     if (err) return err;
     td_prep_output_args(p);
-    return td_prep_choose(p->c, p->lack, e);
+    return td_prep_choose(p->c, p->need, e);
 }
 
 int td_prep_plan(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
     td_prep_operands(c, (uint8_t)p->f.compute, device_of(c));
-    int err = td_prep_choose(c, p->lack, e);
+    int err = td_prep_choose(c, p->need, e);
     if (!err && c->k.wants_rows) err = choose_through(p, e);
     if (!err && p->through) err = plan_copy(c, e);
-    return err ? err : td_prep_charge(c, e);
+    return err ? err : td_prep_charge(c, p->need, e);
 }

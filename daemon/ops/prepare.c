@@ -45,16 +45,15 @@ void td_ops_conclude(td_call *c)
 }
 
 /* Infer, make or check the outputs, choose and plan; remembered for calls that look the same. */
-static int prepare_anew(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+static int prepare_anew(td_call *c, td_need *need, td_error *e)
 {
     td_prep p;
-    int err = td_prep_open(&p, c, lack, e);
+    int err = td_prep_open(&p, c, need, e);
     if (!err) err = check_outputs(&p, e);
     if (!err) err = c->op->flags & TD_OF_VIEW ? td_prep_views(&p, e) : compute(&p, e);
     if (err) {
         td_prep_drop(&p);
         c->flags &= ~(uint32_t)TD_CF_VIEW;
-        if (err == TD_WAIT_GROW) *heap = p.place.heap;
     } else {
         if (!(c->flags & (TD_CF_VIEW | TD_CF_DEFER))) conclude(c, p.writes);
         td_recipe_keep(&p);
@@ -63,11 +62,11 @@ static int prepare_anew(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
     return err;
 }
 
-int td_ops_prepare(td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+int td_ops_prepare(td_call *c, td_need *need, td_error *e)
 {
     uint16_t room = c->nout;
     const td_recipe *r = td_recipe_find(c);
-    int err = r ? td_recipe_bind(r, c, lack, heap, e) : prepare_anew(c, lack, heap, e);
+    int err = r ? td_recipe_bind(r, c, need, e) : prepare_anew(c, need, e);
     if (err) {
         c->nout = room;
         if (err != TD_WAIT_GROW) td_call_error(c, e);

@@ -11,7 +11,7 @@ typedef struct td_prep {
     td_call *c;
     td_infer f;
     td_place place; /* of new storages */
-    uint64_t *lack; /* NULL: grow right here */
+    td_need *need;  /* NULL: grow right here */
     bool writes;    /* some input is written */
     uint16_t room;  /* for outputs, of the caller */
     bool through;   /* out[0] is written through a temporary */
@@ -28,7 +28,7 @@ static inline uint8_t td_prep_device(const td_call *c)
     return c->flags >> TD_CF_DEVICE & (TD_MAX_DEVICES - 1);
 }
 /* Infers. td_prep_close is due in any case. */
-int td_prep_open(td_prep *p, td_call *c, uint64_t *lack, td_error *e);
+int td_prep_open(td_prep *p, td_call *c, td_need *need, td_error *e);
 void td_prep_close(td_prep *p);
 /* No written input may share memory with another operand. */
 int td_prep_check_written(td_prep *p, td_error *e);
@@ -45,7 +45,7 @@ static inline void td_prep_arg(td_karg *a, const td_tensor *t)
 /* outputs.c */
 int td_prep_views(td_prep *p, td_error *e);
 /* A new tensor over a storage of its own. */
-int td_prep_make(const td_place *place, const td_desc *d, uint64_t bytes, td_tensor **out, uint64_t *lack, td_error *e);
+int td_prep_make(const td_place *place, const td_desc *d, uint64_t bytes, td_tensor **out, td_need *need, td_error *e);
 int td_prep_allocate(td_prep *p, td_error *e);
 int td_prep_check_given(td_prep *p, td_error *e);
 /* The temporary for out[0]. */
@@ -68,12 +68,12 @@ static inline void td_prep_operands(td_call *c, uint8_t compute, uint8_t device)
     k->compute = compute;
     k->device = device;
 }
-/* Choose the kernel and plan. TD_WAIT_GROW with *lack 0: as td_ops_prepare. */
-int td_prep_choose(td_call *c, uint64_t *lack, td_error *e);
+/* Choose the kernel and plan. TD_WAIT_GROW: with what the plan wants made (td_need.work). */
+int td_prep_choose(td_call *c, td_need *need, td_error *e);
 /* Is what the plan works with not counted, on however many threads? */
 bool td_prep_light(const td_kcall *k);
 /* Charge what the plan works with, and give it back. */
-int td_prep_charge(td_call *c, td_error *e);
+int td_prep_charge(td_call *c, td_need *need, td_error *e);
 void td_prep_give_back(td_call *c);
 static inline void td_prep_discharge(td_call *c)
 {

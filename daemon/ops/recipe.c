@@ -158,23 +158,22 @@ static void replan(const td_recipe *r, td_kcall *k)
     r->replan(k);
 }
 
-static int bind_kernel(const td_recipe *r, td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+static int bind_kernel(const td_recipe *r, td_call *c, td_need *need, td_error *e)
 {
     td_place place = td_prep_place(c);
     int err = 0;
     for (int o = 0; o < r->nout && !(c->flags & TD_CF_OUT) && !err; o++)
-        err = td_prep_make(&place, &r->out[o], r->bytes[o], &c->out[o], lack, e);
-    if (err == TD_WAIT_GROW) *heap = place.heap;
+        err = td_prep_make(&place, &r->out[o], r->bytes[o], &c->out[o], need, e);
     if (err) return err;
     td_prep_input_args(c, (td_dtype)r->compute);
     for (int o = 0; o < r->nout; o++) td_prep_arg(&c->args[c->nin + o], c->out[o]);
     td_prep_operands(c, r->compute, r->device);
     if (r->replan) replan(r, &c->k);
-    else err = td_prep_choose(c, lack, e);
+    else err = td_prep_choose(c, need, e);
     if (!err && !r->replan && c->k.wants_rows) /* the way that it went when it was remembered could not be made again */
         return td_no_memory(e, "to plan %s", c->op->name);
     if (err || (r->replan && r->light)) return err;
-    return td_prep_charge(c, e);
+    return td_prep_charge(c, need, e);
 }
 
 static void drop_outputs(const td_recipe *r, td_call *c)
@@ -186,10 +185,10 @@ static void drop_outputs(const td_recipe *r, td_call *c)
     }
 }
 
-int td_recipe_bind(const td_recipe *r, td_call *c, uint64_t *lack, td_heap **heap, td_error *e)
+int td_recipe_bind(const td_recipe *r, td_call *c, td_need *need, td_error *e)
 {
     c->nout = r->nout;
-    int err = c->op->flags & TD_OF_VIEW ? bind_views(r, c, e) : bind_kernel(r, c, lack, heap, e);
+    int err = c->op->flags & TD_OF_VIEW ? bind_views(r, c, e) : bind_kernel(r, c, need, e);
     if (err) drop_outputs(r, c);
     return err;
 }

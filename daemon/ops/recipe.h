@@ -32,7 +32,7 @@ typedef struct td_recipe {
 } td_recipe;
 
 /* All of td_ops_prepare but for versions, for a call that fits. */
-int td_recipe_bind(const td_recipe *r, td_call *c, uint64_t *lack, td_heap **heap, td_error *e);
+int td_recipe_bind(const td_recipe *r, td_call *c, td_need *need, td_error *e);
 
 /* Those that are kept for all of a loop's calls: the one that fits, or NULL. */
 const td_recipe *td_recipe_find(const td_call *c);

@@ -15,7 +15,7 @@ static int fill(td_call *c, int nin, const td_input *in, const td_attrs *attrs, 
 }
 
 int td_ops_try(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
-               int nout, td_tensor **out, uint64_t *lack, td_heap **heap, td_error *e)
+               int nout, td_tensor **out, td_need *need, td_error *e)
 {
     const td_op *row = td_op_by_id(op);
     if (!row) return td_fail(e, TD_E_UNSUPPORTED, "there is no op with id %u", op);
@@ -23,7 +23,7 @@ int td_ops_try(td_issuer *who, unsigned op, int nin, const td_input *in, const t
     if (!c) return e ? e->code : TD_E_SYSTEM;
     c->flags = flags;
     int err = fill(c, nin, in, attrs, out, e);
-    if (!err) err = td_ops_prepare(c, lack, heap, e);
+    if (!err) err = td_ops_prepare(c, need, e);
     for (int i = 0; !(flags & TD_CF_OUT) && i < nout; i++) out[i] = !err && i < c->nout ? c->out[i] : NULL;
     if (err || (c->flags & TD_CF_VIEW)) td_call_free(c);
     else who->submit(who, c);
@@ -33,7 +33,7 @@ int td_ops_try(td_issuer *who, unsigned op, int nin, const td_input *in, const t
 int td_ops_run(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,
                int nout, td_tensor **out, td_error *e)
 {
-    return td_ops_try(who, op, nin, in, attrs, flags, nout, out, NULL, NULL, e);
+    return td_ops_try(who, op, nin, in, attrs, flags, nout, out, NULL, e);
 }
 
 void td_ops_cut_to_count(td_call *c)

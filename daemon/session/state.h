@@ -559,24 +559,18 @@ void td_promise_keep(void *promise);
 void td_promises_forget(td_session *s);
 
 /* objects/memory.c */
-/* May it be had later? */
-static inline bool td_session_may_lack(int rc)
-{
-    return rc == TD_WAIT_GROW || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
-}
-/* A step lacks memory, or its due: rc is TD_WAIT_GROW (then `lack`, `heap`; lack 0: a kernel's wish is to be made),
- * TD_E_MEMORY or TD_E_QUOTA. TD_AGAIN when
- * it is worth trying again later, or the final error with the biggest holders in `e`. */
-int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e);
+/* A step lacks memory, or its due: the code (td_need_may_pass) and what it says beside that. TD_AGAIN when it is worth
+ * trying again later, or the final error with the biggest holders in `e`. */
+int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e);
 /* Does it wait for memory? */
 static inline bool td_session_lacked(const td_session *s)
 {
     return s->wait.kind && s->wait.kind->by == TD_BY_MEMORY;
 }
 /* The same for an activity after each step, which says whether it lacks some; what the step gave, or as above. */
-static inline int td_activity_memory(td_session *s, int rc, bool lacks, uint64_t lack, td_heap *heap, td_error *e)
+static inline int td_activity_memory(td_session *s, int rc, bool lacks, td_need *need, td_error *e)
 {
-    if (lacks) return td_session_lacks(s, rc, lack, heap, e);
+    if (lacks) return td_session_lacks(s, rc, need, e);
     if (!td_session_lacked(s)) td_session_lacks_nothing(s); /* else for the items of a queue */
     return rc;
 }
@@ -606,7 +600,7 @@ void td_session_forget_sent(td_session *s);
 void td_segment_leaving(const td_segment *g, void *sessions);
 /* calls/leases.c */
 td_fill_lease *td_lease_find(td_session *s, uint32_t id);
-int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, uint64_t *lack, td_error *e);
+int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, td_need *need, td_error *e);
 /* Off the list; the extent is the caller's (or given back with `release`). */
 void td_lease_take(td_session *s, td_fill_lease *l, td_extent *extent);
 /* Of a session that has ended: at most so many; true when there are no more. */

@@ -1,9 +1,9 @@
 /* The CPU as a device: storages are extents of a heap in shared memory. */
 #include "daemon/tensor/device.h"
 
-static int cpu_alloc(const td_place *where, td_storage *s, uint64_t *lack, td_error *e)
+static int cpu_alloc(const td_place *where, td_storage *s, td_need *need, td_error *e)
 {
-    int err = lack ? td_heap_alloc(where->heap, s->nbytes, &s->extent, lack, e)
+    int err = need ? td_heap_alloc(where->heap, s->nbytes, &s->extent, need, e)
                    : td_heap_alloc_now(where->heap, s->nbytes, &s->extent, e);
     if (!err) s->data = td_extent_data(&s->extent);
     return err;

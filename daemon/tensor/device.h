@@ -15,9 +15,9 @@ typedef struct td_device_info {
 } td_device_info;
 
 typedef struct td_device_if {
-    /* Set s->extent and s->data for s->nbytes bytes. Returns as td_heap_alloc does; with lack NULL it grows by itself.
+    /* Set s->extent and s->data for s->nbytes bytes. Returns as td_heap_alloc does; with need NULL it grows by itself.
      */
-    int (*alloc)(const td_place *where, td_storage *s, uint64_t *lack, td_error *e);
+    int (*alloc)(const td_place *where, td_storage *s, td_need *need, td_error *e);
     void (*free)(td_storage *s);
     void (*shrink)(td_storage *s, uint64_t nbytes);
     /* `host` is what the CPU's memory is taken from. */

@@ -7,7 +7,6 @@
 #include "proto/base/device.h"
 
 static _Thread_local td_freelist loop_dead;
-static _Thread_local unsigned loop_lacked; /* a device */
 
 static uint64_t cost_of(uint64_t nbytes)
 {
@@ -45,41 +44,27 @@ static void storage_done(td_storage *s)
     td_loop_live.bytes += sizeof *s;
 }
 
-unsigned td_storage_lacked(void)
-{
-    unsigned device = loop_lacked;
-    loop_lacked = TD_CPU;
-    return device;
-}
-
-void td_storage_lacks(unsigned device)
-{
-    loop_lacked = device;
-}
-
-/* Another device's lack is told by its name. */
+/* What another device cannot give is told by its name. */
 static int no_room(const td_place *where, uint64_t nbytes, int err, td_error *e)
 {
-    loop_lacked = where->device;
     td_account_full(); /* it was not for want of that */
     if (err != TD_E_MEMORY || where->device == TD_CPU) return err;
     return td_fail(e, err, "%s has no %.1f MB to give", td_device_name(where->device), (double)nbytes / 1e6);
 }
 
-int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e)
+int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, td_need *need, td_error *e)
 {
     *out = NULL;
     const td_device_if *device = td_device_get(where->device);
     if (!device) return td_device_absent(where->device, td_devices_here(), e);
     td_storage *s;
     int err = storage_open(&s, where, nbytes, e);
-    if (err) {
-        loop_lacked = where->device;
-        return err;
-    }
-    if ((err = device->alloc(where, s, lack, e))) {
+    if (err && need) need->device = where->device;
+    if (err) return err;
+    if ((err = device->alloc(where, s, need, e))) {
         td_account_discharge_on(where->account, where->device, cost_of(nbytes));
         td_freelist_give(&loop_dead, s);
+        if (need) need->device = where->device;
         return no_room(where, nbytes, err, e);
     }
     storage_done(s);

@@ -262,13 +262,9 @@ typedef struct td_place {
 } td_place;
 
 /* A new storage of `nbytes` uninitialised bytes with one reference. Charges the account first.
- * TD_WAIT_GROW passes through from the heap (nothing was charged then) with *lack; with lack NULL it grows right here.
- */
-int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, uint64_t *lack, td_error *e);
-/* Where the last one lacked room that could not be made since this was asked for; else the CPU. */
-unsigned td_storage_lacked(void);
-/* What a call would work with there was refused. */
-void td_storage_lacks(unsigned device);
+ * TD_WAIT_GROW passes through from the heap (nothing was charged then) with *need; with need NULL it grows right here.
+ * When there is no room, be it for want of a quota, need->device says where. */
+int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, td_need *need, td_error *e);
 /* Over an extent that is already there (a lease that is announced): takes the extent over. */
 int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
 /* Keep the first `nbytes` only (a result that turned out smaller than it might have). No tensor may reach further. */

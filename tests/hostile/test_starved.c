@@ -133,8 +133,8 @@ static int lease(int number, td_error *e)
 {
     (void)number;
     td_fill_lease *l;
-    uint64_t lack;
-    int rc = td_lease_new(s, 64, &l, &lack, e);
+    td_need need = {0};
+    int rc = td_lease_new(s, 64, &l, &need, e);
     if (!rc) td_lease_take(s, l, NULL);
     return rc;
 }
@@ -246,10 +246,10 @@ static int differentiate(int number, td_error *e)
     for (int i = 0; i < nin; i++) c->in[i] = td_in(x);
     td_attrs_init(&c->attrs);
     if (number) td_attrs_int(&c->attrs, 0);
-    int rc = td_autograd_run(c, TD_GRAD_ON, &y, 1, &n, NULL, NULL, e);
+    int rc = td_autograd_run(c, TD_GRAD_ON, &y, 1, &n, NULL, e);
     if (rc) td_call_free(c);
     if (!rc) rc = td_backward_new(&b, &s->issuer, 1, &y, number ? &y : &(td_tensor *){NULL}, 1, &x, 0, 0, e);
-    while (!rc && !done) rc = td_backward_step(b, 100, &done, &(uint64_t){0}, &(td_heap *){NULL}, e);
+    while (!rc && !done) rc = td_backward_step(b, 100, &done, &(td_need){0}, e);
     if (!rc) td_backward_results(b, &dx);
     td_backward_free(b);
     td_tensor_unref(dx), td_tensor_unref(y);
@@ -291,10 +291,10 @@ static void full(void)
     td_place place = {.heap = s->heap, .account = s->account};
     td_storage *st;
     td_error e = {0};
-    uint64_t lack;
-    CU_ASSERT_EQUAL(td_storage_new(&st, &place, 128 << 20, &lack, &e), TD_E_MEMORY);
-    CU_ASSERT_TRUE(td_session_may_lack(TD_E_MEMORY));
-    CU_ASSERT_FALSE(td_session_may_lack(TD_E_SYSTEM)); /* who has no memory for a record is told at once */
+    td_need need = {0};
+    CU_ASSERT_EQUAL(td_storage_new(&st, &place, 128 << 20, &need, &e), TD_E_MEMORY);
+    CU_ASSERT_TRUE(td_need_may_pass(TD_E_MEMORY));
+    CU_ASSERT_FALSE(td_need_may_pass(TD_E_SYSTEM)); /* who has no memory for a record is told at once */
     CU_ASSERT_EQUAL(td_no_memory(&e, "for %d things", 3), TD_E_SYSTEM);
     CU_ASSERT_STRING_EQUAL(e.message, "no memory for 3 things");
 }

@@ -372,11 +372,11 @@ static void the_end_of_a_holder(void)
     finish(&b);
     clock_t begin = clock();
     for (uint32_t i = 0; i < EACH; i++) {
-        uint64_t lack = 0;
+        td_need need = {.heap = a.session->heap};
         td_fill_lease *l;
-        int rc = td_lease_new(a.session, 64, &l, &lack, &e);
+        int rc = td_lease_new(a.session, 64, &l, &need, &e);
         if (rc == TD_WAIT_GROW) {
-            CU_ASSERT_EQUAL_FATAL(td_session_lacks(a.session, rc, lack, a.session->heap, &e), TD_AGAIN);
+            CU_ASSERT_EQUAL_FATAL(td_session_lacks(a.session, rc, &need, &e), TD_AGAIN);
             i--;
         } else CU_ASSERT_EQUAL_FATAL(rc, TD_OK);
     }

@@ -68,9 +68,9 @@ static uint64_t memory(void)
     return (megabytes ? strtoull(megabytes, NULL, 10) : 1024) << 20;
 }
 
-static int fake_alloc(const td_place *where, td_storage *s, uint64_t *lack, td_error *e)
+static int fake_alloc(const td_place *where, td_storage *s, td_need *need, td_error *e)
 {
-    (void)where, (void)lack;
+    (void)where, (void)need;
     if (!heap) {
         td_budget_init(&budget, memory(), TD_SHM_MEMFD);
         int err = td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, e);

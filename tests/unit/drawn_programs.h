@@ -459,7 +459,7 @@ static void run_program(td_held_program *p, const t_given *g, int64_t number, ui
     for (int k = 0; k < 3; k++) before[k] = given[k]->version->value;
     int rc = td_exec_new(&r, p, &t_who, &env, mode, &e);
     if (!rc) rc = td_exec_begin(r, 3, (td_val[]){td_val_tensor(g->x), td_val_tensor(g->y), td_val_int(number)}, &e);
-    while (!rc && !done) rc = td_exec_step(r, most, &done, NULL, NULL, &e);
+    while (!rc && !done) rc = td_exec_step(r, most, &done, NULL, &e);
     see(s, t_who.counter);
     if (rc) snprintf(s->error, sizeof s->error, "%d %s %s %s", rc, e.op, e.message, e.where);
     else see_results(s, r, g->x, g->w);

@@ -98,7 +98,7 @@ static int t_try(const td_op *op, int nin, const td_input *in, const td_attrs *a
     int err = 0;
     if (a) td_attrs_copy(&c->attrs, a);
     else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_autograd_run(c, mode, out, 64, nout, NULL, NULL, e);
+    if (!err) err = td_autograd_run(c, mode, out, 64, nout, NULL, e);
     if (err) td_call_free(c);
     return err;
 }
@@ -155,18 +155,18 @@ __attribute__((unused)) static double t_real(const td_tensor *t, int64_t k)
 }
 
 /* What was lacked is there: memory, or what a kernel's plan wished for. */
-static int t_grow(td_heap *heap, uint64_t lack, td_error *e)
+static int t_grow(td_need *need, td_error *e)
 {
     td_segment *s;
-    td_kernel_work work = td_kernel_wished();
+    td_need_work work = td_need_take_work(need);
     if (work.make) {
         work.make(work.arg);
         free(work.arg);
         return 0;
     }
-    int err = td_heap_reserve(heap, lack, e);
-    if (!err) err = td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, lack, e);
-    if (!err) td_heap_adopt(heap, s);
+    int err = td_heap_reserve(need->heap, need->bytes, e);
+    if (!err) err = td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, need->bytes, e);
+    if (!err) td_heap_adopt(need->heap, s);
     return err;
 }
 
@@ -187,18 +187,18 @@ static unsigned long t_waits; /* backwards that had to wait for memory, in times
  * on. So whatever a test wants of a backward holds wherever one is interrupted. */
 static int t_steps(td_backward *b, td_error *e)
 {
-    uint64_t limit = *t_limit(), more = 0, lack = 0;
-    td_heap *heap = NULL;
+    uint64_t limit = *t_limit(), more = 0;
+    td_need need = {0};
     bool done = false;
     int err = 0;
     while (!done && !err) {
         uint64_t had = t_held();
         *t_limit() = limit ? limit : had + more + 1;
-        err = td_backward_step(b, 3, &done, &lack, &heap, e);
+        err = td_backward_step(b, 3, &done, &need, e);
         *t_limit() = limit;
         if (limit || (err != TD_E_QUOTA && err != TD_WAIT_GROW)) continue;
         if (err == TD_WAIT_GROW) {
-            err = t_grow(heap, lack, e);
+            err = t_grow(&need, e);
         } else if (more < UINT64_C(1) << 40) {
             err = 0;
             more = t_held() > had ? 64 : more ? 2 * more : 64;

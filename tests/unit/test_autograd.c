@@ -384,7 +384,7 @@ static void retained_and_scoped(void)
     bool done;
     CU_ASSERT_EQUAL(td_retain_grad(h, &e), 0);
     CU_ASSERT_EQUAL(td_backward_new(&b, &t_who, 1, &y, &ones, 0, NULL, TD_BW_ACCUMULATE | TD_BW_RETAIN, 9, &e), 0);
-    CU_ASSERT_EQUAL(td_backward_step(b, 100, &done, NULL, NULL, &e), 0);
+    CU_ASSERT_EQUAL(td_backward_step(b, 100, &done, NULL, &e), 0);
     CU_ASSERT(done);
     td_backward_free(b);
     CU_ASSERT_PTR_NULL(td_grad(x, 0));
@@ -417,7 +417,7 @@ static void ten_at_once(void)
                                         TD_BW_ACCUMULATE | TD_BW_RETAIN, 0, &e),
                         0);
     for (int turn = 0; turn < 10; turn++)
-        for (int k = 0; k < 10; k++) CU_ASSERT_EQUAL(td_backward_step(b[k], 1, &done[k], NULL, NULL, &e), 0);
+        for (int k = 0; k < 10; k++) CU_ASSERT_EQUAL(td_backward_step(b[k], 1, &done[k], NULL, &e), 0);
     for (int k = 0; k < 10; k++) {
         CU_ASSERT(done[k]);
         td_backward_free(b[k]);
@@ -437,7 +437,7 @@ static void failure_leaves_nothing(void)
     CU_ASSERT_EQUAL(y->storage->pinned, 1);
     uint64_t limit = t_who.account->limit_objects;
     t_who.account->limit_objects = t_who.account->objects; /* nothing more may be made */
-    CU_ASSERT(td_backward_step(b, 100, &done, NULL, NULL, &e) != 0);
+    CU_ASSERT(td_backward_step(b, 100, &done, NULL, &e) != 0);
     CU_ASSERT(!done);
     t_who.account->limit_objects = limit;
     td_backward_free(b);
@@ -467,7 +467,7 @@ static void all_leaves_or_none(void)
         if (!full) td_grad_drop_scope(x[FULL], 1);
         CU_ASSERT_EQUAL(td_backward_new(&b, &t_who, 1, &y, &ones, 0, NULL, TD_BW_ACCUMULATE | TD_BW_RETAIN, SCOPE, &e),
                         0);
-        int err = td_backward_step(b, 1000, &done, NULL, NULL, &e);
+        int err = td_backward_step(b, 1000, &done, NULL, &e);
         CU_ASSERT_EQUAL(err, full ? TD_E_QUOTA : 0);
         CU_ASSERT_EQUAL(done, !full);
         td_backward_free(b);
@@ -531,10 +531,10 @@ static void written_between_turns(void)
     bool done;
     CU_ASSERT_EQUAL(td_backward_new(&b, &t_who, 1, &z, &ones, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
     CU_ASSERT_EQUAL(plan(b, &e), 0);
-    CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, NULL, &e), 0);
+    CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, &e), 0);
     CU_ASSERT(!done);
     CU_ASSERT_EQUAL(inplace(TD_OP_ADD, m, 1, TD_GRAD_ON, &e), 0); /* somebody who does not mind the pin */
-    CU_ASSERT(td_backward_step(b, 9, &done, NULL, NULL, &e) != 0);
+    CU_ASSERT(td_backward_step(b, 9, &done, NULL, &e) != 0);
     CU_ASSERT(says(&e, TD_E_VERSION, "saved by 'mul', is at version 1; expected version 0"));
     CU_ASSERT(!done && !td_grad(x, 0));
     td_backward_free(b);

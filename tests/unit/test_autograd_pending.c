@@ -290,7 +290,7 @@ static void a_backward_meanwhile(void)
         CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &z, &ones, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
         int waits = 0;
         for (int turn = 0; turn < 200 && !done; turn++) {
-            CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, NULL, NULL, &e), 0);
+            CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, NULL, &e), 0);
             if (!td_backward_behind(b)) continue;
             CU_ASSERT_PTR_EQUAL(td_backward_behind(b), y->storage);
             waits++;
@@ -325,7 +325,7 @@ static void what_was_saved_is_pending(void)
         bool done = false;
         int err = td_backward_new(&w, &t_who, 1, &z, &ones, 0, NULL, TD_BW_ACCUMULATE, 0, &e), waits = 0;
         for (int turn = 0; turn < 200 && !done && !err; turn++) {
-            err = td_backward_step(w, 1, &done, NULL, NULL, &e);
+            err = td_backward_step(w, 1, &done, NULL, &e);
             const td_storage *behind = td_backward_behind(w);
             if (!behind) continue;
             CU_ASSERT(!err && behind == saved[waits]->storage);

@@ -47,7 +47,7 @@ static uint64_t gradients(int n, bool rows, bool late, uint32_t flags, double ou
     bool adds = flags & TD_BW_ACCUMULATE, done = late;
     CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, who, 1, &y, NULL, adds ? 0 : 2, leaf, flags, 0, &e), 0);
     if (late) CU_ASSERT_EQUAL_FATAL(t_steps(b, &e), 0);
-    while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 2, &done, NULL, NULL, &e), 0);
+    while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 2, &done, NULL, &e), 0);
     if (!adds) td_backward_results(b, g);
     td_backward_free(b);
     for (int k = 0; k < 2; k++) {
@@ -97,7 +97,7 @@ static void given_up(void)
         td_tensor *x = leaf_of(1), *w = leaf_of(2), *y = rounds(x, w, 23);
         uint64_t objects = t_who.account->objects;
         CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
-        for (int k = 0; k < steps && !done; k++) CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, NULL, &e), 0);
+        for (int k = 0; k < steps && !done; k++) CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, &e), 0);
         td_backward_free(b);
         if (!done) CU_ASSERT(t_who.account->objects <= objects);
         td_tensor_unref(y), td_tensor_unref(x), td_tensor_unref(w);
@@ -132,7 +132,7 @@ static void strange(int64_t n)
     td_backward *b;
     bool done = false;
     CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
-    while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 100, &done, NULL, NULL, &e), 0);
+    while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 100, &done, NULL, &e), 0);
     td_backward_free(b);
     td_tensor_unref(y), td_tensor_unref(x);
     free(zeros);

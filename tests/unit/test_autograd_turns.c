@@ -39,7 +39,7 @@ static int run(td_backward *b, long *calls, uint32_t *farthest, td_error *e)
         td_backward_stage stage = b->stage;
         uint32_t nodes = b->nnodes, at = b->at, pins = b->npins, leaves = b->nleaves;
         uint64_t recorded = t_ops;
-        err = td_backward_step(b, MOST, &done, NULL, NULL, e);
+        err = td_backward_step(b, MOST, &done, NULL, e);
         uint32_t far = apart(nodes, b->nnodes), moved[] = {apart(pins, b->npins), (uint32_t)(t_ops - recorded)};
         if (b->stage == stage && apart(at, b->at) > far) far = apart(at, b->at);
         if (b->stage == stage && stage != TD_BS_SEARCH && apart(leaves, b->nleaves) > far)
@@ -103,10 +103,10 @@ static void given_up(void)
     td_backward *b;
     bool done;
     CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
-    while (b->stage < TD_BS_RUN || b->nready == 0) CU_ASSERT_EQUAL(td_backward_step(b, MOST, &done, NULL, NULL, &e), 0);
+    while (b->stage < TD_BS_RUN || b->nready == 0) CU_ASSERT_EQUAL(td_backward_step(b, MOST, &done, NULL, &e), 0);
     CU_ASSERT(w->storage->pinned <= N && w->storage->pinned >= N - MOST);
     CU_ASSERT_EQUAL(b->npins, 2 * N);
-    while (!done && w->storage->pinned > N - 100) CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, NULL, &e), 0);
+    while (!done && w->storage->pinned > N - 100) CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, &e), 0);
     CU_ASSERT(!done); /* a node that has run holds nothing */
     long drops = 1;
     for (uint32_t left = b->nnodes + b->npins; !td_backward_drop(b, MOST); left = b->nnodes + b->npins, drops++)
@@ -173,7 +173,7 @@ static void up_to_commit(td_backward *b, td_error *e)
 {
     bool done = false;
     t_who.may_touch = not_yet;
-    for (not_yet_for = 1; not_yet_for;) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, NULL, NULL, e), 0);
+    for (not_yet_for = 1; not_yet_for;) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, NULL, e), 0);
     t_who.may_touch = NULL;
     CU_ASSERT_EQUAL_FATAL(b->stage, TD_BS_COMMIT);
 }
@@ -185,7 +185,7 @@ static void refuse_commit(td_backward *b, td_error *e)
     up_to_commit(b, e);
     uint64_t limit = t_who.account->limit_objects;
     t_who.account->limit_objects = t_who.account->objects;
-    CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, NULL, e), TD_E_QUOTA);
+    CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, NULL, e), TD_E_QUOTA);
     t_who.account->limit_objects = limit;
 }
 
@@ -222,7 +222,7 @@ static void a_commit_that_waits(void)
     CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 0, &e), 0);
     t_who.may_touch = not_yet;
     for (not_yet_for = 3; !done && turns < 20; turns++) {
-        CU_ASSERT_EQUAL(td_backward_step(b, 1000, &done, NULL, NULL, &e), 0);
+        CU_ASSERT_EQUAL(td_backward_step(b, 1000, &done, NULL, &e), 0);
         CU_ASSERT_EQUAL(t_real(old, 0), done ? 7 : 5);
     }
     t_who.may_touch = NULL;
@@ -246,7 +246,7 @@ static unsigned long gradients(uint32_t flags, bool late, double *out)
         bool done = late;
         CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, flags, 0, &e), 0);
         if (late) CU_ASSERT_EQUAL(t_steps(b, &e), 0);
-        while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1000, &done, NULL, NULL, &e), 0);
+        while (!done) CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1000, &done, NULL, &e), 0);
         td_backward_free(b);
     }
     ops = t_ops - ops;
@@ -282,8 +282,7 @@ static void a_sum_of_the_past(void)
         td_error e = {0};
         td_backward *b;
         bool done = false;
-        uint64_t lack;
-        td_heap *heap;
+        td_need need = {0};
         td_tensor *leaf[2] = {leaf_of(1), leaf_of(2)};
         td_tensor *old = t_new(TD_FLOAT64, 1, (int64_t[]){1}, (double[]){5});
         CU_ASSERT_EQUAL(td_set_grad(leaf[0], 0, old, &e), 0);
@@ -292,11 +291,11 @@ static void a_sum_of_the_past(void)
         CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, flags, 0, &e), 0);
         up_to_commit(b, &e);
         *t_limit() = t_held() + 64; /* room for one sum */
-        CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, &lack, &heap, &e), TD_E_QUOTA);
+        CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, &need, &e), TD_E_QUOTA);
         *t_limit() = 0;
         unsigned long ops = t_ops;
         if (changed) t_run(TD_OP_ADD, 2, (td_tensor *[]){old, old}, NULL, TD_GRAD_OFF, old);
-        CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, &lack, &heap, &e), 0);
+        CU_ASSERT_EQUAL(td_backward_step(b, 1, &done, &need, &e), 0);
         CU_ASSERT(done);
         CU_ASSERT_EQUAL(t_ops - ops, changed ? 3 : 1);
         CU_ASSERT_EQUAL(t_real(td_grad(leaf[0], 0), 0), changed ? 11 : 6);
@@ -314,14 +313,13 @@ static void given_up_without_memory(void)
         td_error e = {0};
         td_backward *b;
         bool done = false;
-        uint64_t lack;
-        td_heap *heap;
+        td_need need = {0};
         td_tensor *x = leaf_of(3), *y = chain(x, x, 3);
         uint32_t flags = TD_BW_ACCUMULATE | (steps % 2 ? TD_BW_CREATE_GRAPH : 0);
         CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, flags, 0, &e), 0);
         *t_limit() = t_held() + 64 * (uint64_t)(steps / 2) + 1;
         int err = 0;
-        while (!done && !err) err = td_backward_step(b, 1, &done, &lack, &heap, &e);
+        while (!done && !err) err = td_backward_step(b, 1, &done, &need, &e);
         CU_ASSERT(err == 0 || err == TD_E_QUOTA);
         *t_limit() = 0;
         td_backward_free(b);
@@ -397,11 +395,11 @@ static void another_frees_what_was_saved(void)
         CU_ASSERT_EQUAL_FATAL(td_backward_new(&b, &t_who, 1, &y, NULL, 0, NULL, keeps, 0, &e), 0);
         CU_ASSERT_EQUAL_FATAL(td_backward_new(&other, &t_who, 1, &y, NULL, 0, NULL, TD_BW_ACCUMULATE, 1, &e), 0);
         for (int k = 0; k < at || b->stage < TD_BS_RUN; k++)
-            CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, NULL, NULL, &e), 0);
-        while (!over) CU_ASSERT_EQUAL_FATAL(td_backward_step(other, MOST, &over, NULL, NULL, &e), 0);
+            CU_ASSERT_EQUAL_FATAL(td_backward_step(b, 1, &done, NULL, &e), 0);
+        while (!over) CU_ASSERT_EQUAL_FATAL(td_backward_step(other, MOST, &over, NULL, &e), 0);
         int err = 0;
         bool left = b->stage == TD_BS_RUN && b->now.on + b->nready > 0;
-        while (!err && !done) err = td_backward_step(b, MOST, &done, NULL, NULL, &e);
+        while (!err && !done) err = td_backward_step(b, MOST, &done, NULL, &e);
         if (left) CU_ASSERT(err == TD_E_AUTOGRAD && strstr(e.message, "have already been freed"));
         CU_ASSERT_EQUAL(t_real(td_grad(w, 1), 0), 60);
         if (err) CU_ASSERT_PTR_NULL(td_grad(w, 0));

@@ -64,13 +64,18 @@ static void finish(void)
 /* ---- what is run */
 
 static td_error error;
+static td_need need; /* of the last op, for a caller that can wait */
 
 static td_tensor *op(td_issuer *w, unsigned id, int nin, const td_input *in, const td_attrs *a, uint32_t flags,
                      td_tensor *into)
 {
     td_tensor *out = into;
     error = (td_error){0};
-    return td_ops_run(w, id, nin, in, a, flags | (into ? TD_CF_OUT : 0), 1, &out, &error) ? NULL : out;
+    if (into) flags |= TD_CF_OUT;
+    td_need_drop(&need);
+    int rc = td_ops_try(w, id, nin, in, a, flags, 1, &out, &need, &error);
+    if (rc == TD_WAIT_GROW) rc = td_ops_run(w, id, nin, in, a, flags, 1, &out, &error);
+    return rc ? NULL : out;
 }
 
 static td_tensor *to(td_issuer *w, td_tensor *t, unsigned device)
@@ -200,7 +205,7 @@ static int call(td_issuer *w, const example_row *row, td_tensor **in, int max_ou
     for (int i = 0; i < row->nin; i++)
         c->in[i] = row->in[i].kind == EXAMPLE_NUMBER ? td_in_number(row->in[i].values[0]) : td_in(in[i]);
     c->finished = cut;
-    int rc = td_ops_prepare(c, NULL, NULL, &error);
+    int rc = td_ops_prepare(c, NULL, &error);
     *nout = rc ? 0 : c->nout;
     for (int o = 0; o < *nout; o++) out[o] = c->out[o];
     if (rc || c->flags & TD_CF_VIEW) td_call_free(c);
@@ -520,9 +525,9 @@ static void bytes_count_where_they_lie(void)
     CU_ASSERT(there.used >= 4096 && there.committed >= there.used && there.limit == UINT64_C(1) << 30);
     CU_ASSERT_PTR_NULL(full(&who[0], 17, 1, TD_FAKE));
     CU_ASSERT(error.code == TD_E_QUOTA && strstr(error.message, "4096 bytes on fake:0 of its 4160"));
-    CU_ASSERT(td_storage_lacked() == TD_FAKE && td_storage_lacked() == TD_CPU);
+    CU_ASSERT_EQUAL(need.device, TD_FAKE);
     CU_ASSERT_PTR_NULL(full(&who[0], 17, 1, TD_CPU)); /* which has a limit of its own */
-    CU_ASSERT(error.code == TD_E_QUOTA && !strstr(error.message, "fake:0") && td_storage_lacked() == TD_CPU);
+    CU_ASSERT(error.code == TD_E_QUOTA && !strstr(error.message, "fake:0") && need.device == TD_CPU);
     CU_ASSERT(session->away[TD_FAKE] == 4096 && !session->bytes);
     td_tensor *more = full(&who[0], 16, 1, TD_FAKE);
     CU_ASSERT(more && session->away[TD_FAKE] == 4160);
@@ -595,7 +600,7 @@ static void work_counts_where_it_is_done(void)
     session->limit_away = result + BYTES - 1;
     CU_ASSERT_PTR_NULL(shuffled(&who[0], N, TD_FAKE));
     CU_ASSERT(error.code == TD_E_QUOTA && strstr(error.message, "no memory to work with (0.8 MB)"));
-    CU_ASSERT(strstr(error.message, "on fake:0 of its") && td_storage_lacked() == TD_FAKE);
+    CU_ASSERT(strstr(error.message, "on fake:0 of its") && need.device == TD_FAKE);
     CU_ASSERT(!session->away[TD_FAKE] && !session->work && !user->away[TD_FAKE]);
     t = shuffled(&who[0], N, TD_CPU); /* which has limits of its own */
     CU_ASSERT_PTR_NOT_NULL(t);

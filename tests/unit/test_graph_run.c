@@ -106,8 +106,8 @@ static int run(td_held_program *p, bool little, uint32_t n, const td_val *args, 
 {
     static const td_exec_env env = {.woken = wake};
     td_account *a = t_who.account;
-    uint64_t more = 0, lack = 0;
-    td_heap *heap = NULL;
+    uint64_t more = 0;
+    td_need need = {0};
     bool done = false;
     *out = NULL;
     int rc = td_exec_new(out, p, &t_who, &env, 0, e);
@@ -115,11 +115,11 @@ static int run(td_held_program *p, bool little, uint32_t n, const td_val *args, 
     while (!rc && !done) {
         uint64_t had = a->bytes;
         a->limit_bytes = little ? had + more + 1 : 0;
-        rc = td_exec_step(*out, 1, &done, little ? &lack : NULL, little ? &heap : NULL, e);
+        rc = td_exec_step(*out, 1, &done, little ? &need : NULL, e);
         a->limit_bytes = 0;
         if (!rc) more = 0;
         else if (td_exec_lacks(*out)) {
-            if (rc == TD_WAIT_GROW) rc = t_grow(heap, lack, e);
+            if (rc == TD_WAIT_GROW) rc = t_grow(&need, e);
             else rc = more > 1u << 30 ? rc : TD_OK;
             more = more ? 2 * more : 64;
             waits++;
@@ -351,7 +351,7 @@ static void given_up(void)
         td_error e = {0};
         CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &e), 0);
         CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_int(200)}, &e), 0);
-        for (int k = 0; k < after && !done; k++) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1, &done, NULL, NULL, &e), 0);
+        for (int k = 0; k < after && !done; k++) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1, &done, NULL, &e), 0);
         const td_tensor *g = td_grad(w, 0);
         CU_ASSERT_TRUE(!done || g);
         CU_ASSERT_TRUE(!g || (t_real(g, 0) > 1e30 && t_real(g, 0) == t_real(g, 1)));
@@ -381,7 +381,7 @@ static void of_a_scope(void)
     bool done = false;
     CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &e), 0);
     CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 0, NULL, &e), 0);
-    while (!done) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1, &done, NULL, NULL, &e), 0);
+    while (!done) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1, &done, NULL, &e), 0);
     CU_ASSERT_PTR_NULL(td_grad(w, 0));
     CU_ASSERT_PTR_NOT_NULL(td_grad(w, 5));
     CU_ASSERT_PTR_EQUAL(result(r, 0)->tensor, td_grad(w, 5));
@@ -508,7 +508,7 @@ static void lets_go(void)
     CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &error), 0);
     CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_tensor(v)}, &error), 0);
     int steps = 0;
-    for (; !done && !error.code; steps++) td_exec_step(r, 10, &done, NULL, NULL, &error);
+    for (; !done && !error.code; steps++) td_exec_step(r, 10, &done, NULL, &error);
     t_who.account->limit_bytes = 0;
     CU_ASSERT_STRING_EQUAL(error.message, "");
     CU_ASSERT_TRUE(steps >= 100); /* a step is bounded */
@@ -582,7 +582,7 @@ static void takes_steps(void)
             CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &error), 0);
             CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 0, NULL, &error), 0);
             while (!done && !error.code && !(early && taken == steps[k] / 2)) {
-                td_exec_step(r, 100, &done, NULL, NULL, &error);
+                td_exec_step(r, 100, &done, NULL, &error);
                 taken++;
             }
             CU_ASSERT_STRING_EQUAL(error.message, "");
@@ -613,7 +613,7 @@ static int steps_of(td_held_program *p, int64_t arg)
     int steps = 0;
     CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &error), 0);
     CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_int(arg)}, &error), 0);
-    for (; !done && !error.code; steps++) td_exec_step(r, 8, &done, NULL, NULL, &error);
+    for (; !done && !error.code; steps++) td_exec_step(r, 8, &done, NULL, &error);
     CU_ASSERT_STRING_EQUAL(error.message, "");
     end(r, p);
     return steps;
@@ -699,7 +699,7 @@ static void racy(void)
         bool done = false;
         CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, k == 2 ? TD_RM_RACY : 0, &error), 0);
         CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_tensor(v)}, &error), 0);
-        CU_ASSERT_EQUAL(td_exec_step(r, 100, &done, NULL, NULL, &error), 0);
+        CU_ASSERT_EQUAL(td_exec_step(r, 100, &done, NULL, &error), 0);
         CU_ASSERT_TRUE_FATAL(done);
         CU_ASSERT_EQUAL(!!(result(r, 0)->tensor->storage->flags & TD_SF_RACY), k > 0);
         CU_ASSERT_FALSE(v->storage->flags & TD_SF_RACY);
@@ -808,7 +808,7 @@ static uint32_t loops_of_a_chain(td_account *account)
         bool done = false;
         CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &error), 0);
         CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_tensor(x)}, &error), 0);
-        while (!done && !error.code) td_exec_step(r, 100, &done, NULL, NULL, &error);
+        while (!done && !error.code) td_exec_step(r, 100, &done, NULL, &error);
         CU_ASSERT_STRING_EQUAL(error.message, "");
         while (!td_exec_drop(r, 1000)) {
         }

@@ -715,22 +715,23 @@ static void waits_and_changes_nothing(void)
     td_issuer small = who;
     td_error e = {0};
     td_call *c;
-    uint64_t lack = 0, objects = who.account->objects, bytes = who.account->bytes;
-    td_heap *heap = NULL;
+    td_need need = {0};
+    uint64_t objects = who.account->objects, bytes = who.account->bytes;
     int64_t n = MIB;
     CU_ASSERT_EQUAL(td_heap_new(&small.heap, &budget, TD_SEGMENT_SESSION, 1, NULL), 0);
     small.counter = 40;
     c = td_call_new(td_op_by_id(TD_OP_RAND), &small, 0, 1, &e);
     td_attrs_ints(&c->attrs, 1, &n);
     td_attrs_dtype(&c->attrs, TD_FLOAT32);
-    CU_ASSERT_EQUAL(td_ops_prepare(c, &lack, &heap, &e), TD_WAIT_GROW);
-    CU_ASSERT(heap == small.heap && lack >= 4 * MIB && c->out[0] == NULL && c->nout == 1 && small.counter == 40);
+    CU_ASSERT_EQUAL(td_ops_prepare(c, &need, &e), TD_WAIT_GROW);
+    CU_ASSERT(need.heap == small.heap && need.bytes >= 4 * MIB && c->out[0] == NULL && c->nout == 1 &&
+              small.counter == 40);
     CU_ASSERT(who.account->objects == objects && who.account->bytes == bytes);
     td_segment *s;
-    CU_ASSERT_EQUAL(td_heap_reserve(heap, lack, &e), 0);
-    CU_ASSERT_EQUAL(td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, lack, &e), 0);
-    td_heap_adopt(heap, s);
-    CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, &lack, &heap, &e), 0);
+    CU_ASSERT_EQUAL(td_heap_reserve(need.heap, need.bytes, &e), 0);
+    CU_ASSERT_EQUAL(td_segment_create(&s, TD_SHM_MEMFD, TD_SEGMENT_SESSION, need.bytes, &e), 0);
+    td_heap_adopt(need.heap, s);
+    CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, &need, &e), 0);
     CU_ASSERT(small.counter == 41 && c->k.counter == 40);
     td_tensor *t = c->out[0];
     td_call_hold(c);
@@ -831,7 +832,7 @@ static void data_shaped(void)
     td_call *c = td_call_new(td_op_by_id(TD_OP_NONZERO), &who, 1, 1, &e);
     c->in[0] = td_in(x);
     c->finished = cut;
-    CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, NULL, NULL, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, NULL, &e), 0);
     td_tensor *t = c->out[0];
     CU_ASSERT_EQUAL(t->desc.shape[0], 6);
     run(&who, c);
@@ -857,7 +858,7 @@ static void failures_are_told(void)
         c->in[0] = c->in[1] = td_in(x);
         td_attrs_scalar(&c->attrs, td_int(1));
         c->finished = hear;
-        CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, NULL, NULL, &e), 0);
+        CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, NULL, &e), 0);
         td_tensor *z = c->out[0];
         if (given) { /* a cause from before goes first */
             td_error first = {.code = TD_E_CLOSED, .op = "recv", .message = "gone"};

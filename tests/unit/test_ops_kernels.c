@@ -182,7 +182,7 @@ static td_tensor *places(td_tensor *x)
     td_call *c = td_call_new(td_op_by_id(TD_OP_NONZERO), &who, 1, 1, &e);
     c->in[0] = td_in(x);
     c->finished = cut;
-    CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, NULL, NULL, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, NULL, &e), 0);
     td_tensor *found = c->out[0];
     run(&who, c);
     return found;
@@ -279,26 +279,24 @@ static td_tensor *images(int64_t n, int64_t c, int64_t h, int64_t w)
     return op(TD_OP_FULL, 0, NULL, &a, NULL);
 }
 
-static int convolve(td_tensor *x, td_tensor *w, td_tensor **out, uint64_t *lack)
+static int convolve(td_tensor *x, td_tensor *w, td_tensor **out, td_need *need)
 {
     td_error e = {0};
     td_attrs a;
-    td_heap *heap = NULL;
     td_input in[3] = {td_in(x), td_in(w), td_in(NULL)};
     td_attrs_init(&a);
     for (int i = 0; i < 3; i++) td_attrs_ints(&a, 2, (int64_t[]){i != 1, i != 1});
     td_attrs_int(&a, 1);
-    return td_ops_try(&who, TD_OP_CONV2D, 3, in, &a, 0, 1, out, lack, &heap, &e);
+    return td_ops_try(&who, TD_OP_CONV2D, 3, in, &a, 0, 1, out, need, &e);
 }
 
 /* As who can wait does: what it wishes for is made until it has none left. How often that was. */
 static int convolve_waiting(td_tensor *x, td_tensor *w, td_tensor **out)
 {
-    uint64_t lack = 0;
+    td_need need = {0};
     int made = 0, err;
-    while ((err = convolve(x, w, out, &lack)) == TD_WAIT_GROW && made < 9) {
-        CU_ASSERT_EQUAL_FATAL(lack, 0);
-        td_kernel_work work = td_kernel_wished();
+    while ((err = convolve(x, w, out, &need)) == TD_WAIT_GROW && made < 9) {
+        td_need_work work = td_need_take_work(&need);
         CU_ASSERT_PTR_NOT_NULL_FATAL(work.make);
         work.make(work.arg);
         free(work.arg);
@@ -334,13 +332,16 @@ static void wishes(void)
     drop(3, (td_tensor *[]){w, x[0], x[1]});
 }
 
-/* Nobody took over what was wished for: it is neither in the way of who cannot wait, nor taken for the next one's. */
+/* What was wished for is given up: it is neither in the way of a caller that cannot wait, nor taken for the wish of the
+ * next. */
 static void wishes_given_up(void)
 {
     td_tensor *w = images(32, 32, 3, 3), *out[2];
     td_tensor *x[3] = {images(2, 32, 23, 19), images(2, 32, 19, 23), images(2, 32, 23, 23)};
-    uint64_t lack = 0;
-    CU_ASSERT_EQUAL(convolve(x[0], w, &out[0], &lack), TD_WAIT_GROW);
+    td_need need = {0};
+    CU_ASSERT_EQUAL(convolve(x[0], w, &out[0], &need), TD_WAIT_GROW);
+    CU_ASSERT_PTR_NOT_NULL(need.work.make);
+    td_need_drop(&need);
     CU_ASSERT_EQUAL_FATAL(convolve(x[1], w, &out[0], NULL), TD_OK);
     CU_ASSERT_EQUAL(convolve_waiting(x[2], w, &out[1]), 1);
     drop(2, out);

@@ -217,7 +217,7 @@ static void run_frozen(td_ir *ir, int64_t number, seen *s, unsigned *made)
         setup = program_of(td_ir_ref(f.setup), &g);
         CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, setup, &t_who, &env, TD_GRAD_ON, &e), 0);
         CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 0, NULL, &e), 0);
-        while (!done) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1000, &done, NULL, NULL, &e), 0);
+        while (!done) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, 1000, &done, NULL, &e), 0);
         *made += td_exec_results(r, &v);
     }
     CU_ASSERT_TRUE_FATAL(f.main->ncaptures < ROOM);
@@ -274,7 +274,7 @@ static void run_alone(td_ir *ir, seen *s)
     int rc = td_program_capture(p, 0, NULL, t_who.account, &e);
     if (!rc) rc = td_exec_new(&r, p, &t_who, &env, TD_GRAD_ON, &e);
     if (!rc) rc = td_exec_begin(r, 0, NULL, &e);
-    while (!rc && !done) rc = td_exec_step(r, 1000, &done, NULL, NULL, &e);
+    while (!rc && !done) rc = td_exec_step(r, 1000, &done, NULL, &e);
     if (rc) snprintf(s->error, sizeof s->error, "%d %s", rc, e.message);
     else if (td_exec_results(r, &v)) see_number(s, v);
     CU_ASSERT_TRUE(td_exec_drop(r, INT32_MAX));

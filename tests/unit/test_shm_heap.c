@@ -170,19 +170,19 @@ static void grows_from_small(void)
     td_budget_init(&b, 2048 * MIB, TD_SHM_MEMFD);
     td_heap *h = heap(&b);
     td_extent x[3], y;
-    uint64_t lack = 0;
-    CU_ASSERT_EQUAL(td_heap_alloc(h, 10, &x[0], &lack, NULL), TD_WAIT_GROW);
-    CU_ASSERT_EQUAL(lack, TD_SEGMENT_MIN);
+    td_need need = {0};
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 10, &x[0], &need, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(need.bytes, TD_SEGMENT_MIN);
     CU_ASSERT_EQUAL(b.committed, 0); /* asking changed nothing */
     CU_ASSERT_PTR_NULL(x[0].segment);
     x[0] = get(h, 0);
     CU_ASSERT_EQUAL(x[0].size, TD_EXTENT_ALIGN);
     CU_ASSERT_EQUAL(stats(h).committed, TD_SEGMENT_MIN);
-    CU_ASSERT_EQUAL(td_heap_alloc(h, 3 * MIB, &y, &lack, NULL), TD_WAIT_GROW);
-    CU_ASSERT_EQUAL(lack, 4 * MIB);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 3 * MIB, &y, &need, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(need.bytes, 4 * MIB);
     x[1] = get(h, 3 * MIB);
-    CU_ASSERT_EQUAL(td_heap_alloc(h, TD_SEGMENT_MAX + 1, &y, &lack, NULL), TD_WAIT_GROW);
-    CU_ASSERT_EQUAL(lack, TD_SEGMENT_MAX + 4096); /* one of its own */
+    CU_ASSERT_EQUAL(td_heap_alloc(h, TD_SEGMENT_MAX + 1, &y, &need, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(need.bytes, TD_SEGMENT_MAX + 4096); /* one of its own */
     uint32_t first = x[0].segment->id;
     CU_ASSERT(first != 0 && x[1].segment->id != first && x[1].segment->generation == 1);
     CU_ASSERT_EQUAL(x[1].segment->uid, 1000);
@@ -270,9 +270,9 @@ static void another_uid_gets_none_of_it(void)
     memset(td_extent_data(&x), 0x5a, x.size);
     td_heap_release(h, &x);
     CU_ASSERT_EQUAL(b.warm_bytes, 20 * MIB);
-    uint64_t lack;
-    CU_ASSERT_EQUAL(td_heap_alloc(other, 20 * MIB, &y, &lack, NULL), TD_WAIT_GROW);
-    CU_ASSERT_EQUAL(td_heap_alloc(service, 20 * MIB, &y, &lack, NULL), TD_WAIT_GROW);
+    td_need need = {0};
+    CU_ASSERT_EQUAL(td_heap_alloc(other, 20 * MIB, &y, &need, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(td_heap_alloc(service, 20 * MIB, &y, &need, NULL), TD_WAIT_GROW);
     y = get(other, 50 * MIB); /* there is room only when the warm one is given up */
     CU_ASSERT_EQUAL(b.warm_bytes, 0);
     const unsigned char *p = td_extent_data(&y);
@@ -290,9 +290,9 @@ static void full_is_an_error(void)
     td_budget_init(&b, 3 * MIB, TD_SHM_MEMFD);
     td_heap *h = heap(&b);
     td_extent x = get(h, 2 * MIB + 4096), y;
-    uint64_t lack = 0;
+    td_need need = {0};
     td_error e = {0};
-    CU_ASSERT_EQUAL(td_heap_alloc(h, 2 * MIB, &y, &lack, &e), TD_E_MEMORY);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 2 * MIB, &y, &need, &e), TD_E_MEMORY);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "2.1 MB wanted"));
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "of 3.1 MB committed"));
     CU_ASSERT_EQUAL(td_heap_alloc_now(h, UINT64_MAX, &y, &e), TD_E_MEMORY);
@@ -315,16 +315,16 @@ static void grown_elsewhere(void)
     td_heap *h = heap(&b);
     td_extent x;
     td_segment *s;
-    uint64_t lack = 0;
-    CU_ASSERT_EQUAL(td_heap_alloc(h, MIB, &x, &lack, NULL), TD_WAIT_GROW);
-    CU_ASSERT_EQUAL(td_heap_reserve(h, lack, NULL), 0);
-    CU_ASSERT_EQUAL(b.committed, lack);
-    td_heap_unreserve(h, lack); /* it failed elsewhere */
+    td_need need = {0};
+    CU_ASSERT_EQUAL(td_heap_alloc(h, MIB, &x, &need, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(td_heap_reserve(h, need.bytes, NULL), 0);
+    CU_ASSERT_EQUAL(b.committed, need.bytes);
+    td_heap_unreserve(h, need.bytes); /* it failed elsewhere */
     CU_ASSERT_EQUAL(b.committed, 0);
-    CU_ASSERT_EQUAL(td_heap_reserve(h, lack, NULL), 0);
-    CU_ASSERT_EQUAL(td_segment_create(&s, b.backend, TD_SEGMENT_SESSION, lack, NULL), 0);
+    CU_ASSERT_EQUAL(td_heap_reserve(h, need.bytes, NULL), 0);
+    CU_ASSERT_EQUAL(td_segment_create(&s, b.backend, TD_SEGMENT_SESSION, need.bytes, NULL), 0);
     td_heap_adopt(h, s);
-    CU_ASSERT_EQUAL(td_heap_alloc(h, MIB, &x, &lack, NULL), 0);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, MIB, &x, &need, NULL), 0);
     CU_ASSERT_PTR_EQUAL(x.segment, s);
     CU_ASSERT_PTR_EQUAL(td_heap_next_segment(h, NULL), s);
     CU_ASSERT_PTR_NULL(td_heap_next_segment(h, s));
@@ -372,8 +372,8 @@ static void orphans(void)
     td_error e = {0};
     y.segment->shared = x.segment->shared = 1;
     td_heap_orphan(h, true);
-    uint64_t lack;
-    CU_ASSERT_EQUAL(td_heap_alloc(h, 100, &z, &lack, &e), TD_E_CLOSED);
+    td_need need = {0};
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 100, &z, &need, &e), TD_E_CLOSED);
     td_heap_release(h, &y);
     CU_ASSERT_EQUAL(b.warm_bytes, 0); /* the process may still write there */
     CU_ASSERT(b.committed > 20 * MIB);

@@ -195,17 +195,18 @@ static void quotas(void)
 static void waits_for_growth(void)
 {
     td_storage *s;
-    uint64_t lack = 0, bytes = payer->bytes;
+    uint64_t bytes = payer->bytes;
+    td_need need = {0};
     td_heap *h;
     CU_ASSERT_EQUAL(td_heap_new(&h, &budget, TD_SEGMENT_SESSION, 1, NULL), 0);
     td_place where = {.heap = h, .account = payer};
-    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 3 * MIB, &lack, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 3 * MIB, &need, NULL), TD_WAIT_GROW);
     CU_ASSERT_PTR_NULL(s);
-    CU_ASSERT_EQUAL(lack, 4 * MIB);
+    CU_ASSERT(need.bytes == 4 * MIB && need.heap == where.heap);
     CU_ASSERT_EQUAL(payer->bytes, bytes);
     where.device = TD_CUDA;
     td_error e = {0};
-    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 64, &lack, &e), TD_E_UNSUPPORTED);
+    CU_ASSERT_EQUAL(td_storage_new(&s, &where, 64, &need, &e), TD_E_UNSUPPORTED);
     CU_ASSERT_STRING_EQUAL(e.message, "there is no device 'cuda:0' here; only 'cpu'");
     td_heap_free(h);
 }

@@ -235,11 +235,10 @@ static bool go_on(td_session *s, backward *b, bool *parked)
     bool done = false;
     td_error why;
     td_asked asked;
-    uint64_t lack = 0;
-    td_heap *heap = NULL;
+    td_need need = {0};
     td_error_clear(&why);
-    int rc = td_backward_step(b->at, td_session_step(s, STEP), &done, &lack, &heap, &why);
-    rc = td_activity_memory(s, rc, td_backward_lacks(b->at), lack, heap, &why);
+    int rc = td_backward_step(b->at, td_session_step(s, STEP), &done, &need, &why);
+    rc = td_activity_memory(s, rc, td_backward_lacks(b->at), &need, &why);
     td_activity_behind(s, &for_write, td_backward_behind(b->at));
     if (!rc && !done && td_backward_asks(b->at, &asked)) {
         rc = ask(s, b, &asked, &why);

@@ -68,11 +68,10 @@ static int take_there(td_session *s, const td_record *r, td_tensor **t, td_error
     td_attrs_int(&a, r->device);
     td_input in = td_in(*t);
     td_tensor *there;
-    uint64_t lack = 0;
-    td_heap *heap = s->heap;
+    td_need need = {.heap = s->heap};
     uint32_t flags = r->mode & TD_RM_SERVICE ? TD_CF_SERVICE : 0;
-    int rc = td_ops_try(&s->issuer, TD_OP_TO_DEVICE, 1, &in, &a, flags, 1, &there, &lack, &heap, e);
-    if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
+    int rc = td_ops_try(&s->issuer, TD_OP_TO_DEVICE, 1, &in, &a, flags, 1, &there, &need, e);
+    if (rc) return td_need_may_pass(rc) ? td_session_lacks(s, rc, &need, e) : rc;
     if (r->mode & TD_RM_RACY) there->storage->flags |= TD_SF_RACY;
     td_tensor_unref(*t);
     *t = there;
@@ -101,9 +100,9 @@ static int step_data(td_session *s, const td_record *r, td_error *e)
                        s->stream.batch->data.len);
     td_place place = session_place(s, r->device == TD_CPU ? r->mode : 0);
     td_storage *st = NULL;
-    uint64_t lack = 0;
-    rc = td_storage_new(&st, &place, n, &lack, e);
-    if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, place.heap, e) : rc;
+    td_need need = {.heap = place.heap};
+    rc = td_storage_new(&st, &place, n, &need, e);
+    if (rc) return td_need_may_pass(rc) ? td_session_lacks(s, rc, &need, e) : rc;
     if (n) memcpy(st->data, s->stream.batch->data.data + offset, (size_t)n);
     td_tensor *t = NULL;
     rc = td_tensor_new(&t, st, &d, s->account, e);

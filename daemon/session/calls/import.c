@@ -125,7 +125,7 @@ static int import_memory(td_session *s, uint64_t serial, const Td__Wire__Import 
     td_extent x;
     bool writable = false;
     int rc = td_import_map(&x, &s->service->budget, s->uid, &s->stream.import_fd, size, &writable, e);
-    if (rc == TD_E_MEMORY) return td_session_lacks(s, rc, 0, s->heap, e);
+    if (rc == TD_E_MEMORY) return td_session_lacks(s, rc, &(td_need){.heap = s->heap}, e);
     if (rc) return rc;
     td_storage *st = NULL;
     rc = adopt(s, &x, size, writable, &st, e);
@@ -215,11 +215,12 @@ static void read_done(void *arg)
 
 static int import_file(td_session *s, uint64_t serial, const Td__Wire__Import *q, const td_desc *d, td_error *e)
 {
-    uint64_t n = td_desc_nbytes(d), lack = 0;
+    uint64_t n = td_desc_nbytes(d);
+    td_need need = {.heap = s->heap};
     td_place place = {.heap = s->heap, .account = s->account, .device = TD_CPU};
     td_storage *st = NULL;
-    int rc = td_storage_new(&st, &place, n, &lack, e);
-    if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, s->heap, e) : rc;
+    int rc = td_storage_new(&st, &place, n, &need, e);
+    if (rc) return td_need_may_pass(rc) ? td_session_lacks(s, rc, &need, e) : rc;
     read_job *j = malloc(sizeof *j);
     if (!j) {
         td_storage_unref(st);

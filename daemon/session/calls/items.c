@@ -124,10 +124,10 @@ static int gather_item(td_session *s, const td_activity_kind *kind, const Td__Wi
 static int keep_as_lost(td_session *s, td_storage *st, td_error *e)
 {
     td_storage *copy = NULL;
-    uint64_t lack = 0;
+    td_need need = {.heap = s->heap};
     int rc = td_storage_new(&copy, &(td_place){.heap = s->heap, .account = s->account, .device = st->device},
-                            st->nbytes, &lack, e);
-    if (rc) return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, s->heap, e) : rc;
+                            st->nbytes, &need, e);
+    if (rc) return td_need_may_pass(rc) ? td_session_lacks(s, rc, &need, e) : rc;
     td_storage_poison(copy, st->poison);
     td_queued_copied(st, copy);
     td_storage_unref(copy);

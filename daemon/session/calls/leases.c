@@ -31,7 +31,7 @@ static void end_lease(td_account *account, td_fill_lease *l, td_extent *extent)
     free(l);
 }
 
-int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, uint64_t *lack, td_error *e)
+int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, td_need *need, td_error *e)
 {
     *out = NULL;
     if (bytes > (UINT64_C(1) << 46))
@@ -39,7 +39,7 @@ int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, uint64_t *l
     int rc = td_account_charge(s->account, lease_cost(bytes), 1, e);
     if (rc) return rc;
     td_fill_lease *l = calloc(1, sizeof *l);
-    rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, lack, e) : td_no_memory(e, "for a lease");
+    rc = l ? td_heap_alloc(s->heap, bytes, &l->extent, need, e) : td_no_memory(e, "for a lease");
     if (rc) {
         td_account_discharge(s->account, lease_cost(bytes), 1);
         free(l);
@@ -380,9 +380,9 @@ int td_call_lease(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__Lease *q = call->lease;
     td_fill_lease *l;
-    uint64_t lack = 0;
-    int rc = td_lease_new(s, q->bytes, &l, &lack, e);
-    if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, lack, s->heap, e);
+    td_need need = {.heap = s->heap};
+    int rc = td_lease_new(s, q->bytes, &l, &need, e);
+    if (td_need_may_pass(rc)) rc = td_session_lacks(s, rc, &need, e);
     if (rc) return rc;
     td_storage place = {.extent = l->extent, .nbytes = q->bytes};
     reply_lease(s, call->serial, &place, l->id);

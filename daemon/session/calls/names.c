@@ -10,10 +10,9 @@ int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out
     td_attrs a;
     td_attrs_init(&a);
     td_attrs_none(&a);
-    uint64_t lack = 0;
-    td_heap *heap = NULL;
-    int rc = td_ops_try(&s->issuer, last ? TD_OP_COPY_LAST : TD_OP_COPY, 1, &in, &a, flags, 1, out, &lack, &heap, e);
-    return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
+    td_need need = {0};
+    int rc = td_ops_try(&s->issuer, last ? TD_OP_COPY_LAST : TD_OP_COPY, 1, &in, &a, flags, 1, out, &need, e);
+    return td_need_may_pass(rc) ? td_session_lacks(s, rc, &need, e) : rc;
 }
 
 int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e)

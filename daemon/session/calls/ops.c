@@ -159,8 +159,7 @@ static void overwritten(td_session *s, td_tensor *t)
 /* What a call that was given up would have wanted. */
 typedef struct lacking {
     bool memory;
-    uint64_t bytes;
-    td_heap *heap;
+    td_need need;
 } lacking;
 
 /* Everything up to the issue, on a call that is the caller's until it returns TD_OK. */
@@ -181,11 +180,10 @@ static int issue(td_session *s, const td_record *r, const td_op *op, td_call *c,
     if (shaped) td_session_wait(s, &for_shape);
     for (unsigned i = 0; s->failures.late.first && r->flags & TD_RF_OUT && i < r->nout; i++) overwritten(s, c->out[i]);
     s->issuer.noted = r->flags & TD_RF_SAVES ? td_session_noted(s, e) : NULL;
-    rc = td_autograd_run(c, td_grad_mode_of(r->mode), s->stream.outs, s->stream.max_outs, nout, &lacks->bytes,
-                         &lacks->heap, e);
+    rc = td_autograd_run(c, td_grad_mode_of(r->mode), s->stream.outs, s->stream.max_outs, nout, &lacks->need, e);
     s->issuer.noted = NULL;
     if (rc && shaped) s->wait.kind = NULL;
-    lacks->memory = td_session_may_lack(rc);
+    lacks->memory = td_need_may_pass(rc);
     return rc;
 }
 
@@ -211,7 +209,7 @@ int td_step_op(td_session *s, const td_record *r, td_error *e)
     int nout = 0, rc = issue(s, r, op, c, &cause, &nout, &lacks, &why);
     if (rc) {
         td_call_free(c); /* what it was charged for its work would look like work that is pending */
-        if (lacks.memory) rc = td_session_lacks(s, rc, lacks.bytes, lacks.heap, &why);
+        if (lacks.memory) rc = td_session_lacks(s, rc, &lacks.need, &why);
         if (rc == TD_AGAIN) return rc;
         if (cause) return fail_outputs(s, r, cause, e);
         return fail_with(s, r, op->name, &why);

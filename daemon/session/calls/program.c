@@ -191,8 +191,7 @@ static bool go_on(td_session *s, running *x)
 {
     bool done = false;
     td_error why, e;
-    uint64_t lack = 0;
-    td_heap *heap = NULL;
+    td_need need = {0};
     td_error_clear(&why);
     td_error_clear(&e);
     if (x->stopped.code) {
@@ -205,8 +204,8 @@ static bool go_on(td_session *s, running *x)
         failed(s, &x->record, x->at, &why, &e);
         return true;
     }
-    int rc = td_exec_step(x->at, td_session_step(s, STEP), &done, &lack, &heap, &why);
-    rc = td_activity_memory(s, rc, td_exec_lacks(x->at), lack, heap, &why);
+    int rc = td_exec_step(x->at, td_session_step(s, STEP), &done, &need, &why);
+    rc = td_activity_memory(s, rc, td_exec_lacks(x->at), &need, &why);
     td_activity_behind(s, &for_value, td_exec_behind(x->at));
     if (!rc && td_exec_waits(x->at)) td_session_wait(s, &for_shape);
     if (rc == TD_AGAIN || (!rc && !done)) return false;
@@ -289,7 +288,7 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
     if (!rc) rc = td_exec_new(&x->at, p, &s->issuer, &env, r->mode, &why);
     if (rc) {
         free(x);
-        if (td_session_may_lack(rc)) rc = td_session_lacks(s, rc, 0, s->heap, &why);
+        if (td_need_may_pass(rc)) rc = td_session_lacks(s, rc, &(td_need){.heap = s->heap}, &why);
         return rc == TD_AGAIN ? rc : failed(s, r, NULL, &why, e);
     }
     rc = begin_args(x, &why);

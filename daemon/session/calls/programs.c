@@ -277,7 +277,7 @@ int td_call_program_new(td_session *s, const Td__Wire__Call *call, td_error *e)
     rc = td_account_work(s->account, TD_CPU, takes, e);
     if (rc) {
         let_go(j);
-        return td_session_lacks(s, rc, 0, s->heap, e);
+        return td_session_lacks(s, rc, &(td_need){.heap = s->heap}, e);
     }
     j->charged = takes;
     bool here = j->length <= READ_HERE || !s->service->options.background;

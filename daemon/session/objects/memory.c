@@ -407,7 +407,7 @@ static bool wait_for_others(td_session *s, int rc, unsigned device)
 
 typedef struct making {
     td_session *s;
-    td_kernel_work work;
+    td_need_work work;
 } making;
 
 static void make(void *arg)
@@ -427,7 +427,7 @@ static void made(void *arg)
     else td_session_ready(s);
 }
 
-static int make_aside(td_session *s, td_kernel_work work, td_error *e)
+static int make_aside(td_session *s, td_need_work work, td_error *e)
 {
     static const td_wait_kind for_kernel = {"a kernel to be made"};
     const td_service_options *o = &s->service->options;
@@ -448,11 +448,10 @@ static int make_aside(td_session *s, td_kernel_work work, td_error *e)
     return TD_AGAIN;
 }
 
-int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_error *e)
+int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
 {
-    td_kernel_work work = td_kernel_wished();
-    if (work.make) return make_aside(s, work, e);
-    unsigned device = td_storage_lacked();
+    if (need->work.make) return make_aside(s, td_need_take_work(need), e);
+    unsigned device = need->device;
     const td_account *full = td_account_full();
     td_session_made(s);
     if (s->memory.grow_failed) {
@@ -460,10 +459,10 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
         s->memory.grow_failed = TD_OK;
         if (why == TD_E_BUSY) return td_no_descriptors(e);
         return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
-                       (double)lack / 1e6);
+                       (double)need->bytes / 1e6);
     }
-    if (device == TD_CPU && inherit(s, heap)) return TD_AGAIN;
-    if (rc == TD_WAIT_GROW) rc = td_heap_reserve(heap, lack, e);
+    if (device == TD_CPU && inherit(s, need->heap)) return TD_AGAIN;
+    if (rc == TD_WAIT_GROW) rc = td_heap_reserve(need->heap, need->bytes, e);
     if (rc) {
         if (s->all->remains || td_dead_waiting()) { /* some of it may be in what nobody holds any more */
             td_sessions_clear(s->all, CLEAR_MOST);
@@ -485,21 +484,21 @@ int td_session_lacks(td_session *s, int rc, uint64_t lack, td_heap *heap, td_err
     }
     td_growing *j = malloc(sizeof *j);
     if (!j) {
-        td_heap_unreserve(heap, lack);
+        td_heap_unreserve(need->heap, need->bytes);
         return td_no_memory(e, "to grow");
     }
     *j = (td_growing){.s = s,
-                      .heap = heap,
+                      .heap = need->heap,
                       .backend = s->service->budget.backend,
-                      .size = lack,
-                      .kind = heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
+                      .size = need->bytes,
+                      .kind = need->heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
     s->life.refs++;
     s->memory.growing = j;
     s->memory.making = TD_MAKES;
     s->all->making++;
     td_session_wait(s, &for_memory);
     td_service_options *o = &s->service->options;
-    if (lack <= GROW_HERE || !o->background) {
+    if (need->bytes <= GROW_HERE || !o->background) {
         grow_work(j);
         grow_done(j);
     } else {

@@ -307,13 +307,12 @@ static int read_through_copy(td_session *s, td_tensor *t, uint64_t serial, td_er
     td_attrs_init(&c->attrs);
     td_attrs_none(&c->attrs);
     c->in[0] = td_in(t);
-    uint64_t lack = 0;
-    td_heap *heap = NULL;
-    int rc = td_ops_prepare(c, &lack, &heap, e);
+    td_need need = {0};
+    int rc = td_ops_prepare(c, &need, e);
     if (rc) {
         td_call_free(c);
         free(v);
-        return td_session_may_lack(rc) ? td_session_lacks(s, rc, lack, heap, e) : rc;
+        return td_need_may_pass(rc) ? td_session_lacks(s, rc, &need, e) : rc;
     }
     v->p.wait.tensor = c->out[0]; /* prepare's reference is ours */
     td_promise_make(&v->p, td_desc_nbytes(&t->desc));
