@@ -413,9 +413,6 @@ int td_await_puts(td_client *c);
 int td_await_none(td_client *c, const unsigned *count);
 /* Nobody will look at what became of this put, but td_await_puts does wait for it. */
 void td_leave_put(td_client *c, td_reply_wait *w);
-/* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
- * up, they are released if the answer still comes. */
-void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at, const char *queue);
 /* Handle what has arrived, without waiting. */
 void td_poll_replies(td_client *c);
 /* A part of it, as the loop's reader; >0: there may be more. Nobody else may be reading. */
@@ -471,7 +468,6 @@ void td_requests_fail(td_client *c, const td_error *why);
 void td_requests_forked(td_client *c, const td_error *why);
 
 /* ---- hook.c: under the lock ---- */
-void td_hooks_gone(td_client *c, size_t n, const uint32_t *hooks);
 uint32_t td_new_hook(td_client *c);
 
 /* ---- saved.c ---- */
@@ -507,6 +503,7 @@ void td_array_forget(td_array *a);             /* end the handle; its id is some
 void td_array_free(td_array *a);               /* the last reference: releases the id */
 void td_array_announce(td_array *a);           /* it is made: enters the thread's scope */
 void td_array_keep(td_array *a);               /* it leaves that */
+uint32_t td_take_id(td_client *c);             /* 0: all are in use */
 void td_free_id(td_client *c, uint32_t id);    /* of no tensor: may be used at once */
 void td_release_id(td_client *c, uint32_t id); /* of a tensor: RELEASE goes with the batch */
 int td_emit_releases(td_client *c);
@@ -537,6 +534,8 @@ td_lease *td_lease_at_once(td_client *c, uint64_t bytes);
 /* Under the lock: */
 /* Ask for a lease; l->wait tells when it is there. NULL: this thread's error says why. */
 td_lease *td_ask_lease(td_client *c, uint64_t bytes);
+/* The same, and it is there; NULL: raised. */
+td_lease *td_lease_wait(td_client *c, uint64_t bytes);
 /* Give it back; forget it, when the session it was of has gone. */
 void td_drop_lease(td_lease *l);
 void td_tell_lease_drop(td_client *c, uint32_t lease);
@@ -572,7 +571,6 @@ const void *td_data_as(td_array *a, bool settle, td_info *info);
 int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, int *fd, td_error *e);
 int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td_error *e);
 int td_take_opened(td_array *a, const td_reply *r, int *fd, td_error *e);
-int td_take_table(td_table *t, const td_reply *r, td_error *e);
 int td_take_info(td_info *out, const td_reply *r, td_error *e);
 unsigned char *td_first_element(const td_array *a); /* of one whose storage is known */
 /* This thread will not wait for it, as it was written in time; NULL: no longer. */

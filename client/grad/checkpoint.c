@@ -4,15 +4,6 @@
  * than the last is preceded by a record that says so. */
 #include "client/client.h"
 
-_Thread_local td_within td_in_region __attribute__((tls_model("initial-exec")));
-
-int td_region_switch(td_client *c)
-{
-    uint32_t rest[2] = {td_region_of(c), 0};
-    c->region = rest[0]; /* first: to write the record asks for it */
-    return td_control(c, TD_REC_REGION, NULL, 0, NULL, 0, NULL, 2, rest);
-}
-
 TD_API int td_checkpoint_begin(td_client *c)
 {
     int rc = td_enter(c, "checkpoint");

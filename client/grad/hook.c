@@ -16,14 +16,6 @@ TD_API void td_set_on_hook(td_client *c, td_on_hook on_hook, void *context)
     td_leave(c);
 }
 
-void td_hooks_gone(td_client *c, size_t n, const uint32_t *hooks)
-{
-    uint32_t *at = td_words_room(&c->gone, n);
-    if (!at) return; /* their functions stay */
-    memcpy(at, hooks, n * sizeof *at);
-    c->gone.count += n;
-}
-
 TD_API int td_gone_hooks(td_client *c, int room, uint32_t *out)
 {
     if (!c || !c->gone.count || td_enter(c, "gone_hooks")) return 0;

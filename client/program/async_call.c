@@ -4,24 +4,25 @@
  * late, says so by a way of its own (td_stop_soon). */
 #include "client/program/programs.h"
 #include "client/program/trace.h"
-#include "client/wire/request.h"
+#include "client/tensor/awaited.h"
 
 #include "proto/program/values.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct td_called {
+typedef struct called {
+    td_request request; /* first */
     td_calling call;
     td_value result;
     bool settles; /* it writes: over when that is written */
     bool grads;   /* it may give a .grad */
     bool taken;
-};
+} called;
 
-static td_question *question_of(td_reply_wait *w)
+static called *called_of(td_request *r)
 {
-    return (td_question *)w;
+    return (called *)r;
 }
 
 /* ---- the answer */
@@ -29,9 +30,9 @@ static td_question *question_of(td_reply_wait *w)
 static int take_values(td_request *r, const td_reply *reply, int *fd, td_error *e)
 {
     (void)fd;
-    td_called *x = r->called;
+    called *x = called_of(r);
     int rc = td_calling_take(&x->call, reply, e);
-    r->question->n = 0;
+    td_awaited_of(r->question)->n = 0;
     for (int k = 0; k < x->call.bound; k++) x->call.out[k]->is_grad |= x->grads;
     if (rc || !x->settles) return rc;
     r->more = r->silent = true; /* errors of others are told elsewhere */
@@ -42,7 +43,8 @@ static int take_values(td_request *r, const td_reply *reply, int *fd, td_error *
 
 static void on_said(td_reply_wait *w, const uint8_t *text, size_t n)
 {
-    if (question_of(w)->from) td_calling_said(&question_of(w)->from->called->call, text, n);
+    td_request *r = ((td_question *)w)->from;
+    if (r) td_calling_said(&called_of(r)->call, text, n);
 }
 
 static int tensors_among(const uint32_t *words, size_t n)
@@ -58,67 +60,50 @@ static void late_values(td_client *c, td_question *q, const td_reply *r, int *fd
 {
     (void)c, (void)fd;
     int n = tensors_among(r->value, r->n_value);
-    td_question_unwanted(q, n < q->n ? n : q->n);
+    td_awaited *b = td_awaited_of(q);
+    td_awaited_unwanted(b, n < b->n ? n : b->n);
 }
 
 /* ---- asking */
 
-static td_question *question_for(td_request *r, int n)
+static td_awaited *question_for(td_request *r, int n)
 {
-    td_question *q = td_question_new(r, n);
-    if (!q) return NULL;
+    td_awaited *b = td_awaited_new(r, n);
+    if (!b) return NULL;
     for (int k = 0; k < n; k++) {
-        q->at[k]->desc = (td_desc){0};
-        q->at[k]->unknown = true;
+        b->at[k]->desc = (td_desc){0};
+        b->at[k]->unknown = true;
     }
-    q->late = late_values;
-    q->calls = true;
-    q->wait.on_said = on_said;
-    return q;
+    b->question.late = late_values;
+    b->question.calls = true;
+    b->question.wait.on_said = on_said;
+    return b;
 }
 
 /* Once, when it is made: the program may be gone afterwards. */
 static int ask_call(td_request *r, uint32_t ms)
 {
     (void)ms; /* it counts from here, not from when the daemon begins; request.c sees to it */
-    td_calling *x = &r->called->call;
-    td_question *q = question_for(r, x->p->narrays);
-    if (!q) return td_last_error()->code;
-    x->out = q->at, x->nout = q->n;
-    td_expect(r->client, &q->wait);
-    int rc = td_calling_ask(x, q->wait.serial, false);
+    td_calling *x = &called_of(r)->call;
+    td_awaited *b = question_for(r, x->p->narrays);
+    if (!b) return td_last_error()->code;
+    x->out = b->at, x->nout = b->n;
+    td_reply_wait *w = &b->question.wait;
+    td_expect(r->client, w);
+    int rc = td_calling_ask(x, w->serial, false);
     x->p = NULL, x->args = NULL;
     if (!rc) return rc;
-    td_take_wait(r->client, q->wait.serial);
-    return td_question_undo(q, rc);
+    td_take_wait(r->client, w->serial);
+    return td_question_undo(&b->question, rc);
 }
 
-static int prepare(td_request *r, const char *where, td_program *p, int n, const td_value *args)
+static int prepare(called *x, const char *where, td_program *p, int n, const td_value *args)
 {
-    td_called *x = r->called = calloc(1, sizeof *x);
-    if (!x) return td_raise(TD_E_SYSTEM, r->op, "no memory for a call of a program");
     x->call = (td_calling){.p = p, .where = where, .n = n, .args = args, .result = &x->result};
     x->settles = p->writes || p->reaches;
     x->grads = p->reaches;
     return td_calling_begin(&x->call);
 }
-
-TD_API td_request *td_async_at_call(const char *where, td_program *p, int n, const td_value *args, int timeout_ms,
-                                    td_done done, void *context)
-{
-    if (!p) return td_raise_null("program_call", "the program"), NULL;
-    if (n < 0 || n > TD_IR_MAX_ENDS || (n && !args))
-        return td_raise(TD_E_INVALID, "program_call", "%d arguments; from 0 to %d can be given", n, TD_IR_MAX_ENDS),
-               NULL;
-    if (td_tracing) td_trace_refuse(NULL, where, "a call that an event loop waits for");
-    td_request *r = td_request_new(p->client, "program_call", timeout_ms, done, context);
-    if (!r) return NULL;
-    r->ask = ask_call;
-    r->take = take_values;
-    return td_request_begin(r, prepare(r, where, p, n, args));
-}
-
-/* ---- what it brought */
 
 static void drop_arrays(td_value *v) /* NOLINT(misc-no-recursion): as deep as what came */
 {
@@ -129,24 +114,44 @@ static void drop_arrays(td_value *v) /* NOLINT(misc-no-recursion): as deep as wh
     v->kind = TD_VALUE_NONE;
 }
 
-void td_called_free(td_called *x)
+static void free_called(td_request *r)
 {
-    if (!x) return;
+    called *x = called_of(r);
     drop_arrays(&x->result); /* td_value_free() would lock */
     td_value_free(&x->result);
     td_calling_deinit(&x->call);
-    free(x);
+    x->call = (td_calling){0};
+    x->taken = true;
 }
 
-bool td_called_prints(const td_called *x)
+static bool prints(const td_request *r)
 {
-    return x && x->call.said;
+    return ((const called *)r)->call.said;
 }
 
-void td_called_print(const td_called *x)
+static void print(td_request *r)
 {
-    if (x) td_calling_print(&x->call);
+    td_calling_print(&called_of(r)->call);
 }
+
+static const td_request_kind calls = {.tells = prints, .tell = print, .forked = free_called, .free = free_called};
+
+TD_API td_request *td_async_at_call(const char *where, td_program *p, int n, const td_value *args, int timeout_ms,
+                                    td_done done, void *context)
+{
+    if (!p) return td_raise_null("program_call", "the program"), NULL;
+    if (n < 0 || n > TD_IR_MAX_ENDS || (n && !args))
+        return td_raise(TD_E_INVALID, "program_call", "%d arguments; from 0 to %d can be given", n, TD_IR_MAX_ENDS),
+               NULL;
+    if (td_tracing) td_trace_refuse(NULL, where, "a call that an event loop waits for");
+    td_request *r = td_request_new(sizeof(called), &calls, p->client, "program_call", timeout_ms, done, context);
+    if (!r) return NULL;
+    r->ask = ask_call;
+    r->take = take_values;
+    return td_request_begin(r, prepare(called_of(r), where, p, n, args));
+}
+
+/* ---- what it brought */
 
 static void announce(const td_value *v) /* NOLINT(misc-no-recursion): as deep as what came */
 {
@@ -160,8 +165,8 @@ TD_API int td_request_value(td_request *r, td_value *out)
     *out = (td_value){TD_VALUE_NONE, 0, {0}, 0};
     int rc = td_request_result(r);
     if (rc) return rc;
-    td_called *x = r->called;
-    if (!x || x->taken) return td_raise(TD_E_INVALID, r->op, "the request brought no value, or it was taken before");
+    called *x = td_request_is(r, &calls) ? called_of(r) : NULL;
+    if (!x || x->taken) return td_request_none(r, "value"), td_last_error()->code;
     td_lock(r->client);
     *out = x->result;
     x->result = (td_value){TD_VALUE_NONE, 0, {0}, 0};

@@ -4,6 +4,7 @@
  * the daemon answers, and the tensors among the results have the first of the ids that were kept for them. */
 #include "client/program/programs.h"
 #include "client/program/trace.h"
+#include "client/tensor/awaited.h"
 
 #include "proto/program/text.h"
 #include "proto/program/type.h"
@@ -360,7 +361,7 @@ static int by_answer(td_calling *x)
     if (rc) td_forget_wait(c, &w);
     else rc = td_await(c, &w, "program_call");
     if (!rc) return TD_OK;
-    td_abandon(c, &w, x->nout, x->out, NULL);
+    td_abandon(c, &w, x->nout, x->out, NULL, NULL);
     x->nout = 0;
     return rc;
 }

@@ -1,5 +1,6 @@
 /* Programs under names: published for all, opened by number; and what an opened one captures, when somebody asks. */
 #include "client/program/programs.h"
+#include "client/tensor/awaited.h"
 
 #include "proto/program/wire.h"
 
@@ -144,7 +145,7 @@ static int ask_captured(td_program *p, int n, td_array **at)
     td_reply_wait w = {.on_reply = on_captured, .context = &x};
     int rc = td_ask_and_wait(p->client, &call, -1, &w, "program");
     free(ids);
-    if (rc) td_abandon(p->client, &w, n, at, NULL);
+    if (rc) td_abandon(p->client, &w, n, at, NULL, NULL);
     return rc;
 }
 

@@ -1,9 +1,100 @@
 /* Requests about queues. An item that comes when nobody wants it any more goes back to its place. */
+#include "client/share/opened.h"
 #include "client/share/queue.h"
-#include "client/wire/request.h"
+#include "client/tensor/awaited.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+typedef struct asking {
+    td_request request; /* first */
+    td_queue *queue;
+    uint32_t needs;     /* tensors of the item that stayed where it is, for want of ids */
+    td_queue_item item; /* that is put, or was got */
+    bool brought;       /* the item is there, and its queue */
+    uint64_t place;     /* of it there */
+    td_array **put;
+    int nput;
+} asking;
+
+static asking *asking_of(td_request *r)
+{
+    return (asking *)r;
+}
+
+static void leave_queue(asking *x)
+{
+    if (x->queue) td_queue_unuse(x->queue);
+    x->queue = NULL;
+}
+
+static void free_asking(td_request *r)
+{
+    asking *x = asking_of(r);
+    leave_queue(x);
+    for (int k = 0; k < x->nput; k++)
+        if (--x->put[k]->refs == 0) td_array_free(x->put[k]);
+    for (int k = 0; k < x->item.n; k++)
+        if (--x->item.at[k]->refs == 0) td_array_free(x->item.at[k]);
+    free(x->item.at);
+    free(x->item.note);
+    free(x->put);
+}
+
+static void over(td_request *r)
+{
+    if (!asking_of(r)->brought) leave_queue(asking_of(r));
+}
+
+/* What came before a fork, and was not taken yet, is the parent's. */
+static void forked(td_request *r)
+{
+    if (asking_of(r)->brought) leave_queue(asking_of(r));
+    asking_of(r)->brought = false;
+}
+
+/* The items of one consumer come in their order, also when one had to go back. */
+static bool ready(const td_request *r)
+{
+    return !((const asking *)r)->queue->late;
+}
+
+static void given_up(td_request *r, td_question *q)
+{
+    asking *x = asking_of(r);
+    q->held = x->queue; /* with its count of users */
+    x->queue->late++;
+    x->queue = NULL;
+}
+
+static bool end_get(td_client *c, td_question *q, bool answered)
+{
+    td_queue *held = q->held;
+    td_awaited_end(c, q, answered);
+    bool was_last = held && --held->late == 0;
+    if (held) td_queue_unuse(held);
+    return was_last;
+}
+
+/* Nobody took the item. */
+static void untaken(td_request *r)
+{
+    asking *x = asking_of(r);
+    if (!x->brought) return;
+    x->brought = false;
+    uint32_t ids[TD_MAX_ITEM];
+    for (int k = 0; k < x->item.n; k++) ids[k] = x->item.at[k]->id;
+    ProtobufCBinaryData note = {x->item.note_size, x->item.note};
+    td_give_back(r->client, x->queue->name, (size_t)x->item.n, ids, note, x->place);
+}
+
+static const td_request_kind gets = {.ready = ready,
+                                     .given_up = given_up,
+                                     .over = over,
+                                     .untaken = untaken,
+                                     .forked = forked,
+                                     .free = free_asking},
+                             given = {.over = over, .free = free_asking};
 
 /* ---- get --------------------------------------------------------------------------------------------------------- */
 
@@ -37,36 +128,38 @@ void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, Prot
 
 static void late_item(td_client *c, td_question *q, const td_reply *r, int *fd)
 {
-    int n = r->item && r->item->n_descs <= (size_t)q->n ? (int)r->item->n_descs : 0;
+    td_awaited *b = td_awaited_of(q);
+    int n = r->item && r->item->n_descs <= (size_t)b->n ? (int)r->item->n_descs : 0;
     uint32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
     if (!r->item || r->item->needs || !ids) {
         free(ids);
         return;
     }
     keep_segments(c, r->item, fd);
-    for (int k = 0; k < n; k++) ids[k] = q->at[k]->id;
-    td_give_back(c, q->queue->name, (size_t)n, ids, r->item->note, r->item->place);
-    td_question_unwanted(q, n);
+    for (int k = 0; k < n; k++) ids[k] = b->at[k]->id;
+    td_give_back(c, ((const td_queue *)q->held)->name, (size_t)n, ids, r->item->note, r->item->place);
+    td_awaited_unwanted(b, n);
     free(ids);
 }
 
 static int take_item(td_request *r, const td_reply *reply, int *fd, td_error *e)
 {
-    td_question *q = r->question;
-    int n = q->n;
-    r->item.at = malloc(((size_t)n + 1) * sizeof *r->item.at);
-    if (!r->item.at) return td_no_memory(e, "for an item of a queue");
-    memcpy(r->item.at, q->at, (size_t)n * sizeof *q->at);
-    int rc = td_take_item(&r->item, n, &r->needs, reply, fd, e);
-    int used = r->item.n;
-    for (int k = n - 1; k >= used; k--) td_array_drop(q->at[k]);
-    q->n = 0;
-    r->brought = !rc && !r->needs;
-    r->place = r->brought ? reply->item->place : 0;
-    if (r->brought && used) r->queue->expected = used;
-    if (!rc && r->needs) {
-        free(r->item.at);
-        r->item = (td_queue_item){0};
+    asking *x = asking_of(r);
+    td_awaited *b = td_awaited_of(r->question);
+    int n = b->n;
+    x->item.at = malloc(((size_t)n + 1) * sizeof(td_array *));
+    if (!x->item.at) return td_no_memory(e, "for an item of a queue");
+    memcpy(x->item.at, b->at, (size_t)n * sizeof(td_array *));
+    int rc = td_take_item(&x->item, n, &x->needs, reply, fd, e);
+    int used = x->item.n;
+    for (int k = n - 1; k >= used; k--) td_array_drop(b->at[k]);
+    b->n = 0;
+    x->brought = !rc && !x->needs;
+    x->place = x->brought ? reply->item->place : 0;
+    if (x->brought && used) x->queue->expected = used;
+    if (!rc && x->needs) {
+        free(x->item.at);
+        x->item = (td_queue_item){0};
         r->more = true;
     }
     return rc;
@@ -74,30 +167,34 @@ static int take_item(td_request *r, const td_reply *reply, int *fd, td_error *e)
 
 static int ask_get(td_request *r, uint32_t ms)
 {
-    td_question *q = td_question_new(r, r->needs ? (int)r->needs : r->queue->expected);
-    if (!q) return td_last_error()->code;
-    q->late = late_item;
+    const asking *x = asking_of(r);
+    td_awaited *b = td_awaited_new(r, x->needs ? (int)x->needs : x->queue->expected);
+    if (!b) return td_last_error()->code;
+    b->question.late = late_item;
+    b->question.end = end_get;
     uint32_t ids[TD_MAX_ITEM];
-    for (int k = 0; k < q->n; k++) ids[k] = q->at[k]->id;
+    for (int k = 0; k < b->n; k++) ids[k] = b->at[k]->id;
     Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
-    get.queue = r->queue->number;
-    get.n_ids = (size_t)q->n;
+    get.queue = x->queue->number;
+    get.n_ids = (size_t)b->n;
     get.ids = ids;
     get.timeout_ms = ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_get = &get;
-    return td_question_ask(q, &call);
+    return td_question_ask(&b->question, &call);
 }
 
 /* A request of a queue that is open in this session; then its client is entered. */
-static td_request *about(td_queue *q, const char *op, int timeout_ms, td_done done, void *context)
+static td_request *about(td_queue *q, const td_request_kind *kind, const char *op, int timeout_ms, td_done done,
+                         void *context)
 {
     if (td_queue_enter(q, op)) return NULL;
     td_client *c = q->client;
-    td_request *r = td_request_make(c, op, timeout_ms, done, context);
+    td_request *r = td_request_make(sizeof(asking), kind, c, op, timeout_ms, done, context);
     if (r) {
-        r->queue = q;
+        asking_of(r)->queue = q;
         r->waits = timeout_ms != 0;
+        r->theirs = true;
     } else {
         td_queue_unuse(q);
         td_leave(c);
@@ -107,45 +204,59 @@ static td_request *about(td_queue *q, const char *op, int timeout_ms, td_done do
 
 TD_API td_request *td_async_get(td_queue *q, int timeout_ms, td_done done, void *context)
 {
-    td_request *r = about(q, "queue_get", timeout_ms, done, context);
+    td_request *r = about(q, &gets, "queue_get", timeout_ms, done, context);
     if (!r) return NULL;
-    r->gets = true;
     r->ask = ask_get;
     r->take = take_item;
     return td_request_begin(r, TD_OK);
+}
+
+int td_take_got(td_request *r, td_queue_item *out)
+{
+    asking *x = td_request_is(r, &gets) ? asking_of(r) : NULL;
+    if (!x || !x->brought) return td_request_none(r, "item"), td_last_error()->code;
+    td_lock(r->client);
+    *out = x->item;
+    x->item = (td_queue_item){0};
+    x->brought = false;
+    leave_queue(x);
+    for (int k = 0; k < out->n; k++) td_array_announce(out->at[k]);
+    td_unlock(r->client);
+    return TD_OK;
 }
 
 /* ---- put --------------------------------------------------------------------------------------------------------- */
 
 static int ask_put(td_request *r, uint32_t ms)
 {
-    td_question *q = td_question_new(r, 0);
+    const asking *x = asking_of(r);
+    td_question *q = td_question_new(r, sizeof *q);
     if (!q) return td_last_error()->code;
     uint32_t ids[TD_MAX_ITEM];
-    for (int k = 0; k < r->nput; k++) ids[k] = r->put[k]->id;
+    for (int k = 0; k < x->nput; k++) ids[k] = x->put[k]->id;
     Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
-    put.queue = r->queue->number;
-    put.n_ids = (size_t)r->nput;
+    put.queue = x->queue->number;
+    put.n_ids = (size_t)x->nput;
     put.ids = ids;
-    put.note = (ProtobufCBinaryData){r->item.note_size, r->item.note};
+    put.note = (ProtobufCBinaryData){x->item.note_size, x->item.note};
     put.timeout_ms = ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_put = &put;
     return td_question_ask(q, &call);
 }
 
-static int keep_put(td_request *r, td_list arrays, const void *note, size_t note_size)
+static int keep_put(asking *x, td_list arrays, const void *note, size_t note_size)
 {
-    int rc = td_check_put(r->queue, arrays);
+    int rc = td_check_put(x->queue, arrays);
     if (rc) return rc;
-    r->put = malloc(((size_t)arrays.n + 1) * sizeof *r->put);
-    r->item.note = malloc(note_size + 1);
-    if (!r->put || !r->item.note) return td_raise(TD_E_SYSTEM, r->op, "no memory for an item");
-    if (note_size) memcpy(r->item.note, note, note_size);
-    r->item.note_size = note_size;
-    for (; r->nput < arrays.n; r->nput++) {
-        r->put[r->nput] = arrays.at[r->nput];
-        r->put[r->nput]->refs++;
+    x->put = malloc(((size_t)arrays.n + 1) * sizeof(td_array *));
+    x->item.note = malloc(note_size + 1);
+    if (!x->put || !x->item.note) return td_raise(TD_E_SYSTEM, x->request.op, "no memory for an item");
+    if (note_size) memcpy(x->item.note, note, note_size);
+    x->item.note_size = note_size;
+    for (; x->nput < arrays.n; x->nput++) {
+        x->put[x->nput] = arrays.at[x->nput];
+        x->put[x->nput]->refs++;
     }
     return TD_OK;
 }
@@ -153,10 +264,10 @@ static int keep_put(td_request *r, td_list arrays, const void *note, size_t note
 TD_API td_request *td_async_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms,
                                 td_done done, void *context)
 {
-    td_request *r = about(q, "queue_put", timeout_ms, done, context);
+    td_request *r = about(q, &given, "queue_put", timeout_ms, done, context);
     if (!r) return NULL;
     r->puts = true;
     r->ask = ask_put;
     r->take = td_take_nothing;
-    return td_request_begin(r, keep_put(r, arrays, note, note ? note_size : 0));
+    return td_request_begin(r, keep_put(asking_of(r), arrays, note, note ? note_size : 0));
 }

@@ -6,6 +6,7 @@
  * A put that may wait for ever does not wait here: the item is on its way when it returns, and what became of it is
  * looked at by the next put or the close. One put at most is on its way, so that the queue stays bounded. */
 #include "client/share/queue.h"
+#include "client/tensor/awaited.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,6 +378,13 @@ static int untake(const td_queue *q, got *g)
     return td_raise(TD_E_CANCELLED, "queue_get", "stopped while waiting for others");
 }
 
+/* An item that came although the wait for it was given up. */
+static void late_item(td_client *c, const char *queue, const td_reply *r, int n, uint32_t *ids)
+{
+    if (r->item && !r->item->needs && r->item->n_descs <= (size_t)n)
+        td_give_back(c, queue, r->item->n_descs, ids, r->item->note, r->item->place);
+}
+
 /* An item of at most `brought` tensors, or how many it has. */
 static int get_item(td_queue *q, got *g, int timeout_ms)
 {
@@ -396,7 +404,7 @@ static int get_item(td_queue *q, got *g, int timeout_ms)
     td_reply_wait w = {.on_reply = on_item, .context = g};
     rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_get");
     if (rc) {
-        td_abandon(c, &w, g->brought, item->at, q->name);
+        td_abandon(c, &w, g->brought, item->at, late_item, q->name);
         item->n = 0;
         return rc;
     }

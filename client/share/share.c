@@ -1,5 +1,5 @@
 /* Sharing between sessions by name. */
-#include "client/client.h"
+#include "client/tensor/awaited.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -201,7 +201,7 @@ static td_array *published(td_array *a, const char *name, unsigned flags, const 
             td_array_announce(out);
             *version = o.version;
         } else {
-            td_abandon(a->client, &w, 1, &out, NULL);
+            td_abandon(a->client, &w, 1, &out, NULL, NULL);
             out = NULL;
         }
     }
@@ -247,7 +247,7 @@ td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, i
         if (!rc) {
             td_array_announce(x.array);
         } else {
-            td_abandon(c, &w, 1, &x.array, NULL);
+            td_abandon(c, &w, 1, &x.array, NULL, NULL);
             x.array = NULL;
         }
     }

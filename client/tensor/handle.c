@@ -1,152 +1,12 @@
-/* Handles: ids, reference counts, scopes and modes.
+/* Handles: reference counts and scopes.
  *
- * An id is used again only after its RELEASE stands in the stream, so the daemon never sees one id for two tensors.
  * Handles are recycled: making and releasing one costs no malloc. Counts are plain numbers under the client's lock. */
 #include "client/client.h"
-#include "proto/base/device.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 static _Thread_local td_scope *innermost __attribute__((tls_model("initial-exec")));
-static _Thread_local unsigned mode __attribute__((tls_model("initial-exec")));
-
-/* ---- modes ------------------------------------------------------------------------------------------------------- */
-
-enum { DEVICES = (TD_MAX_DEVICES - 1) << TD_RM_DEVICE, CHOSEN = 1 << 30 };
-
-/* Where threads that have chosen no device make things: the environment says it when it is first asked for. */
-enum { NOT_ASKED = TD_MAX_DEVICES };
-static _Atomic unsigned at_first = NOT_ASKED;
-
-int td_first_device(td_error *e)
-{
-    const char *name = getenv("TENSORD_DEVICE");
-    int device = name && name[0] ? td_device_number(name) : TD_CPU;
-    if (device < 0)
-        return td_fail(e, TD_E_INVALID, "TENSORD_DEVICE is '%.40s', which is no device; one is 'cpu' or 'cuda:0'",
-                       name);
-    atomic_store_explicit(&at_first, (unsigned)device, memory_order_relaxed);
-    return TD_OK;
-}
-
-static unsigned first(void)
-{
-    unsigned device = atomic_load_explicit(&at_first, memory_order_relaxed);
-    if (device != NOT_ASKED) return device;
-    td_error e;
-    return td_first_device(&e) ? TD_CPU : atomic_load_explicit(&at_first, memory_order_relaxed);
-}
-
-unsigned td_mode(void)
-{
-    return mode & ~(unsigned)(DEVICES | CHOSEN);
-}
-
-unsigned td_mode_making(void)
-{
-    if (mode & CHOSEN) return mode & ~(unsigned)CHOSEN;
-    return mode | first() << TD_RM_DEVICE;
-}
-
-unsigned td_now_on(unsigned device)
-{
-    unsigned was = td_device_making();
-    mode = (mode & ~(unsigned)DEVICES) | device << TD_RM_DEVICE | CHOSEN;
-    return was;
-}
-
-TD_API int td_set_device(int device)
-{
-    int was = td_get_device();
-    if (device >= TD_MAX_DEVICES)
-        return td_raise(TD_E_INVALID, "td_set_device", "%d is no device: they are numbered from 0 to %d", device,
-                        TD_MAX_DEVICES - 1),
-               -1;
-    if (device >= 0) td_now_on((unsigned)device);
-    else mode &= ~(unsigned)(DEVICES | CHOSEN);
-    return was;
-}
-
-TD_API int td_get_device(void)
-{
-    return (int)td_device_making();
-}
-
-static bool set_mode(unsigned bit, bool on)
-{
-    bool was = mode & bit;
-    mode = on ? mode | bit : mode & ~bit;
-    return was;
-}
-
-TD_API bool td_set_grad_enabled(bool on)
-{
-    return !set_mode(TD_RM_GRAD_OFF, !on);
-}
-
-TD_API bool td_grad_enabled(void)
-{
-    return !(mode & (TD_RM_GRAD_OFF | TD_RM_INFERENCE));
-}
-
-TD_API bool td_set_inference(bool on)
-{
-    return set_mode(TD_RM_INFERENCE, on);
-}
-
-TD_API bool td_set_service(bool on)
-{
-    return set_mode(TD_RM_SERVICE, on);
-}
-
-TD_API bool td_set_racy(bool on)
-{
-    return set_mode(TD_RM_RACY, on);
-}
-
-/* ---- ids --------------------------------------------------------------------------------------------------------- */
-
-void td_free_id(td_client *c, uint32_t id)
-{
-    if (c->nfree == c->free_capacity) {
-        uint32_t capacity = c->free_capacity ? c->free_capacity * 2 : 1024;
-        uint32_t *at = realloc(c->free_ids, capacity * sizeof *at);
-        if (!at) return; /* the number is lost, nothing else */
-        c->free_ids = at;
-        c->free_capacity = capacity;
-    }
-    c->free_ids[c->nfree++] = id;
-}
-
-int td_emit_releases(td_client *c)
-{
-    uint32_t n = c->nreleased;
-    if (!n) return TD_OK;
-    td_error e;
-    int rc = td_words_control(&c->words, TD_REC_RELEASE, 0, 0, (int)n, c->released, 0, NULL, 0, NULL, &e);
-    if (rc) return rc;
-    for (uint32_t i = 0; i < n; i++) td_free_id(c, c->released[i]);
-    c->nreleased = 0;
-    c->released_bytes = 0;
-    return TD_OK;
-}
-
-static uint32_t take_id(td_client *c)
-{
-    if (!c->nfree && c->next_id > TD_MAX_ID) td_emit_releases(c);
-    if (c->nfree) return c->free_ids[--c->nfree];
-    return c->next_id <= TD_MAX_ID ? c->next_id++ : 0;
-}
-
-void td_release_id(td_client *c, uint32_t id)
-{
-    if (c->lost) return;
-    if (c->nreleased == TD_RELEASE_BATCH && td_emit_releases(c)) return;
-    c->released[c->nreleased++] = id;
-    if (c->nreleased == TD_RELEASE_BATCH) td_emit_releases(c);
-}
 
 /* ---- making and ending ------------------------------------------------------------------------------------------- */
 
@@ -167,7 +27,7 @@ static void spare_handle(td_client *c, td_array *a)
 td_array *td_array_new(td_client *c)
 {
     td_array *a = take_handle(c);
-    uint32_t id = a ? take_id(c) : 0;
+    uint32_t id = a ? td_take_id(c) : 0;
     if (!id) {
         if (a) spare_handle(c, a);
         if (a) td_raise(TD_E_QUOTA, NULL, "all %u handles of this connection are in use; release some", TD_MAX_ID);

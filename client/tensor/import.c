@@ -1,7 +1,7 @@
 /* Descriptors that the program brings: memory that the daemon maps, files that it reads.
  *
  * The daemon's socket takes a descriptor only when one was announced, so an import is two requests. */
-#include "client/client.h"
+#include "client/tensor/awaited.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,7 +64,7 @@ static td_array *import(td_client *c, int fd, uint64_t offset, td_dtype dtype, t
     if (rc) close(copy);
     else rc = send_descriptor(c, a, copy, offset, &w);
     if (!rc) td_array_announce(a);
-    else if (a) td_abandon(c, &w, 1, &a, NULL);
+    else if (a) td_abandon(c, &w, 1, &a, NULL, NULL);
     return rc ? NULL : a;
 }
 

@@ -3,7 +3,7 @@
  * Whatever happens, each is told once, by td_client_dispatch() or td_disconnect() and never from within another call.
  * What the daemon granted to a request that was given up goes back (td_question.late). */
 #include "client/wire/request.h"
-#include "client/share/queue.h"
+#include "client/tensord_bind.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,19 +55,13 @@ static int on_answer(td_client *c, td_reply_wait *w, const td_reply *r, int *fd,
     return TD_OK;
 }
 
-static void leave_queue(td_request *r)
-{
-    if (r->queue) td_queue_unuse(r->queue);
-    r->queue = NULL;
-}
-
 static void complete(td_request *r, int code)
 {
     r->code = code;
     r->error.code = code;
     if (!r->error.op[0]) snprintf(r->error.op, sizeof r->error.op, "%s", r->op);
-    if (!r->brought) leave_queue(r);
-    move(r, r->done || td_called_prints(r->called) ? TD_OVER : TD_TOLD);
+    if (r->kind->over) r->kind->over(r);
+    move(r, r->done || (r->kind->tells && r->kind->tells(r)) ? TD_OVER : TD_TOLD);
     td_loop_wake(r->client); /* also who asks td_request_done() may wait for the descriptor */
 }
 
@@ -82,7 +76,7 @@ static bool too_many(const td_request *r)
 /* The items of one consumer come in their order, also when one had to go back. */
 static bool may_ask(const td_request *r)
 {
-    return !too_many(r) && !(r->gets && r->queue->late);
+    return !too_many(r) && (!r->kind->ready || r->kind->ready(r));
 }
 
 /* There may be a million: so not further than there is room. */
@@ -114,7 +108,7 @@ static void stopped_is_over(td_client *c)
     else td_stops_over(c);
 }
 
-/* The question's end; `answered`: by the daemon, which has bound no ids when it says an error. */
+/* The question's end. */
 static void on_over(td_client *c, td_reply_wait *w, bool answered)
 {
     td_question *q = (td_question *)w;
@@ -122,14 +116,7 @@ static void on_over(td_client *c, td_reply_wait *w, bool answered)
     bool room = q->waits;
     c->loop.waits -= q->waits;
     if (q->stopped) stopped_is_over(c);
-    for (int k = q->n - 1; k >= 0; k--) {
-        if (answered) td_array_drop(q->at[k]);
-        else td_array_forget(q->at[k]);
-    }
-    if (q->queue) {
-        room |= --q->queue->late == 0;
-        td_queue_unuse(q->queue);
-    }
+    if (q->end) room |= q->end(c, q, answered);
     if (r) {
         r->question = NULL;
         r->error = w->error;
@@ -139,50 +126,45 @@ static void on_over(td_client *c, td_reply_wait *w, bool answered)
     if (answered && room) ask_parked(c);
 }
 
-td_question *td_question_new(td_request *r, int n)
+td_question *td_question_new(td_request *r, size_t size)
 {
-    td_client *c = r->client;
-    td_question *q = calloc(1, sizeof *q + (size_t)n * sizeof *q->at);
+    td_question *q = calloc(1, size);
     if (!q) return td_raise(TD_E_SYSTEM, r->op, "no memory for a request"), NULL;
     q->wait = (td_reply_wait){.heap = true, .on_reply = on_answer, .over = on_over};
-    for (q->n = 0; q->n < n; q->n++) {
-        q->at[q->n] = td_array_new(c);
-        if (q->at[q->n]) continue;
-        td_question_undo(q, TD_OK);
-        return NULL;
-    }
     q->from = r;
     q->waits = r->waits;
-    c->loop.waits += q->waits;
+    r->client->loop.waits += q->waits;
     r->question = q;
     return q;
 }
 
 int td_question_undo(td_question *q, int rc)
 {
-    if (q->from) {
-        q->from->question = NULL;
-        q->from->client->loop.waits -= q->waits;
-    }
-    for (int k = q->n - 1; k >= 0; k--) td_array_drop(q->at[k]);
+    td_client *c = q->from->client;
+    q->from->question = NULL;
+    c->loop.waits -= q->waits;
+    if (q->end) q->end(c, q, true);
     free(q);
     return rc;
-}
-
-void td_question_unwanted(td_question *q, int n)
-{
-    for (int k = 0; k < n; k++) {
-        q->at[k]->unknown = true;
-        td_array_free(q->at[k]);
-    }
-    q->n -= n;
-    memmove(q->at, q->at + n, (size_t)q->n * sizeof *q->at);
 }
 
 int td_question_ask(td_question *q, Td__Wire__Call *call)
 {
     int rc = td_ask_later(q->from->client, call, -1, &q->wait);
     return rc ? td_question_undo(q, rc) : TD_OK;
+}
+
+int td_question_record(td_request *r, unsigned rec, int nin, const uint32_t *in, int nrest)
+{
+    td_question *q = td_question_new(r, sizeof *q);
+    if (!q) return td_last_error()->code;
+    td_expect(r->client, &q->wait);
+    uint32_t rest[3] = {0, 0, r->silent};
+    td_words_put_u64(rest, q->wait.serial);
+    int rc = td_record_only(r->client, rec, nin, in, nrest, rest);
+    if (!rc) return rc;
+    td_take_wait(r->client, q->wait.serial);
+    return td_question_undo(q, rc);
 }
 
 static uint32_t time_left(const td_request *r)
@@ -195,7 +177,7 @@ static uint32_t time_left(const td_request *r)
 static int64_t deadline_of(const td_request *r)
 {
     if (r->until == INT64_MAX) return INT64_MAX;
-    bool theirs = (r->waits || r->gets || r->puts) && !(r->stage == TD_PARKED && too_many(r));
+    bool theirs = (r->waits || r->theirs) && !(r->stage == TD_PARKED && too_many(r));
     return theirs ? r->until + GRACE_MS : r->until;
 }
 
@@ -216,20 +198,22 @@ static void ask(td_request *r)
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
-td_request *td_request_make(td_client *c, const char *op, int timeout_ms, td_done done, void *context)
+td_request *td_request_make(size_t size, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms,
+                            td_done done, void *context)
 {
-    td_request *r = calloc(1, sizeof *r);
+    td_request *r = calloc(1, size);
     if (!r) return td_raise(TD_E_SYSTEM, op, "no memory for a request"), NULL;
-    *r = (td_request){.client = c, .stage = TD_TOLD, .op = op, .done = done, .context = context};
+    *r = (td_request){.kind = kind, .client = c, .stage = TD_TOLD, .op = op, .done = done, .context = context};
     r->until = timeout_ms < 0 ? INT64_MAX : td_now_ms() + timeout_ms;
     c->handles++;
     return r;
 }
 
-td_request *td_request_new(td_client *c, const char *op, int timeout_ms, td_done done, void *context)
+td_request *td_request_new(size_t size, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms,
+                           td_done done, void *context)
 {
     if (td_enter(c, op)) return NULL;
-    td_request *r = td_request_make(c, op, timeout_ms, done, context);
+    td_request *r = td_request_make(size, kind, c, op, timeout_ms, done, context);
     if (!r) td_leave(c);
     return r;
 }
@@ -238,19 +222,7 @@ static void destroy(td_request *r)
 {
     td_client *c = r->client;
     move(r, TD_TOLD);
-    leave_queue(r);
-    if (r->array && --r->array->refs == 0) td_array_free(r->array);
-    for (int k = 0; k < r->nput; k++)
-        if (--r->put[k]->refs == 0) td_array_free(r->put[k]);
-    for (int k = 0; k < r->item.n; k++)
-        if (--r->item.at[k]->refs == 0) td_array_free(r->item.at[k]);
-    free(r->item.at);
-    free(r->item.note);
-    free(r->put);
-    free(r->name);
-    if (r->own_buffer) free(r->buffer);
-    td_table_free(r->table);
-    td_called_free(r->called);
+    if (r->kind->free) r->kind->free(r);
     c->handles--;
     free(r);
 }
@@ -287,11 +259,7 @@ static void give_up(td_request *r)
     r->question = NULL;
     if (!q) return;
     q->from = NULL;
-    if (r->gets) {
-        q->queue = r->queue; /* with its count of users */
-        q->queue->late++;
-        r->queue = NULL;
-    }
+    if (r->kind->given_up) r->kind->given_up(r, q);
     if (q->waits && !r->client->lost && !r->cancelled) tell_cancel(r->client, q->wait.serial);
 }
 
@@ -355,7 +323,7 @@ void td_requests_tell(td_client *c)
         move(r, TD_TOLD);
         r->running = true;
         td_unlock(c);
-        td_called_print(r->called);
+        if (r->kind->tell) r->kind->tell(r);
         if (r->done) r->done(r, r->context);
         td_lock(c);
         r->running = false;
@@ -381,17 +349,6 @@ TD_API void td_request_cancel(td_request *r)
     td_unlock(c);
 }
 
-/* Nobody took it. */
-static void give_item_back(td_request *r)
-{
-    if (!r->brought || r->client->lost) return;
-    r->brought = false;
-    uint32_t ids[TD_MAX_ITEM];
-    for (int k = 0; k < r->item.n; k++) ids[k] = r->item.at[k]->id;
-    ProtobufCBinaryData note = {r->item.note_size, r->item.note};
-    td_give_back(r->client, r->queue->name, (size_t)r->item.n, ids, note, r->place);
-}
-
 bool td_request_end(td_request *r)
 {
     td_client *c = r->client;
@@ -399,7 +356,7 @@ bool td_request_end(td_request *r)
     bool never = !r->running;
     stop_program(r);
     give_up(r);
-    if (r->stage == TD_OVER || r->stage == TD_TOLD) give_item_back(r);
+    if ((r->stage == TD_OVER || r->stage == TD_TOLD) && !c->lost && r->kind->untaken) r->kind->untaken(r);
     if (!c->lost) td_push_some(c);
     if (r->running) r->freed = true;
     else destroy(r);
@@ -419,10 +376,7 @@ void td_requests_forked(td_client *c, const td_error *why)
     for (td_request *r = c->loop.over.first; r; r = r->next) {
         r->code = why->code;
         r->error = *why;
-        td_called_free(r->called);
-        r->called = NULL;
-        if (r->brought) leave_queue(r);
-        r->brought = false;
+        if (r->kind->forked) r->kind->forked(r);
     }
     td_requests_fail(c, why);
 }
@@ -446,7 +400,7 @@ static int outcome(const td_request *r)
     return r->code ? td_raise_error(&r->error, r->op, NULL) : TD_OK;
 }
 
-static int look(td_request *r)
+int td_request_look(td_request *r)
 {
     if (!r) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, NULL, "the request is NULL");
     td_lock(r->client);
@@ -457,69 +411,36 @@ static int look(td_request *r)
 
 TD_API int td_request_result(td_request *r)
 {
-    return look(r);
+    return td_request_look(r);
 }
 
-static void *none(const td_request *r, const char *what)
+void *td_request_none(const td_request *r, const char *what)
 {
     td_raise(TD_E_INVALID, r->op, "the request brought no %s, or it was taken before", what);
     return NULL;
 }
 
-TD_API td_array *td_request_array(td_request *r)
-{
-    if (look(r)) return NULL;
-    td_array *a = r->name ? r->array : NULL; /* what was opened */
-    if (!a) return none(r, "tensor");
-    td_lock(r->client);
-    r->array = NULL;
-    td_array_announce(a);
-    td_unlock(r->client);
-    return a;
-}
+/* ---- order ------------------------------------------------------------------------------------------------------- */
 
-static int take_tree(td_request *r, td_queue_item *out)
+int td_take_nothing(td_request *r, const td_reply *reply, int *fd, td_error *e)
 {
-    td_array *bytes = td_request_array(r);
-    if (!bytes) return td_last_error()->code;
-    td_at_hand(bytes);
-    int rc = td_opened_item(bytes, r->tree, out);
-    td_at_hand(NULL);
-    return rc;
-}
-
-TD_API int td_request_item(td_request *r, td_queue_item *out)
-{
-    *out = (td_queue_item){0};
-    int rc = look(r);
-    if (rc) return rc;
-    if (r->name) return take_tree(r, out);
-    if (!r->brought) return none(r, "item"), td_last_error()->code;
-    td_lock(r->client);
-    *out = r->item;
-    r->item = (td_queue_item){0};
-    r->brought = false;
-    leave_queue(r);
-    for (int k = 0; k < out->n; k++) td_array_announce(out->at[k]);
-    td_unlock(r->client);
+    (void)r, (void)reply, (void)fd, (void)e;
     return TD_OK;
 }
 
-TD_API td_table *td_request_table(td_request *r)
+int td_ask_sync(td_request *r, uint32_t ms)
 {
-    if (look(r)) return NULL;
-    td_table *t = r->table;
-    r->table = NULL;
-    return t ? t : none(r, "table");
+    (void)ms;
+    td_emit_releases(r->client); /* so that what was released is gone then */
+    return td_question_record(r, TD_REC_SYNC, 0, NULL, 3);
 }
 
-TD_API const void *td_request_data(td_request *r)
+TD_API td_request *td_async_sync(td_client *c, int timeout_ms, td_done done, void *context)
 {
-    if (look(r)) return NULL;
-    return r->buffer ? r->buffer : none(r, "bytes");
-}
-
-TD_API uint64_t td_request_version(td_request *r)
-{
-    return look(r) ? 0 : r->version;
+    static const td_request_kind kind = {0};
+    td_request *r = td_request_new(sizeof *r, &kind, c, "sync", timeout_ms, done, context);
+    if (!r) return NULL;
+    r->ask = td_ask_sync;
+    r->take = td_take_nothing;
+    return td_request_begin(r, TD_OK);
 }

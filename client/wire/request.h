@@ -1,15 +1,14 @@
-/* Requests that are answered while the program does something else: what their files share (request.c, loop.c, async.c,
- * async_call.c, async_queue.c).
+/* Requests that are answered while the program does something else.
  *
  * A td_request is the program's handle. What is asked of the daemon is a td_question, which lives until its answer has
- * come, whether or not somebody still wants it: `from` is the request, or NULL when that was given up. */
-#ifndef TENSORD_CLIENT_REQUEST_H
-#define TENSORD_CLIENT_REQUEST_H
+ * come, whether or not somebody still wants it: `from` is the request, or NULL when that was given up. Each kind of
+ * request begins with a td_request, and says by a td_request_kind what it adds to the life of one. */
+#ifndef TENSORD_WIRE_REQUEST_H
+#define TENSORD_WIRE_REQUEST_H
 
 #include "client/client.h"
 
 typedef struct td_question td_question;
-typedef struct td_called td_called; /* async_call.c */
 
 struct td_question {
     td_reply_wait wait; /* first: a reply's wait is its question */
@@ -17,11 +16,12 @@ struct td_question {
     bool waits; /* for what others do: the daemon holds it */
     /* The answer is not wanted any more: undo what it brought. */
     void (*late)(td_client *c, td_question *q, const td_reply *r, int *fd);
-    td_queue *queue; /* of a get that was given up; it uses it until then */
-    bool calls;      /* a program, which has to be stopped when nobody wants what it gives, ... */
-    bool stopped;    /* ... as the daemon was told */
-    int n;           /* handles whose ids the answer binds; those that are still here at the end are dropped */
-    td_array *at[];
+    /* Its end: let go of what it holds. `answered`: by the daemon, which has bound no ids when it says an error. True:
+     * requests that were parked may be asked now. NULL: it holds nothing. */
+    bool (*end)(td_client *c, td_question *q, bool answered);
+    void *held;   /* what the request held that gave it up; `end` lets go of it */
+    bool calls;   /* a program, which has to be stopped when nobody wants what it gives, ... */
+    bool stopped; /* ... as the daemon was told */
 };
 
 typedef enum td_request_stage {
@@ -31,7 +31,21 @@ typedef enum td_request_stage {
     TD_TOLD    /* in none */
 } td_request_stage;
 
+/* Under the lock, but for `tell`. Each may be NULL. */
+typedef struct td_request_kind {
+    const struct td_request_kind *base;              /* a request of this kind begins with one of that */
+    bool (*ready)(const td_request *r);              /* may it be asked now? */
+    void (*given_up)(td_request *r, td_question *q); /* nobody wants the answer: the question takes what it needs */
+    void (*over)(td_request *r);                     /* it was answered, or has failed */
+    bool (*tells)(const td_request *r);              /* is there something to tell, also without a callback? */
+    void (*tell)(td_request *r);                     /* tell it, before the callback */
+    void (*untaken)(td_request *r);                  /* it is freed, and nobody took what it may have brought */
+    void (*forked)(td_request *r);                   /* in a forked child: what it brought is the parent's */
+    void (*free)(td_request *r);
+} td_request_kind;
+
 struct td_request {
+    const td_request_kind *kind;
     td_client *client;
     td_request *next, *prev;
     td_request_stage stage;
@@ -47,57 +61,53 @@ struct td_request {
     int (*ask)(td_request *r, uint32_t ms);
     /* Take what the answer brought; sets `ask` when there is more to ask. */
     int (*take)(td_request *r, const td_reply *reply, int *fd, td_error *e);
-    bool waits; /* its question waits for others */
-    bool gets, puts;
-    bool more; /* `take` set another question */
-    int code;  /* the outcome, with ... */
+    bool waits;  /* its question waits for others */
+    bool theirs; /* the daemon sees to its deadline */
+    bool puts;   /* only the daemon can say whether it is too late to cancel */
+    bool silent; /* td_ask_sync() tells no errors */
+    bool more;   /* `take` set another question */
+    int code;    /* the outcome, with ... */
     td_error error;
-    /* What it is about, and what it brought. */
-    td_array *array;
-    void *buffer;
-    size_t bytes;
-    bool own_buffer, silent, tree;
-    uint64_t version;
-    uint64_t writes; /* of the client, when its address was asked for */
-    td_table *table;
-    td_queue *queue;
-    uint32_t needs; /* tensors of the item that stayed where it is, for want of ids */
-    td_queue_item item;
-    bool brought;   /* the item is there, and its queue */
-    uint64_t place; /* of it there */
-    char *name;
-    td_array **put;
-    int nput;
-    td_called *called; /* of a call */
 };
 
-/* ---- request.c: under the lock */
-/* A request of `c`, which then is entered; td_request_begin() ends it. NULL: raised, and nothing is entered. */
-td_request *td_request_new(td_client *c, const char *op, int timeout_ms, td_done done, void *context);
-td_request *td_request_make(td_client *c, const char *op, int timeout_ms, td_done done, void *context); /* is entered */
+/* Is it of this kind, or of one that begins with it? */
+static inline bool td_request_is(const td_request *r, const td_request_kind *kind)
+{
+    const td_request_kind *k = r->kind;
+    while (k && k != kind) k = k->base;
+    return k;
+}
+
+/* ---- making: under the lock */
+
+/* A request of `c` of so many bytes, which then is entered; td_request_begin() ends it. NULL: raised, and nothing is
+ * entered. */
+td_request *td_request_new(size_t size, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms,
+                           td_done done, void *context);
+td_request *td_request_make(size_t size, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms,
+                            td_done done, void *context); /* is entered */
 /* Ask it, or let it fail by its callback, and leave the client. rc: why it cannot even be asked. */
 td_request *td_request_begin(td_request *r, int rc);
-/* td_request_free(), not under the lock; false: another thread is about to call its callback, or within it. */
-bool td_request_end(td_request *r);
-/* A question of it, with n handles; NULL: raised. */
-td_question *td_question_new(td_request *r, int n);
+/* A question of it, of so many bytes; NULL: raised. */
+td_question *td_question_new(td_request *r, size_t size);
 /* The question was not sent after all. */
 int td_question_undo(td_question *q, int rc);
-/* Ask it by a call; it is undone when that fails. */
+/* Ask it by a call, or by a record that is answered; it is undone when that fails. */
 int td_question_ask(td_question *q, Td__Wire__Call *call);
-/* The answer has bound the first n of its ids, which nobody wants. */
-void td_question_unwanted(td_question *q, int n);
+int td_question_record(td_request *r, unsigned rec, int nin, const uint32_t *in, int nrest);
 /* Of an answer that only says that it is done. */
 int td_take_nothing(td_request *r, const td_reply *reply, int *fd, td_error *e);
-void td_requests_expire(td_client *c, int64_t now);
-
-/* ---- async.c: under the lock */
 /* As td_async_sync() asks. */
 int td_ask_sync(td_request *r, uint32_t ms);
 
-/* ---- async_call.c: under the lock, but for the printing */
-void td_called_free(td_called *x);
-bool td_called_prints(const td_called *x); /* none: NULL */
-void td_called_print(const td_called *x);
+/* Those that are too late. */
+void td_requests_expire(td_client *c, int64_t now);
+
+/* ---- looking at what it brought: not under the lock */
+
+/* TD_OK: it is over, and went well; else raised. */
+int td_request_look(td_request *r);
+/* Raises that it brought none of these; NULL. */
+void *td_request_none(const td_request *r, const char *what);
 
 #endif

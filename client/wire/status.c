@@ -1,64 +1,9 @@
-/* Looking: what the daemon knows of one tensor, and its tables. */
-#include "client/client.h"
+/* Looking: tables of the daemon. */
+#include "client/wire/request.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-int td_take_info(td_info *out, const td_reply *r, td_error *e)
-{
-    const Td__Wire__Facts *f = r->facts;
-    if (!f) return td_fail(e, TD_E_PROTOCOL, "no facts came");
-    out->requires_grad = f->requires_grad;
-    out->leaf = f->leaf;
-    out->has_grad = f->has_grad;
-    out->service = f->service;
-    out->version = f->version;
-    out->storage = f->storage;
-    out->nbytes = f->nbytes;
-    snprintf(out->grad_fn, sizeof out->grad_fn, "%s", f->grad_fn);
-    return TD_OK;
-}
-
-static int on_info(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
-{
-    (void)c, (void)fd;
-    return td_take_info(w->context, r, e);
-}
-
-static int on_inference(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
-{
-    (void)c, (void)fd;
-    if (!r->facts) return td_fail(e, TD_E_PROTOCOL, "no facts came");
-    *(bool *)w->context = r->facts->inference;
-    return TD_OK;
-}
-
-static int ask_info(td_array *a, td_reply_wait *w)
-{
-    if (!a) return td_raise_null("info", "the array");
-    int rc = td_enter(a->client, "info");
-    if (rc) return rc;
-    Td__Wire__Info info = TD__WIRE__INFO__INIT;
-    info.id = a->id;
-    Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.info = &info;
-    rc = td_ask_and_wait(a->client, &call, -1, w, "info");
-    td_leave(a->client);
-    return rc;
-}
-
-TD_API int td_get_info(td_array *a, td_info *out)
-{
-    memset(out, 0, sizeof *out);
-    return ask_info(a, &(td_reply_wait){.on_reply = on_info, .context = out});
-}
-
-TD_API int td_is_inference(td_array *a, bool *out)
-{
-    *out = false;
-    return ask_info(a, &(td_reply_wait){.on_reply = on_inference, .context = out});
-}
 
 static bool take_cell(td_cell *out, const Td__Wire__Cell *from)
 {
@@ -101,7 +46,7 @@ static bool fill_table(td_table *t, const Td__Wire__Table *from)
     return true;
 }
 
-int td_take_table(td_table *t, const td_reply *r, td_error *e)
+static int take_table(td_table *t, const td_reply *r, td_error *e)
 {
     if (!r->table) return td_fail(e, TD_E_PROTOCOL, "no table came");
     if (!fill_table(t, r->table)) return td_no_memory(e, "for the table");
@@ -111,7 +56,7 @@ int td_take_table(td_table *t, const td_reply *r, td_error *e)
 static int on_table(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)c, (void)fd;
-    return td_take_table(w->context, r, e);
+    return take_table(w->context, r, e);
 }
 
 TD_API td_table *td_status(td_client *c, const char *what)
@@ -144,4 +89,61 @@ TD_API void td_table_free(td_table *t)
     free(t->names);
     free(t->cells);
     free(t);
+}
+
+/* ---- without a wait ---------------------------------------------------------------------------------------------- */
+
+typedef struct looking {
+    td_request request; /* first */
+    char *what;
+    td_table *table;
+} looking;
+
+static void free_looking(td_request *r)
+{
+    looking *x = (looking *)r;
+    free(x->what);
+    td_table_free(x->table);
+}
+
+static const td_request_kind looks = {.free = free_looking};
+
+static int on_asked_table(td_request *r, const td_reply *reply, int *fd, td_error *e)
+{
+    (void)fd;
+    looking *x = (looking *)r;
+    x->table = calloc(1, sizeof *x->table);
+    return x->table ? take_table(x->table, reply, e) : td_no_memory(e, "for the table");
+}
+
+static int ask_status(td_request *r, uint32_t ms)
+{
+    (void)ms;
+    td_question *q = td_question_new(r, sizeof *q);
+    if (!q) return td_last_error()->code;
+    Td__Wire__Status s = TD__WIRE__STATUS__INIT;
+    s.what = ((looking *)r)->what;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.status = &s;
+    return td_question_ask(q, &call);
+}
+
+TD_API td_request *td_async_status(td_client *c, const char *what, int timeout_ms, td_done done, void *context)
+{
+    td_request *r = td_request_new(sizeof(looking), &looks, c, "status", timeout_ms, done, context);
+    if (!r) return NULL;
+    looking *x = (looking *)r;
+    x->what = strdup(what ? what : "status");
+    r->ask = ask_status;
+    r->take = on_asked_table;
+    return td_request_begin(r, x->what ? TD_OK : td_raise(TD_E_SYSTEM, "status", "no memory for a request"));
+}
+
+TD_API td_table *td_request_table(td_request *r)
+{
+    if (td_request_look(r)) return NULL;
+    looking *x = td_request_is(r, &looks) ? (looking *)r : NULL;
+    td_table *t = x ? x->table : NULL;
+    if (t) x->table = NULL;
+    return t ? t : td_request_none(r, "table");
 }

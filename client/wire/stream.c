@@ -118,6 +118,15 @@ static bool take_given_up(td_client *c, uint64_t serial)
     return c->forgetful;
 }
 
+/* Hooks that the daemon has no more: whoever made them asks (td_gone_hooks). */
+static void note_gone(td_client *c, size_t n, const uint32_t *hooks)
+{
+    uint32_t *at = td_words_room(&c->gone, n);
+    if (!at) return; /* their functions stay */
+    memcpy(at, hooks, n * sizeof *at);
+    c->gone.count += n;
+}
+
 static void handle_reply(td_client *c, td_frame *f)
 {
     td_reply *r = td__wire__reply__unpack(&c->arena.allocator, f->bytes, f->payload);
@@ -126,7 +135,7 @@ static void handle_reply(td_client *c, td_frame *f)
         return;
     }
     c->heard++;
-    if (r->n_gone) td_hooks_gone(c, r->n_gone, r->gone);
+    if (r->n_gone) note_gone(c, r->n_gone, r->gone);
     td_reply_wait *w = td_take_wait(c, r->serial);
     if (!w) {
         if (take_given_up(c, r->serial)) td_take_unclaimed(c, r, &f->fd);
@@ -155,7 +164,7 @@ static void handle_event(td_client *c, const td_frame *f)
         td_lose(c, TD_E_PROTOCOL, "the daemon sent an event that cannot be read");
         return;
     }
-    if (v->n_gone) td_hooks_gone(c, v->n_gone, v->gone);
+    if (v->n_gone) note_gone(c, v->n_gone, v->gone);
     if (v->unmap_segment) td_unmap_segment(c, v->unmap_segment);
     if (v->error && v->error->code) td_lose(c, TD_E_LOST, "the daemon ended this session: %s", v->error->message);
 }
@@ -451,6 +460,15 @@ int td_recorded(td_client *c)
     return c->lost;
 }
 
+_Thread_local td_within td_in_region __attribute__((tls_model("initial-exec")));
+
+int td_region_switch(td_client *c)
+{
+    uint32_t rest[2] = {td_region_of(c), 0};
+    c->region = rest[0]; /* first: to write the record asks for it */
+    return td_control(c, TD_REC_REGION, NULL, 0, NULL, 0, NULL, 2, rest);
+}
+
 static int put_control(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
                        const uint32_t *out, int nrest, const uint32_t *rest)
 {
@@ -640,44 +658,4 @@ void td_leave_put(td_client *c, td_reply_wait *w)
     }
     *own = (td_reply_wait){.serial = w->serial, .heap = true, .put = true};
     td_add_wait(c, own);
-}
-
-typedef struct abandoned {
-    td_reply_wait wait;
-    char queue[256]; /* that an item would have come from, or "" */
-    int n;
-    uint32_t ids[];
-} abandoned;
-
-/* The answer came after all. */
-static int on_abandoned(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
-{
-    (void)e;
-    const abandoned *a = (const abandoned *)w;
-    td_take_unclaimed(c, r, fd);
-    int n = r->item ? (int)r->item->n_descs : a->n;
-    if (a->queue[0] && r->item && !r->item->needs && n <= a->n)
-        td_give_back(c, a->queue, (size_t)n, (uint32_t *)(uintptr_t)a->ids, r->item->note, r->item->place);
-    for (int i = 0; i < a->n; i++) {
-        if (i < n) td_release_id(c, a->ids[i]);
-        else td_free_id(c, a->ids[i]);
-    }
-    return TD_OK;
-}
-
-void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at, const char *queue)
-{
-    bool answered = w->done || !w->serial || c->lost;
-    abandoned *a = answered ? NULL : calloc(1, sizeof *a + (size_t)n * sizeof *a->ids);
-    if (a) {
-        a->wait = (td_reply_wait){.serial = w->serial, .heap = true, .on_reply = on_abandoned};
-        td_add_wait(c, &a->wait);
-        snprintf(a->queue, sizeof a->queue, "%s", queue ? queue : "");
-        a->n = n;
-    }
-    for (int i = n - 1; i >= 0; i--) {
-        if (a) a->ids[i] = at[i]->id;
-        if (answered) td_array_drop(at[i]);
-        else td_array_forget(at[i]);
-    }
 }

@@ -3,7 +3,7 @@
  * A request holds itself until its callback has been called or will never be: another thread may let go of the object
  * while a dispatch is about to call it. Callbacks run on the thread that dispatches, with the interpreter's lock. */
 #include "client/python/src/py.h"
-#include "client/wire/request.h"
+#include "client/tensord_bind.h"
 
 #include <stdio.h>
 
@@ -106,7 +106,7 @@ static PyObject *taken(td_request *r, tdpy_out out)
 
 static PyObject *opened(request *self, td_request *r)
 {
-    bool tree = r->tree;
+    bool tree = td_request_is_tree(r);
     PyObject *x = tree ? taken(r, self->out) : tdpy_wrap(td_request_array(r), false);
     if (x && !tree && !tdpy_set_name(x, self->name)) Py_CLEAR(x);
     if (!tree) x = tdpy_out_of(x, self->out);
@@ -124,6 +124,12 @@ static PyObject *returned(td_request *r)
     return x;
 }
 
+static PyObject *item_of(td_request *r)
+{
+    td_dtype dtype = td_dtype_of(td_request_about(r));
+    return tdpy_number(td_scalar_load(dtype, td_request_data(r)), dtype);
+}
+
 /* result(): what came, once; or raises why nothing did. */
 static PyObject *request_result(PyObject *of, PyObject *ignored)
 {
@@ -133,10 +139,9 @@ static PyObject *request_result(PyObject *of, PyObject *ignored)
     if (!r) return tdpy_raise(TD_E_INVALID, "the request was closed");
     if (td_request_result(r)) return self->kind == OPENED ? tdpy_fail_to_open() : tdpy_fail();
     switch (self->kind) {
-    case ITEM:
-        return tdpy_number(td_scalar_load((td_dtype)r->array->desc.dtype, r->buffer), (td_dtype)r->array->desc.dtype);
-    case LIST: return tdpy_list_of(r->array, r->buffer);
-    case BYTES: return PyByteArray_FromStringAndSize(r->buffer, (Py_ssize_t)r->bytes);
+    case ITEM: return item_of(r);
+    case LIST: return tdpy_list_of(td_request_about(r), td_request_data(r));
+    case BYTES: return PyByteArray_FromStringAndSize(td_request_data(r), (Py_ssize_t)td_request_bytes(r));
     case TAKEN: return taken(r, self->out);
     case OPENED: return opened(self, r);
     case VALUE: return returned(r);

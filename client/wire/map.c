@@ -120,18 +120,3 @@ int td_map_address(td_client *c, const Td__Wire__Address *at, int *fd, int32_t *
     *bytes = c->mappings[i].base + at->offset;
     return TD_OK;
 }
-
-int td_adopt_address(td_array *a, const Td__Wire__Address *at, int *fd, td_error *e)
-{
-    uint64_t lo, hi;
-    td_desc_extent(&a->desc, &lo, &hi);
-    if (hi > at->nbytes) return td_fail(e, TD_E_PROTOCOL, "the storage of a tensor is smaller than the tensor");
-    int32_t mapping;
-    unsigned char *bytes;
-    int rc = td_map_address(a->client, at, fd, &mapping, &bytes, e);
-    if (rc) return rc;
-    if (a->mapping >= 0) td_unuse_mapping(a->client, a->mapping);
-    a->mapping = mapping;
-    a->bytes = bytes;
-    return TD_OK;
-}

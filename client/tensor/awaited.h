@@ -1,0 +1,35 @@
+/* Ids that an answer binds: handles are made before the question goes out, as the daemon is told their ids. What the
+ * answer did not bind is dropped, what it bound and nobody wants is released. */
+#ifndef TENSORD_TENSOR_AWAITED_H
+#define TENSORD_TENSOR_AWAITED_H
+
+#include "client/client.h"
+#include "client/wire/request.h"
+
+/* A question whose answer binds ids. */
+typedef struct td_awaited {
+    td_question question; /* first */
+    int n;                /* handles; those that are still here at the end are dropped */
+    td_array *at[];
+} td_awaited;
+
+static inline td_awaited *td_awaited_of(td_question *q)
+{
+    return (td_awaited *)q;
+}
+
+/* Of a request, with n handles; NULL: raised. */
+td_awaited *td_awaited_new(td_request *r, int n);
+/* The question's end (td_question.end): lets go of the handles. */
+bool td_awaited_end(td_client *c, td_question *q, bool answered);
+/* The answer has bound the first n of its ids, which nobody wants. */
+void td_awaited_unwanted(td_awaited *b, int n);
+
+/* An answer that came although its wait was given up: the ids that it bound are released behind this. */
+typedef void (*td_late_answer)(td_client *c, const char *name, const td_reply *r, int n, uint32_t *ids);
+/* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
+ * up, they are released if the answer still comes. `late`: NULL, or told of that answer, with the name. */
+void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at, td_late_answer late,
+                const char *name);
+
+#endif
