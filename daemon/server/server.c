@@ -15,6 +15,7 @@
 
 enum {
     COLLECT_MOST = 128,
+    JOBS_MOST = 64, /* records' worth of an owner's steps at a turn */
     DROP_MOST = 64,
     CLEAR_MOST = 256,
     LONELY_MS = 10000,
@@ -298,6 +299,7 @@ static void collect(td_server *s)
 {
     bool more = td_sched_collect(s->service.sched, COLLECT_MOST);
     td_sessions_collected(&s->sessions);
+    td_owners_collected(&s->service);
     if (more) wake(s);
     td_lap_over(s->service.laps, "collect");
 }
@@ -325,6 +327,7 @@ static void after_events(uv_check_t *h)
         td_rings_look(s);
         td_lap_over(laps, "rings");
         run_turns(s);
+        td_owners_run(&s->service, JOBS_MOST);
         flush_all(s);
     } while (s->resumed && --rounds);
     td_intake_look(s);
@@ -339,7 +342,7 @@ static void after_events(uv_check_t *h)
         if (next == UINT64_MAX) uv_timer_stop(&s->deadlines);
         else uv_timer_start(&s->deadlines, deadline_passed, next + 1, 0);
     }
-    bool busy = s->turns.first || s->dirty || more || !next;
+    bool busy = s->turns.first || s->service.owners.ready || s->dirty || more || !next;
     busy |= help(s, busy);
     set_spinning(s, busy || !td_rings_rest(s));
     settle_later(s);

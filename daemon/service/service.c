@@ -91,6 +91,7 @@ void td_service_deinit(td_service *s)
     td_name_waits_drop(s);
     td_name_each(s, UINT32_MAX, drop_name, s);
     td_queues_clear(s);
+    td_owners_drop(s);
     if (s->sched) td_sched_free(s->sched);
     for (unsigned i = 0; i < TD_MAX_DEVICES; i++) td_executor_free(s->executors[i]);
     for (struct td_uid *u = s->uids, *next; u; u = next) {

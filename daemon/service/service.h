@@ -8,13 +8,12 @@
 
 #include "daemon/graph/graph.h"
 #include "daemon/sched/sched.h"
+#include "daemon/service/job.h"
 #include "daemon/service/laps.h"
 #include "proto/base/clock.h"
 
 #define TD_WAIT (-2) /* not now: the callback will be called, or the wait cancelled */
 #define TD_NAME_MAX 255
-
-typedef struct td_service td_service;
 
 /* ---- deadlines: called on the loop thread when their time has come */
 
@@ -69,6 +68,7 @@ struct td_service {
         struct td_queue_wait *putter; /* ... at this one; NULL, too: the queue is done */
         int tensor;                   /* of the item: the next one */
     } items_at;
+    td_owners owners;       /* of jobs, that are no session */
     td_deadline *deadlines; /* the first of them */
     uint32_t ndeadlines;
     struct td_name_waiters *name_waits, *name_told, *name_told_last; /* see names.c */
@@ -84,6 +84,9 @@ struct td_service {
 int td_service_init(td_service *s, const td_service_options *o, td_error *e);
 void td_service_deinit(td_service *s);
 
+/* One that runs calls in this service: what it makes is charged to `account` and lies in `heap`. The rest, its seed
+ * too, is zeros. */
+void td_issuer_begin(td_issuer *who, td_service *s, td_account *account, td_heap *heap, td_flow *flow);
 /* The account of a user: its limits hold for all its sessions together. A new reference. */
 td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e);
 

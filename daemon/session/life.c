@@ -2,7 +2,6 @@
  *
  * What a session holds is charged to its account from the first moment and goes with it. After the end, tasks that
  * still run keep the struct until they are done, and nothing else does. */
-#include "daemon/ops/packs.h"
 #include "daemon/session/state.h"
 #include "daemon/tensor/device.h"
 #include "proto/base/text.h"
@@ -57,12 +56,6 @@ static const td_cause *untold(td_issuer *who, const td_storage *st)
     return td_late_find(&td_session_of(who)->failures.late, st);
 }
 
-static void submit(td_issuer *who, td_call *c)
-{
-    if (c->k.packing.in) td_packs_give(c);
-    td_sched_submit(who->scheduler, c);
-}
-
 /* Of a session, before it has anything: part of what its connection costs. */
 enum {
     FLOW_AND_HEAP = 4 << 10,
@@ -93,18 +86,9 @@ static int set_up(td_session *s, const Td__Wire__Hello *h, td_error *e)
     if (rc) return rc;
     if (s->io.share) td_flow_join(s->flow, s->io.share);
     td_flow_charge_to(s->flow, s->account);
-    s->issuer = (td_issuer){.session = s->id,
-                            .pid = s->pid,
-                            .account = s->account,
-                            .heap = s->heap,
-                            .service_heap = v->heap,
-                            .service_account = s->account,
-                            .flow = s->flow,
-                            .scheduler = v->sched,
-                            .threads = v->options.workers,
-                            .submit = submit,
-                            .unwritten = td_session_unwritten,
-                            .untold = untold};
+    td_issuer_begin(&s->issuer, v, s->account, s->heap, s->flow);
+    s->issuer.unwritten = td_session_unwritten;
+    s->issuer.untold = untold;
     if (getrandom(&s->issuer.seed, sizeof s->issuer.seed, 0) < 0 || getrandom(&s->token, sizeof s->token, 0) < 0)
         return td_fail(e, TD_E_SYSTEM, "no random numbers");
     return TD_OK;
@@ -201,7 +185,7 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
         free_parts(s);
         return rc;
     }
-    if (!s->work.activity) td_session_welcome(s, h->table_hash);
+    if (!s->work.job) td_session_welcome(s, h->table_hash);
     td_arena_reset(&s->stream.arena);
     s->next = all->first;
     if (s->next) s->next->prev = s;
@@ -250,12 +234,12 @@ static bool clear_parts(td_sessions *all, td_remains *r, int most)
     if (!td_write_leases_drop(&r->write_leases, account, most)) return false;
     if (!td_leases_drop(&r->leases, account, most)) return false;
     if (!td_known_programs_drop(&r->programs, most)) return false;
-    if (r->activity && !r->activity->kind->drop(r->activity, most)) return false;
-    r->activity = NULL;
-    for (td_activity *a; (a = r->parked); r->parked = a) {
-        td_activity *next = a->next;
-        if (!a->kind->drop(a, most)) return false;
-        a = next;
+    if (r->job && !r->job->kind->drop(r->job, most)) return false;
+    r->job = NULL;
+    for (td_job *j; (j = r->parked); r->parked = j) {
+        td_job *next = j->next;
+        if (!j->kind->drop(j, most)) return false;
+        j = next;
     }
     if (!td_known_nodes_drop(&r->nodes, account, most)) return false;
     if (!drop_sites(r, most)) return false;
@@ -293,7 +277,7 @@ static void look_again(void *arg)
 static void leave(td_session *s)
 {
     td_remains r = {.next = s->all->remains,
-                    .activity = s->work.activity,
+                    .job = s->work.job,
                     .parked = s->work.parked,
                     .nodes = s->graph.nodes,
                     .objects = s->objects,
@@ -304,9 +288,9 @@ static void leave(td_session *s)
                     .sites = s->sites.texts,
                     .nsites = s->sites.count,
                     .ncharged_sites = s->sites.charged};
-    if (s->work.activity && s->work.activity->kind->left) s->work.activity->kind->left(s->work.activity);
+    if (s->work.job && s->work.job->kind->left) s->work.job->kind->left(s->work.job);
     td_session_reads(s, false);
-    s->work.activity = s->work.parked = NULL;
+    s->work.job = s->work.parked = NULL;
     s->graph.nodes = NULL;
     s->objects = (td_objects){0};
     s->queues = NULL;
@@ -334,7 +318,7 @@ bool td_sessions_clear(td_sessions *all, int most)
     if (r && clear(all, r, most)) {
         all->remains = r->next;
         free(r);
-        td_session_leases_changed(all); /* its activity, or a lease, may have been waited for */
+        td_session_leases_changed(all); /* its job, or a lease, may have been waited for */
     }
     bool more = wither(all, most < WITHER_MOST ? most : WITHER_MOST);
     return td_dead_waiting() || all->remains || more;

@@ -32,7 +32,7 @@ bool td_session_waits(const td_session *s)
 bool td_session_stands(const td_session *s, uint64_t *at)
 {
     *at = s->stream.frames << 32 | s->stream.cursor;
-    return td_session_waits(s) || (s->work.activity && s->work.activity->kind->endless);
+    return td_session_waits(s) || (s->work.job && s->work.job->kind->endless);
 }
 
 /* ---- waiting */
@@ -135,7 +135,7 @@ static bool stands_still(td_session *s, uint64_t at)
 
 bool td_session_forlorn(td_session *s)
 {
-    if (s->work.activity && s->work.activity->kind->endless) return stands_still(s, UINT64_MAX);
+    if (s->work.job && s->work.job->kind->endless) return stands_still(s, UINT64_MAX);
     if (!s->wait.kind || s->wait.over || !s->pace.throttled) return false;
     if (s->pace.paced) return false; /* it will go on, whether one ends or not */
     if (stands_still(s, td_flow_pending(s->flow))) return true;
@@ -382,7 +382,7 @@ static void wait_for_own_tasks(td_session *s)
 static bool held_back(td_session *s)
 {
     static const td_wait_kind for_replies = {"its own pending replies", .by = TD_BY_REPLIES};
-    if (s->work.activity && s->work.activity->kind->alone) return false;
+    if (s->work.job && s->work.job->kind->alone) return false;
     if (too_much_under_way(s, s->pace.ahead, 1)) {
         wait_for_own_tasks(s);
     } else if (s->beside.promised > s->all->max_unread) {
@@ -404,15 +404,15 @@ static bool unread_for_held(const td_session *s)
     return td_session_unread(s) || td_writer_descriptors_full(s->io.writer);
 }
 
-static int step_activity(td_session *s, td_error *e)
+static int step_job(td_session *s, td_error *e)
 {
-    const td_activity_kind *kind = s->work.activity->kind;
+    const td_job_kind *kind = s->work.job->kind;
     td_lap_is(s->service->laps, kind->name);
-    int rc = kind->step(s, s->work.activity, e);
+    int rc = kind->step(s->work.job, e);
     s->work.steps++;
-    td_session_reads(s, rc && kind->reads && kind->reads(s->work.activity, NULL, &(uint32_t){0}));
+    td_session_reads(s, rc && kind->reads && kind->reads(s->work.job, NULL, &(uint32_t){0}));
     if (rc == TD_OK) {
-        s->work.activity = NULL;
+        s->work.job = NULL;
         s->access.awaited_read = NULL;
     }
     return rc;
@@ -428,8 +428,8 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
     if (td_clones_hold(s)) return TD_RUN_SUSPENDED;
     for (int unseen = LOOK_EACH;; unseen += s->stream.worth) {
         bool unread = s->beside.over && unread_for_held(s);
-        if (unread && !s->work.activity) return TD_RUN_STALLED; /* a record may end what these answers are about */
-        if ((s->work.activity || s->beside.over || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
+        if (unread && !s->work.job) return TD_RUN_STALLED; /* a record may end what these answers are about */
+        if ((s->work.job || s->beside.over || unseen >= LOOK_EACH) && turn_over(s, until)) return TD_RUN_MORE;
         if (unseen >= LOOK_EACH) unseen = 0;
         s->stream.worth = 1;
         if (s->beside.over && !unread) { /* what it is at goes on meanwhile: others may wait for its end */
@@ -440,10 +440,10 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
         }
         if (!finish_wait(s)) return unread ? TD_RUN_STALLED : TD_RUN_SUSPENDED;
         int rc;
-        if (s->work.activity) {
+        if (s->work.job) {
             if (held_back(s)) continue;
-            most -= s->work.activity->kind->cost;
-            rc = step_activity(s, e);
+            most -= s->work.job->kind->cost;
+            rc = step_job(s, e);
             if (rc > 0) return TD_RUN_FATAL;
             if (rc == TD_AGAIN && most <= 0) return TD_RUN_MORE;
             if (rc == TD_OK && (has_records(s) || s->stream.call) && td_session_unread(s)) return TD_RUN_STALLED;
@@ -466,7 +466,7 @@ static td_run run_until(td_session *s, int most, uint64_t *until, td_error *e)
         }
         if (rc > 0) return TD_RUN_FATAL;
         if (s->wait.kind) continue;
-        if (td_session_unread(s) && !s->work.activity)
+        if (td_session_unread(s) && !s->work.job)
             return TD_RUN_STALLED; /* others may wait for the end of what it began */
         if (!held_back(s) && (most -= s->stream.worth) <= 0) return TD_RUN_MORE;
     }

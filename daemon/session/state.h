@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 #define TD_SUSPENDED (-3) /* of a step: go no further; s->wait says what for. The record is done. */
-#define TD_AGAIN (-4)     /* of a step: go no further; the same record is run again on resume */
+/* TD_AGAIN (job.h), of a step: go no further; the same record is run again on resume. */
 
 /* What an id stands for: a tensor, or the reason why there is none. Both NULL: free. */
 typedef struct td_object {
@@ -45,33 +45,13 @@ typedef struct td_objects {
     td_account *account; /* pays for pages; the session's own reference */
 } td_objects;
 
-/* Long work that a session does in bounded turns, one at a time: its stream goes on when that is over. */
-typedef struct td_activity td_activity;
-typedef struct td_activity_kind {
-    const char *name;
-    /* Some of it. TD_OK: it is over, and gone; TD_AGAIN: there is more; an error is the connection's end. */
-    int (*step)(td_session *s, td_activity *a, td_error *e);
-    /* Its session has ended: let go of about `most` of it; true when it is gone. */
-    bool (*drop)(td_activity *a, int most);
-    void (*left)(td_activity *a); /* before that, when it ends: nobody may point there any more; NULL: nobody does */
-    /* Has it a backward that must still read this storage? As td_backward_reads; NULL: it never has. */
-    bool (*reads)(const td_activity *a, const td_storage *st, uint32_t *most);
-    int cost;                     /* of a step, in records */
-    bool endless;                 /* perhaps: when its client has gone it may go on for a while only */
-    bool alone;                   /* one at a time: others wait for its end, so it waits for nothing of its own */
-} td_activity_kind;
-struct td_activity {
-    const td_activity_kind *kind;
-    td_activity *next; /* of those that wait for their client (td_session.work.parked) */
-};
-
 typedef struct td_known_program td_known_program; /* calls/programs.c */
 typedef struct td_reading td_reading;
 
 /* What an ended session leaves when it is too much to be let go of in one turn. */
 typedef struct td_remains {
     struct td_remains *next;
-    td_activity *activity, *parked;
+    td_job *job, *parked;
     struct td_known_node *nodes;
     td_objects objects; /* counts its account, which all of it is charged to */
     struct td_queue_handle *queues;
@@ -219,10 +199,10 @@ struct td_session {
 
     /* Long work: one thing at a time, before the stream goes on. */
     struct {
-        td_activity *activity;
-        td_activity *parked; /* backwards that wait for the answer to a hook, while the stream goes on; the newest first */
+        td_job *job;
+        td_job *parked; /* backwards that wait for the answer to a hook, while the stream goes on; the newest first */
         uint32_t nparked;
-        uint64_t steps; /* that its activities have taken */
+        uint64_t steps; /* that its jobs have taken */
     } work;
 
     td_wait wait; /* of the stream, or of its long work */
@@ -254,7 +234,7 @@ struct td_session {
         uint64_t awaited_lease, awaited_since_ms;     /* the number of the write lease whose end it waited for last */
         const td_storage *awaited_read;         /* or what the current record wants to write when backwards have read it */
         uint64_t awaited_steps;                 /* how far the backward was that has yet to read it */
-        td_session *next_reading, **at_reading; /* of those whose activity is a backward that still reads something */
+        td_session *next_reading, **at_reading; /* of those whose job is a backward that still reads something */
     } access;
 
     /* Memory that it lacks, and what its client has mapped. */
@@ -337,6 +317,13 @@ static inline void td_session_lacks_nothing(td_session *s)
 static inline td_session *td_session_of(td_issuer *who)
 {
     return (td_session *)(void *)((char *)who - offsetof(td_session, issuer));
+}
+
+/* A session does one job at a time in its turns, before it goes on with its stream; an error of a step is its
+ * connection's end. */
+static inline td_job td_session_job(td_session *s, const td_job_kind *kind)
+{
+    return (td_job){.kind = kind, .issuer = &s->issuer, .account = s->account};
 }
 
 /* calls/leases.c: what a session waits to use; NULL: nothing */
@@ -425,7 +412,7 @@ bool td_known_programs_drop(td_known_program **all, int most);
 td_held_program *td_known_programs_at(td_known_program **at); /* borrowed; and go on to the next one */
 /* Some more of what another has, for a clone; TD_AGAIN: and *next. */
 int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_error *e);
-/* calls/program.c: run one, as an activity */
+/* calls/program.c: run one, as a job */
 int td_session_program_call(td_session *s, const td_record *r, td_error *e);
 /* The call with this serial, or one without that runs now, ends. */
 void td_session_program_stop(td_session *s, uint64_t serial);
@@ -536,7 +523,7 @@ void td_session_wait(td_session *s, const td_wait_kind *kind);
 void td_session_wait_for_tasks(td_session *s, const td_wait_kind *kind, const td_access *of);
 /* Of a throttled session, when a deadline of its wait has passed. */
 void td_session_look_again(void *session);
-/* How far an activity goes at once that could go `most` far: one by one where much memory is asked for ahead already. */
+/* How far a job goes at once that could go `most` far: one by one where much memory is asked for ahead already. */
 int td_session_step(const td_session *s, int most);
 void td_session_ready(td_session *s);
 /* What ends waits of that sort has come to pass: one that is on is over. */
@@ -567,8 +554,8 @@ static inline bool td_session_lacked(const td_session *s)
 {
     return s->wait.kind && s->wait.kind->by == TD_BY_MEMORY;
 }
-/* The same for an activity after each step, which says whether it lacks some; what the step gave, or as above. */
-static inline int td_activity_memory(td_session *s, int rc, bool lacks, td_need *need, td_error *e)
+/* The same for a job after each step, which says whether it lacks some; what the step gave, or as above. */
+static inline int td_job_memory(td_session *s, int rc, bool lacks, td_need *need, td_error *e)
 {
     if (lacks) return td_session_lacks(s, rc, need, e);
     if (!td_session_lacked(s)) td_session_lacks_nothing(s); /* else for the items of a queue */
@@ -577,7 +564,7 @@ static inline int td_activity_memory(td_session *s, int rc, bool lacks, td_need 
 /* It waits for memory no longer, whatever it was for; false: it did not. */
 bool td_session_needs_no_memory(td_session *s);
 /* It goes no further before the writes that are pending on a storage have ended; NULL: on none. */
-static inline void td_activity_behind(td_session *s, const td_wait_kind *kind, const td_storage *st)
+static inline void td_job_behind(td_session *s, const td_wait_kind *kind, const td_storage *st)
 {
     if (!st) return;
     td_access whole = {(td_storage *)st, 0, st->nbytes, false};
@@ -627,7 +614,7 @@ int td_session_keep_items(td_session *s, td_storage *st, td_error *e);
 bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error *e);
 /* A write lease or a backward ended: whoever waited tries again. */
 void td_session_leases_changed(td_sessions *all);
-/* calls/leases.c: its activity is a backward that has yet to read something, or not */
+/* calls/leases.c: its job is a backward that has yet to read something, or not */
 void td_session_reads(td_session *s, bool on);
 /* It is among those who wait for that; it is not. */
 void td_session_awaits_leases(td_session *s);

@@ -1092,7 +1092,7 @@ static void a_table_of_who_does_not_read(void)
     td_run run = TD_RUN_MORE;
     while (run == TD_RUN_MORE) run = serve(a.session, &e);
     CU_ASSERT_EQUAL(run, TD_RUN_IDLE);
-    CU_ASSERT_TRUE(!sessions.table && !a.session->work.activity);
+    CU_ASSERT_TRUE(!sessions.table && !a.session->work.job);
     sessions.max_unread = most;
     CU_ASSERT_FALSE(call(&b, &c));
     CU_ASSERT_EQUAL(last_code(&b), TD_OK);
@@ -1409,7 +1409,7 @@ static void a_backward_of_who_does_not_read(void)
     td_run run = TD_RUN_MORE;
     while (run == TD_RUN_MORE) run = serve(a.session, &e);
     CU_ASSERT_EQUAL(run, TD_RUN_STALLED);
-    CU_ASSERT_TRUE(!sessions.backwards && !a.session->work.activity && a.session->beside.over);
+    CU_ASSERT_TRUE(!sessions.backwards && !a.session->work.job && a.session->beside.over);
     sessions.max_unread = most;
     CU_ASSERT_EQUAL(serve(a.session, &e), TD_RUN_IDLE);
     CU_ASSERT_PTR_NULL(a.session->beside.held);

@@ -1,9 +1,9 @@
-/* A backward of a session: an activity that goes on for as many turns as it takes, and is let go of in turns.
+/* A backward of a session: a job that goes on for as many turns as it takes, and is let go of in turns.
  *
- * One that comes to a hook of its own session is no activity any more but parked: the stream goes on, for the hook may
- * ask for anything in it, and the record that brings the answer makes it the activity again. Nobody waits for it
- * meanwhile (ask.c), so it may be parked for ever. Who answers hooks has an answer for the end, too, and names each
- * backward by the serial of its record. */
+ * One that comes to a hook of its own session is no job of the stream any more but parked: the stream goes on, for the
+ * hook may ask for anything in it, and the record that brings the answer makes it the stream's job again. Nobody waits
+ * for it meanwhile (ask.c), so it may be parked for ever. Who answers hooks has an answer for the end, too, and names
+ * each backward by the serial of its record. */
 #include "daemon/session/state.h"
 
 #include <stdio.h>
@@ -13,7 +13,7 @@
 enum { STEP = 4 /* nodes */, MOST_PARKED = 64 };
 
 typedef struct backward {
-    td_activity a;
+    td_job job;
     td_backward *at;
     bool over;   /* only to be let go of */
     bool waited; /* for a .grad; those who waited for its pins were told */
@@ -24,9 +24,9 @@ typedef struct backward {
     uint16_t nids;
 } backward;
 
-static backward *of(td_activity *a)
+static backward *of(td_job *j)
 {
-    return (backward *)(void *)((char *)a - offsetof(backward, a));
+    return (backward *)(void *)((char *)j - offsetof(backward, job));
 }
 
 bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error *e)
@@ -43,7 +43,7 @@ bool td_session_leases_grad(const td_session *s, const td_storage *st, td_error 
 static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
 {
     td_session *s = td_session_of(who);
-    backward *b = of(s->work.activity);
+    backward *b = of(s->work.job);
     if (td_session_leases_grad(s, st, e)) return e->code;
     int rc = write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
     if (rc != TD_AGAIN || b->waited) return rc;
@@ -113,17 +113,17 @@ static void free_backward(backward *b)
     free(b);
 }
 
-static bool drop(td_activity *a, int most)
+static bool drop(td_job *j, int most)
 {
-    backward *b = of(a);
+    backward *b = of(j);
     if (!td_backward_drop(b->at, most)) return false;
     free_backward(b);
     return true;
 }
 
-static bool reads(const td_activity *a, const td_storage *st, uint32_t *most)
+static bool reads(const td_job *j, const td_storage *st, uint32_t *most)
 {
-    return td_backward_reads(((const backward *)(const void *)a)->at, st, most);
+    return td_backward_reads(((const backward *)(const void *)j)->at, st, most);
 }
 
 /* ---- hooks */
@@ -206,8 +206,8 @@ static int ask(td_session *s, backward *b, const td_asked *q, td_error *e)
     int rc = wanted > b->nids ? TD_OK : tell_given(s, b, q, e);
     if (rc) return rc;
     if (wanted > b->nids) say_asked(s, b, &more);
-    b->a.next = s->work.parked;
-    s->work.parked = &b->a;
+    b->job.next = s->work.parked;
+    s->work.parked = &b->job;
     s->work.nparked++;
     return TD_OK;
 }
@@ -238,8 +238,8 @@ static bool go_on(td_session *s, backward *b, bool *parked)
     td_need need = {0};
     td_error_clear(&why);
     int rc = td_backward_step(b->at, td_session_step(s, STEP), &done, &need, &why);
-    rc = td_activity_memory(s, rc, td_backward_lacks(b->at), &need, &why);
-    td_activity_behind(s, &for_write, td_backward_behind(b->at));
+    rc = td_job_memory(s, rc, td_backward_lacks(b->at), &need, &why);
+    td_job_behind(s, &for_write, td_backward_behind(b->at));
     if (!rc && !done && td_backward_asks(b->at, &asked)) {
         rc = ask(s, b, &asked, &why);
         *parked = !rc;
@@ -252,13 +252,14 @@ static bool go_on(td_session *s, backward *b, bool *parked)
     return true;
 }
 
-static int step(td_session *s, td_activity *a, td_error *e)
+static int step(td_job *j, td_error *e)
 {
+    td_session *s = td_session_of(j->issuer);
     (void)e; /* a failure is the record's */
-    backward *b = of(a);
+    backward *b = of(j);
     bool parked = false;
     if (!b->over && !(b->over = go_on(s, b, &parked))) return parked ? TD_OK : TD_AGAIN;
-    if (!drop(a, STEP)) return TD_AGAIN;
+    if (!drop(j, STEP)) return TD_AGAIN;
     td_session_leases_changed(s->all);
     return TD_OK;
 }
@@ -267,7 +268,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
 
 static void begin(td_session *s, backward *b)
 {
-    s->work.activity = &b->a;
+    s->work.job = &b->job;
     s->issuer.may_touch = may_touch;
 }
 
@@ -293,10 +294,10 @@ static int keep_record(backward *b, td_error *e)
 
 int td_session_backward(td_session *s, const td_record *r, td_error *e)
 {
-    static const td_activity_kind kind = {"backward", .step = step, .drop = drop, .reads = reads, .cost = STEP};
+    static const td_job_kind kind = {"backward", .step = step, .drop = drop, .reads = reads, .cost = STEP};
     backward *b = malloc(sizeof *b);
     if (!b) return td_no_memory(e, "for a backward");
-    *b = (backward){.a = {&kind}, .record = *r};
+    *b = (backward){.job = td_session_job(s, &kind), .record = *r};
     uint64_t serial = r->nrest >= 5 ? td_words_u64(r->rest + 3) : 0;
     td_hook_owner *owner = serial ? td_session_hooks(s, e) : NULL;
     int rc = serial && !owner ? e->code : plan(s, r, &b->at, e);
@@ -319,12 +320,12 @@ int td_session_backward(td_session *s, const td_record *r, td_error *e)
 
 static backward *unpark(td_session *s, uint64_t name)
 {
-    td_activity **at = &s->work.parked;
+    td_job **at = &s->work.parked;
     while (*at && of(*at)->name != name) at = &(*at)->next;
     if (!*at) return NULL;
     backward *b = of(*at);
-    *at = b->a.next;
-    b->a.next = NULL;
+    *at = b->job.next;
+    b->job.next = NULL;
     s->work.nparked--;
     return b;
 }

@@ -1,4 +1,4 @@
-/* A session that begins with all of another's references, as a forked child does: an activity, a page of the other's
+/* A session that begins with all of another's references, as a forked child does: a job, a page of the other's
  * table at a time. It is welcome when it has them all; the other goes no further meanwhile.
  *
  * It begins when the other has come to the end of what it was sent before the fork. A run of a program that another
@@ -16,7 +16,7 @@ enum {
 };
 
 struct td_clone {
-    td_activity a;
+    td_job job;
     td_session *session, *parent; /* parent: NULL when that has ended */
     td_clone *next, *prev;        /* of the parent's */
     uint32_t of;                  /* the parent's id */
@@ -43,9 +43,9 @@ td_session *td_session_by_token(const td_sessions *all, uint32_t id, uint64_t to
     return NULL;
 }
 
-static td_clone *clone_of(td_activity *a)
+static td_clone *clone_of(td_job *j)
 {
-    return (td_clone *)(void *)((char *)a - offsetof(td_clone, a));
+    return (td_clone *)(void *)((char *)j - offsetof(td_clone, job));
 }
 
 /* A forked child's program is where its parent's was: what that was not told yet of what it wrote is told to both. */
@@ -57,10 +57,10 @@ static void inherit_failures(td_session *s, const td_session *parent)
 }
 
 /* It has what it wanted, or ends: the other goes on, also when further ones wait for what it does next. */
-static bool drop(td_activity *a, int most)
+static bool drop(td_job *j, int most)
 {
     (void)most;
-    td_clone *c = clone_of(a);
+    td_clone *c = clone_of(j);
     if (c->parent) {
         *(c->prev ? &c->prev->next : &c->parent->copies.clones) = c->next;
         if (c->next) c->next->prev = c->prev;
@@ -88,13 +88,13 @@ static int copy_some(td_session *s, td_clone *c, td_error *e)
 
 static bool is_idle(const td_session *p)
 {
-    return !p->stream.batch && !p->stream.call && !p->work.activity && !(p->wait.kind && !p->wait.over);
+    return !p->stream.batch && !p->stream.call && !p->work.job && !(p->wait.kind && !p->wait.over);
 }
 
 /* Only its tasks have to end before it goes on with what is not there. */
 static bool has_done_all(const td_session *p)
 {
-    return p->pace.throttled && p->stream.batch && p->stream.cursor == p->stream.batch->n_words && !p->work.activity;
+    return p->pace.throttled && p->stream.batch && p->stream.cursor == p->stream.batch->n_words && !p->work.job;
 }
 
 static bool at_last_program(const td_session *p)
@@ -111,7 +111,7 @@ static bool has_come(const td_clone *c)
 
 static bool is_held_up(const td_session *p)
 {
-    return (p->work.activity && p->work.activity->kind->endless) || td_session_waits(p) || td_session_unread(p);
+    return (p->work.job && p->work.job->kind->endless) || td_session_waits(p) || td_session_unread(p);
 }
 
 bool td_clones_hold(const td_session *parent)
@@ -149,9 +149,10 @@ static bool begins(td_session *s, td_clone *c)
     return false;
 }
 
-static int step(td_session *s, td_activity *a, td_error *e)
+static int step(td_job *j, td_error *e)
 {
-    td_clone *c = clone_of(a);
+    td_session *s = td_session_of(j->issuer);
+    td_clone *c = clone_of(j);
     if (!c->parent) return td_fail(e, TD_E_NOT_FOUND, "session %u has ended while it was cloned", c->of);
     if (!begins(s, c)) return TD_AGAIN;
     int rc = copy_some(s, c, e);
@@ -161,18 +162,18 @@ static int step(td_session *s, td_activity *a, td_error *e)
     if (c->parent->graph.hooks && !own) return e->code;
     if (own) td_hook_owner_inherit(own, c->parent->graph.hooks);
     td_session_welcome(s, c->table_hash);
-    drop(a, 1);
+    drop(j, 1);
     return TD_OK;
 }
 
 int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *who, td_error *e)
 {
-    static const td_activity_kind kind = {"clone", .step = step, .drop = drop, .cost = PAGE_RECORDS};
+    static const td_job_kind kind = {"clone", .step = step, .drop = drop, .cost = PAGE_RECORDS};
     td_session *parent = td_session_by_token(s->all, h->clone_session, h->clone_token, who, "to clone", e);
     if (!parent) return e->code;
     td_clone *c = malloc(sizeof *c);
     if (!c) return td_no_memory(e, "to clone a session");
-    *c = (td_clone){.a = {&kind},
+    *c = (td_clone){.job = td_session_job(s, &kind),
                     .session = s,
                     .parent = parent,
                     .next = parent->copies.clones,
@@ -182,7 +183,7 @@ int td_session_clone(td_session *s, const Td__Wire__Hello *h, const td_peer_id *
                     .table_hash = h->table_hash};
     if (c->next) c->next->prev = c;
     parent->copies.clones = c;
-    s->work.activity = &c->a;
+    s->work.job = &c->job;
     return TD_OK;
 }
 

@@ -1,7 +1,7 @@
 /* Items on their way through queues: put, get, give back. What must wait is held beside the stream (stream/held.c).
  *
  * An item may have thousands of tensors and a note of megabytes, so it travels in parts: one that is put is gathered by
- * an activity, unless one part is all of it; one that comes is bound, waited for and told by the turns of its get. The
+ * a job, unless one part is all of it; one that comes is bound, waited for and told by the turns of its get. The
  * reply is packed as it goes, the note last. */
 #include "daemon/session/state.h"
 
@@ -26,7 +26,7 @@ static size_t part(size_t done, size_t all, size_t most)
 /* ---- gathering what is put */
 
 typedef struct gathering {
-    td_activity a;
+    td_job job;
     const Td__Wire__Call *call; /* in the session's arena: as long as its stream stands still */
     size_t n, noted, packed;    /* packed: what it has so far takes in the answer to a get */
     const uint32_t *ids;
@@ -63,19 +63,20 @@ static int gather(td_session *s, gathering *g, td_error *e)
     return (size_t)i->count < g->n || g->noted < g->note->len ? TD_AGAIN : TD_OK;
 }
 
-static bool drop(td_activity *a, int most)
+static bool drop(td_job *j, int most)
 {
     (void)most; /* the item goes in parts of its own */
-    gathering *g = (gathering *)(void *)a;
+    gathering *g = (gathering *)(void *)j;
     td_queue_item_free(g->item);
     free(g);
     return true;
 }
 
-static int step(td_session *s, td_activity *a, td_error *e)
+static int step(td_job *j, td_error *e)
 {
+    td_session *s = td_session_of(j->issuer);
     (void)e; /* a failure is the answer */
-    gathering *g = (gathering *)(void *)a;
+    gathering *g = (gathering *)(void *)j;
     td_error why = {0};
     int rc = gather(s, g, &why);
     if (rc == TD_AGAIN) return rc;
@@ -85,7 +86,7 @@ static int step(td_session *s, td_activity *a, td_error *e)
         rc = g->then(s, g->call, item, &why);
     }
     if (rc > 0) td_call_failed(s, g->call, &why);
-    drop(a, 1);
+    drop(j, 1);
     return TD_OK;
 }
 
@@ -94,19 +95,25 @@ static int go_on_later(td_session *s, const gathering *so_far, td_error *e)
     gathering *g = malloc(sizeof *g);
     if (!g) return td_no_memory(e, "for an item of %zu tensors", so_far->n);
     *g = *so_far;
-    s->work.activity = &g->a;
+    s->work.job = &g->job;
     return TD_OK;
 }
 
-static const td_activity_kind putting_kind = {"queue_put", .step = step, .drop = drop, .cost = SOME};
-static const td_activity_kind returning_kind = {"queue_return", .step = step, .drop = drop, .cost = SOME};
+static const td_job_kind putting_kind = {"queue_put", .step = step, .drop = drop, .cost = SOME};
+static const td_job_kind returning_kind = {"queue_return", .step = step, .drop = drop, .cost = SOME};
 
-static int gather_item(td_session *s, const td_activity_kind *kind, const Td__Wire__Call *call, size_t n,
+static int gather_item(td_session *s, const td_job_kind *kind, const Td__Wire__Call *call, size_t n,
                        const uint32_t *ids, const ProtobufCBinaryData *note,
                        int (*then)(td_session *, const Td__Wire__Call *, td_queued_item *, td_error *), td_error *e)
 {
     if (n > TD_MAX_ITEM) return td_fail(e, TD_E_INVALID, "an item of %zu tensors; the most is %d", n, TD_MAX_ITEM);
-    gathering g = {.a = {kind}, .call = call, .n = n, .packed = PACKED_REST, .ids = ids, .note = note, .then = then};
+    gathering g = {.job = td_session_job(s, kind),
+                   .call = call,
+                   .n = n,
+                   .packed = PACKED_REST,
+                   .ids = ids,
+                   .note = note,
+                   .then = then};
     int rc = td_queue_item_new(&g.item, s->account, n, note->len, e);
     if (!rc) rc = gather(s, &g, e);
     if (!rc) return then(s, call, g.item, e);

@@ -184,7 +184,7 @@ static const td_session *reader_of(const td_sessions *all, const td_storage *st)
     uint32_t most = 2048;
     if (all->backwards && !all->backwards->access.next_reading) return all->backwards;
     for (const td_session *s = all->backwards; s && most > 0; s = s->access.next_reading)
-        if (s->work.activity->kind->reads(s->work.activity, st, &most)) return s;
+        if (s->work.job->kind->reads(s->work.job, st, &most)) return s;
     return NULL;
 }
 

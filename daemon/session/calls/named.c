@@ -1,7 +1,7 @@
 /* Programs under names: published with what they capture in service memory, so that they outlive their session; opened
  * by others; and what they capture told.
  *
- * Publishing is an activity, since a program may capture thousands of tensors: a few are copied at each step. Those
+ * Publishing is a job, since a program may capture thousands of tensors: a few are copied at each step. Those
  * that look at one storage do so in the copies. The name comes last: when anything fails, it stays what it was. */
 #include "daemon/session/state.h"
 
@@ -11,7 +11,7 @@
 enum { COPIES = 8 /* at a step */ };
 
 typedef struct publishing {
-    td_activity a;
+    td_job job;
     td_held_program *of;
     td_tensor *const *captured;
     td_tensor **made; /* in their place, so many */
@@ -21,9 +21,9 @@ typedef struct publishing {
     char name[TD_NAME_MAX + 1];
 } publishing;
 
-static publishing *of(td_activity *a)
+static publishing *of(td_job *j)
 {
-    return (publishing *)(void *)((char *)a - offsetof(publishing, a));
+    return (publishing *)(void *)((char *)j - offsetof(publishing, job));
 }
 
 /* Which other one looks at the same memory: one that has its copy, if there is one; p->n: none does. */
@@ -107,9 +107,9 @@ static bool go_on(td_session *s, publishing *p)
     return true;
 }
 
-static bool drop(td_activity *a, int most)
+static bool drop(td_job *j, int most)
 {
-    publishing *p = of(a);
+    publishing *p = of(j);
     for (; p->done && most > 0; most--) td_tensor_unref(p->made[--p->done]);
     if (p->done) return false;
     td_program_unref(p->of);
@@ -118,24 +118,25 @@ static bool drop(td_activity *a, int most)
     return true;
 }
 
-static int step(td_session *s, td_activity *a, td_error *e)
+static int step(td_job *j, td_error *e)
 {
+    td_session *s = td_session_of(j->issuer);
     (void)e; /* a failure is the answer */
-    publishing *p = of(a);
+    publishing *p = of(j);
     if (!p->over && !(p->over = go_on(s, p))) return TD_AGAIN;
-    return drop(a, 16 * COPIES) ? TD_OK : TD_AGAIN;
+    return drop(j, 16 * COPIES) ? TD_OK : TD_AGAIN;
 }
 
 int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
-    static const td_activity_kind kind = {"publish", .step = step, .drop = drop, .cost = COPIES};
+    static const td_job_kind kind = {"publish", .step = step, .drop = drop, .cost = COPIES};
     const Td__Wire__ProgramPublish *q = call->program_publish;
     td_held_program *program = td_session_program_of(s, q->program, e);
     int rc = program ? td_name_check(q->name, e) : e->code;
     if (rc) return rc;
     publishing *p = malloc(sizeof *p);
     if (!p) return td_no_memory(e, "to publish a program");
-    *p = (publishing){.a = {&kind}, .serial = call->serial, .replace = q->replace, .copy = q->copy};
+    *p = (publishing){.job = td_session_job(s, &kind), .serial = call->serial, .replace = q->replace, .copy = q->copy};
     snprintf(p->name, sizeof p->name, "%s", q->name);
     p->n = td_program_captured(program, &p->captured);
     p->made = malloc((p->n + 1) * sizeof(td_tensor *));
@@ -144,7 +145,7 @@ int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error 
         return td_no_memory(e, "to publish a program");
     }
     p->of = td_program_ref(program);
-    s->work.activity = &p->a;
+    s->work.job = &p->job;
     return TD_OK;
 }
 

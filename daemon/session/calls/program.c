@@ -1,4 +1,4 @@
-/* The run of a program is an activity: the stream goes on when it is over. */
+/* The run of a program is a job: the stream goes on when it is over. */
 #include "daemon/session/state.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ typedef struct taking {
 } taking;
 
 typedef struct running {
-    td_activity a;
+    td_job job;
     td_exec *at;
     taking args;
     bool begun;
@@ -26,9 +26,9 @@ typedef struct running {
     td_record record;
 } running;
 
-static running *of(td_activity *a)
+static running *of(td_job *j)
 {
-    return (running *)(void *)((char *)a - offsetof(running, a));
+    return (running *)(void *)((char *)j - offsetof(running, job));
 }
 
 static uint64_t serial_of(const td_record *r)
@@ -78,7 +78,7 @@ static const td_cause *lost(void *session)
 static int may_touch(td_issuer *who, const td_storage *st, bool write, td_error *e)
 {
     td_session *s = td_session_of(who);
-    td_exec *r = of(s->work.activity)->at;
+    td_exec *r = of(s->work.job)->at;
     bool commits = td_exec_commits(r);
     if (commits && td_session_leases_grad(s, st, e)) return e->code;
     int rc = write ? td_session_check_write(s, st, e) : td_session_check_lease(s, st, e);
@@ -205,8 +205,8 @@ static bool go_on(td_session *s, running *x)
         return true;
     }
     int rc = td_exec_step(x->at, td_session_step(s, STEP), &done, &need, &why);
-    rc = td_activity_memory(s, rc, td_exec_lacks(x->at), &need, &why);
-    td_activity_behind(s, &for_value, td_exec_behind(x->at));
+    rc = td_job_memory(s, rc, td_exec_lacks(x->at), &need, &why);
+    td_job_behind(s, &for_value, td_exec_behind(x->at));
     if (!rc && td_exec_waits(x->at)) td_session_wait(s, &for_shape);
     if (rc == TD_AGAIN || (!rc && !done)) return false;
     if (!rc) rc = give_results(s, x, &why);
@@ -214,45 +214,46 @@ static bool go_on(td_session *s, running *x)
     return true;
 }
 
-static bool drop(td_activity *a, int most)
+static bool drop(td_job *j, int most)
 {
-    running *x = of(a);
+    running *x = of(j);
     drop_args(x);
     if (!td_exec_drop(x->at, most)) return false;
     free(x);
     return true;
 }
 
-static void left(td_activity *a)
+static void left(td_job *j)
 {
-    running *x = of(a);
+    running *x = of(j);
     td_deadline_disarm(x->session->service, &x->deadline);
 }
 
-static int step(td_session *s, td_activity *a, td_error *e)
+static int step(td_job *j, td_error *e)
 {
+    td_session *s = td_session_of(j->issuer);
     (void)e; /* a failure is the record's */
-    running *x = of(a);
+    running *x = of(j);
     bool pinned = td_exec_commits(x->at), gone = false;
     if (x->over || (x->over = go_on(s, x))) {
-        left(a);
-        gone = drop(a, 16 * STEP);
+        left(j);
+        gone = drop(j, 16 * STEP);
     }
     if (pinned && (gone || !td_exec_commits(x->at))) td_session_leases_changed(s->all); /* its backward is over */
     return gone ? TD_OK : TD_AGAIN;
 }
 
-static bool reads(const td_activity *a, const td_storage *st, uint32_t *most)
+static bool reads(const td_job *j, const td_storage *st, uint32_t *most)
 {
-    return td_exec_reads(((const running *)(const void *)a)->at, st, most);
+    return td_exec_reads(((const running *)(const void *)j)->at, st, most);
 }
 
-static const td_activity_kind kind = {"program",      .step = step, .drop = drop,   .left = left,
-                                      .reads = reads, .cost = STEP, .endless = true};
+static const td_job_kind kind = {"program",      .step = step, .drop = drop,   .left = left,
+                                 .reads = reads, .cost = STEP, .endless = true};
 
 void td_session_program_stop(td_session *s, uint64_t serial)
 {
-    running *x = s->work.activity && s->work.activity->kind == &kind ? of(s->work.activity) : NULL;
+    running *x = s->work.job && s->work.job->kind == &kind ? of(s->work.job) : NULL;
     memmove(s->programs.unwanted + 1, s->programs.unwanted, sizeof s->programs.unwanted - sizeof *s->programs.unwanted);
     s->programs.unwanted[0] = serial; /* it may be still to come */
     if (!x || x->over || x->stopped.code || td_held_has(s, serial)) return;
@@ -263,7 +264,7 @@ void td_session_program_stop(td_session *s, uint64_t serial)
 
 bool td_session_runs_for_answer(const td_session *s)
 {
-    return s->work.activity && s->work.activity->kind == &kind && serial_of(&of(s->work.activity)->record);
+    return s->work.job && s->work.job->kind == &kind && serial_of(&of(s->work.job)->record);
 }
 
 static bool is_unwanted(const td_session *s, uint64_t serial)
@@ -283,8 +284,9 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
     if (!rc && is_unwanted(s, serial_of(r))) cancelled(&why), rc = why.code;
     if (!rc && !x) rc = td_no_memory(&why, "for a run of a program");
     if (!rc)
-        *x = (running){
-            .a = {&kind}, .session = s, .record = *r}; /* its words stay where they are until the batch is done */
+        *x = (running){.job = td_session_job(s, &kind),
+                       .session = s,
+                       .record = *r}; /* its words stay where they are until the batch is done */
     if (!rc) rc = td_exec_new(&x->at, p, &s->issuer, &env, r->mode, &why);
     if (rc) {
         free(x);
@@ -294,7 +296,7 @@ int td_session_program_call(td_session *s, const td_record *r, td_error *e)
     rc = begin_args(x, &why);
     if (!rc) rc = take_args(s, x, &why); /* all, as a rule */
     s->issuer.may_touch = may_touch;
-    s->work.activity = &x->a;
+    s->work.job = &x->job;
     if (r->rest[3]) td_deadline_arm(s->service, &x->deadline, r->rest[3], too_late, x);
     if (rc) x->over = true, failed(s, r, x->at, &why, e);
     return TD_OK;

@@ -1,6 +1,6 @@
 /* Status: the daemon's state as small tables, for tensorctl and for tests that count before and after.
  *
- * A table is made as an activity of who asked for it, some rows at a time, already as they are sent; the sessions,
+ * A table is made as a job of who asked for it, some rows at a time, already as they are sent; the sessions,
  * names and queues that it goes through may come and go meanwhile. One is made at a time. */
 #include "daemon/ops/fused.h"
 #include "daemon/ops/packs.h"
@@ -456,10 +456,10 @@ void td_table_pass(td_session *s)
     td_listing_pass(b);
 }
 
-static bool drop_table(td_activity *a, int most)
+static bool drop_table(td_job *j, int most)
 {
     (void)most;
-    table *b = (table *)(void *)a;
+    table *b = (table *)(void *)j;
     b->all->table = NULL;
     if (b->maps_file) fclose(b->maps_file);
     td_listing_drop(&b->list);
@@ -490,10 +490,11 @@ static int send_table(td_session *s, table *b, td_error *e)
     return rc ? td_no_memory(e, "for the table '%s'", b->what) : TD_OK;
 }
 
-static int step_table(td_session *s, td_activity *a, td_error *e)
+static int step_table(td_job *j, td_error *e)
 {
+    td_session *s = td_session_of(j->issuer);
     (void)e; /* a failure is the request's */
-    table *b = (table *)(void *)a;
+    table *b = (table *)(void *)j;
     uint64_t began = td_clock_ns();
     bool done = b->fill(b, s) || b->failed;
     b->begun = true;
@@ -507,7 +508,7 @@ static int step_table(td_session *s, td_activity *a, td_error *e)
         td_session_told(s, &why);
     }
     if (b->took_ns > LONG_NS) s->all->table_from_ns = td_clock_rest(td_clock_ns() - b->took_ns, TABLE_SHARE);
-    drop_table(a, 1);
+    drop_table(j, 1);
     return TD_OK;
 }
 
@@ -524,7 +525,7 @@ static int no_table(const char *what, td_error *e)
 
 int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
-    static const td_activity_kind kind = {"table", .step = step_table, .drop = drop_table, .cost = COST, .alone = true};
+    static const td_job_kind kind = {"table", .step = step_table, .drop = drop_table, .cost = COST, .alone = true};
     const char *what = call->status->what;
     size_t k = 0, n = sizeof tables / sizeof tables[0];
     while (k < n && strcmp(tables[k].what, what) != 0) k++;
@@ -532,13 +533,13 @@ int td_call_status(td_session *s, const Td__Wire__Call *call, td_error *e)
     if (wait_for_table(s)) return TD_AGAIN;
     table *b = malloc(sizeof *b);
     if (!b) return td_no_memory(e, "for a table");
-    *b = (table){.a = {&kind},
+    *b = (table){.job = td_session_job(s, &kind),
                  .all = s->all,
                  .serial = call->serial,
                  .what = tables[k].what,
                  .fill = tables[k].fill,
                  .reply = {.front = TD_REPLY_FRONT, .end = TD_REPLY_FRONT}};
     s->all->table = b;
-    s->work.activity = &b->a;
+    s->work.job = &b->job;
     return TD_OK;
 }

@@ -51,7 +51,7 @@ typedef struct td_listing {
 } td_listing;
 
 struct td_session_table {
-    td_activity a;
+    td_job job;
     td_sessions *all;
     uint64_t serial;
     const char *what;

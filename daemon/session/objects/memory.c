@@ -12,9 +12,8 @@
 #include <unistd.h>
 
 enum {
-    CLEAR_MOST = 512,      /* of the dead, before a record is tried again */
-    GROW_HERE = 128 << 10, /* bytes that are committed in 0.1 ms */
-    ASKED_MS = 250,        /* clients that listen unmap at once */
+    CLEAR_MOST = 512, /* of the dead, before a record is tried again */
+    ASKED_MS = 250,   /* clients that listen unmap at once */
     ASKED_LOOK_MS = 5,
     ASK_MOST = 512, /* sessions in one turn */
     SHED_MS = 100,
@@ -22,29 +21,15 @@ enum {
 };
 
 typedef struct td_growing {
+    td_growth growth;
     td_session *s;
-    td_heap *heap;
-    td_shm_backend backend;
-    td_segment_kind kind;
-    uint64_t size;
-    td_segment *segment;
-    td_error error;
-    int rc;
     bool unwanted; /* the session waits no more */
 } td_growing;
 
-static void grow_work(void *arg)
+static void grown(td_growth *g)
 {
-    td_growing *j = arg;
-    j->rc = td_segment_create(&j->segment, j->backend, j->kind, j->size, &j->error);
-}
-
-static void grow_done(void *arg)
-{
-    td_growing *j = arg;
+    td_growing *j = g->arg;
     td_session *s = j->s;
-    if (j->rc) td_heap_unreserve(j->heap, j->size);
-    else td_heap_adopt(j->heap, j->segment);
     s->life.refs--;
     if (j->unwanted) { /* whatever needs memory next finds it */
         if (s->life.ended) td_session_try_free(s);
@@ -57,8 +42,8 @@ static void grow_done(void *arg)
         td_session_made(s);
         td_session_try_free(s);
     } else {
-        bool failed = j->rc != 0 && !(j->rc == TD_E_BUSY && td_sessions_shed(s->all)); /* else once more */
-        s->memory.grow_failed = failed ? j->rc : TD_OK; /* so that it does not ask for ever */
+        bool failed = g->rc != 0 && !(g->rc == TD_E_BUSY && td_sessions_shed(s->all)); /* else once more */
+        s->memory.grow_failed = failed ? g->rc : TD_OK; /* so that it does not ask for ever */
         td_session_ready(s);
     }
     free(j);
@@ -405,52 +390,29 @@ static bool wait_for_others(td_session *s, int rc, unsigned device)
 
 /* ---- what a kernel needs and takes long to make */
 
-typedef struct making {
-    td_session *s;
-    td_need_work work;
-} making;
-
-static void make(void *arg)
+static void made(void *session)
 {
-    making *m = arg;
-    m->work.make(m->work.arg);
-}
-
-static void made(void *arg)
-{
-    making *m = arg;
-    td_session *s = m->s;
+    td_session *s = session;
     s->life.refs--;
-    free(m->work.arg);
-    free(m);
     if (s->life.ended) td_session_try_free(s);
     else td_session_ready(s);
 }
 
-static int make_aside(td_session *s, td_need_work work, td_error *e)
+static int make_aside(td_session *s, td_need *need, td_error *e)
 {
     static const td_wait_kind for_kernel = {"a kernel to be made"};
-    const td_service_options *o = &s->service->options;
-    making *m = malloc(sizeof *m);
-    if (!m) {
-        free(work.arg);
-        return td_no_memory(e, "for a kernel");
-    }
-    *m = (making){s, work};
     s->life.refs++;
     td_session_wait(s, &for_kernel);
-    if (o->background) {
-        o->background(o->arg, make, made, m);
-    } else {
-        make(m);
-        made(m);
-    }
-    return TD_AGAIN;
+    int rc = td_make_aside(s->service, need, made, s, e);
+    if (!rc) return TD_AGAIN;
+    s->life.refs--;
+    td_session_cancel_wait(s);
+    return rc;
 }
 
 int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
 {
-    if (need->work.make) return make_aside(s, td_need_take_work(need), e);
+    if (need->work.make) return make_aside(s, need, e);
     unsigned device = need->device;
     const td_account *full = td_account_full();
     td_session_made(s);
@@ -487,23 +449,13 @@ int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
         td_heap_unreserve(need->heap, need->bytes);
         return td_no_memory(e, "to grow");
     }
-    *j = (td_growing){.s = s,
-                      .heap = need->heap,
-                      .backend = s->service->budget.backend,
-                      .size = need->bytes,
-                      .kind = need->heap == s->service->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION};
+    *j = (td_growing){.growth = {.heap = need->heap, .size = need->bytes, .done = grown, .arg = j}, .s = s};
     s->life.refs++;
     s->memory.growing = j;
     s->memory.making = TD_MAKES;
     s->all->making++;
     td_session_wait(s, &for_memory);
-    td_service_options *o = &s->service->options;
-    if (need->bytes <= GROW_HERE || !o->background) {
-        grow_work(j);
-        grow_done(j);
-    } else {
-        o->background(o->arg, grow_work, grow_done, j);
-    }
+    td_grow(s->service, &j->growth);
     return TD_AGAIN;
 }
 

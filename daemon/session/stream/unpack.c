@@ -21,7 +21,7 @@ static uint64_t most_bytes(const td_sessions *all)
 }
 
 typedef struct td_unpacking {
-    td_activity a;
+    td_job job;
     td_in_line in_line;
     td_session *s;
     td_frame f;
@@ -38,7 +38,7 @@ static uint64_t to_be_worked_off(const td_sessions *all)
     uint64_t sum = 0;
     if (all->unpacked <= most_bytes(all)) return all->unpacked;
     for (const td_session *s = all->first; s; s = s->next)
-        if (!s->work.activity && !td_session_waits(s) && !td_session_unread(s)) sum += s->stream.unpacked;
+        if (!s->work.job && !td_session_waits(s) && !td_session_unread(s)) sum += s->stream.unpacked;
     return sum;
 }
 
@@ -104,10 +104,11 @@ static void begin_next(td_sessions *all)
     if (all->to_unpack.first) td_deadline_arm(all->service, &all->look_to_unpack, LOOK_MS, look_again, all);
 }
 
-static int step(td_session *s, td_activity *a, td_error *e)
+static int step(td_job *j, td_error *e)
 {
+    td_session *s = td_session_of(j->issuer);
     static const td_wait_kind for_frame = {"a large frame to be unpacked"};
-    td_unpacking *u = (td_unpacking *)(void *)a;
+    td_unpacking *u = (td_unpacking *)(void *)j;
     if (u->stage == FRESH) {
         int rc = td_lines_add(&s->all->to_unpack, &u->in_line, s->uid, s->pid, e);
         if (rc) return rc;
@@ -129,10 +130,10 @@ static void leave_queue(td_unpacking *u)
     td_session_try_free(u->s);
 }
 
-static bool drop(td_activity *a, int most)
+static bool drop(td_job *j, int most)
 {
     (void)most;
-    td_unpacking *u = (td_unpacking *)(void *)a;
+    td_unpacking *u = (td_unpacking *)(void *)j;
     u->unwanted = u->stage == BEGUN;
     if (u->unwanted) return true;           /* it goes when it comes back */
     if (u->stage == QUEUED) leave_queue(u); /* else its session may be no more */
@@ -144,12 +145,12 @@ static bool drop(td_activity *a, int most)
 
 static td_unpacking *unpacking_new(td_session *s, const td_frame *f, td_error *e)
 {
-    static const td_activity_kind kind = {"frame", .step = step, .drop = drop, .cost = TD_SITES_AT_ONCE};
+    static const td_job_kind kind = {"frame", .step = step, .drop = drop, .cost = TD_SITES_AT_ONCE};
     td_unpacking *u = malloc(sizeof *u);
     if (!u) return td_no_memory(e, "for a frame"), NULL;
-    *u = (td_unpacking){.a = {&kind}, .s = s, .f = *f};
+    *u = (td_unpacking){.job = td_session_job(s, &kind), .s = s, .f = *f};
     u->f.fd = -1; /* one that came along is who read the frame's */
-    s->work.activity = &u->a;
+    s->work.job = &u->job;
     return u;
 }
 

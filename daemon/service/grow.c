@@ -1,0 +1,75 @@
+/* See grow.h. */
+#include "daemon/service/grow.h"
+#include "daemon/service/service.h"
+
+#include <stdlib.h>
+
+enum { GROW_HERE = 128 << 10 }; /* bytes that are committed in 0.1 ms */
+
+static void make(void *arg)
+{
+    td_growth *g = arg;
+    g->rc = td_segment_create(&g->segment, g->backend, g->kind, g->size, &g->error);
+}
+
+static void made(void *arg)
+{
+    td_growth *g = arg;
+    if (g->rc) td_heap_unreserve(g->heap, g->size);
+    else td_heap_adopt(g->heap, g->segment);
+    g->done(g);
+}
+
+void td_grow(td_service *s, td_growth *g)
+{
+    const td_service_options *o = &s->options;
+    g->backend = s->budget.backend;
+    g->kind = g->heap == s->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION;
+    g->segment = NULL;
+    if (g->size > GROW_HERE && o->background) {
+        o->background(o->arg, make, made, g);
+        return;
+    }
+    make(g);
+    made(g);
+}
+
+/* ---- what a kernel needs */
+
+typedef struct making {
+    td_need_work work;
+    void (*done)(void *arg);
+    void *arg;
+} making;
+
+static void make_work(void *arg)
+{
+    const making *m = arg;
+    m->work.make(m->work.arg);
+}
+
+static void made_work(void *arg)
+{
+    making m = *(making *)arg;
+    free(m.work.arg);
+    free(arg);
+    m.done(m.arg);
+}
+
+int td_make_aside(td_service *s, td_need *need, void (*done)(void *arg), void *arg, td_error *e)
+{
+    const td_service_options *o = &s->options;
+    making *m = malloc(sizeof *m);
+    if (!m) {
+        td_need_drop(need);
+        return td_no_memory(e, "for a kernel");
+    }
+    *m = (making){td_need_take_work(need), done, arg};
+    if (o->background) {
+        o->background(o->arg, make_work, made_work, m);
+        return TD_OK;
+    }
+    make_work(m);
+    made_work(m);
+    return TD_OK;
+}
