@@ -47,7 +47,7 @@ typedef struct td_sessions {
     struct td_remains *remains; /* of ended sessions */
     td_session *settle_next;    /* of a round of td_sessions_settle that is under way; NULL: none is */
     bool settle_later;          /* it has seen something that the next round may give back */
-    td_session *ask_next;       /* of a round that asks all for memory, see objects/memory.c; NULL: none is under way */
+    td_session *ask_next;       /* of a round that asks all for memory, see objects/reclaim.c; NULL: none is under way */
     uint64_t ask_round;         /* the number of the last */
     uint64_t asked_ms;          /* when somebody was last asked */
     td_lines to_read;           /* programs that were sent: those that wait for a helper, and that helpers read */

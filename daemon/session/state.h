@@ -545,7 +545,7 @@ void td_promise_keep(void *promise);
 /* The session has ended: nobody wants these replies any more. */
 void td_promises_forget(td_session *s);
 
-/* objects/memory.c */
+/* objects/lack.c */
 /* A step lacks memory, or its due: the code (td_need_may_pass) and what it says beside that. TD_AGAIN when it is worth
  * trying again later, or the final error with the biggest holders in `e`. */
 int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e);
@@ -570,6 +570,16 @@ static inline void td_job_behind(td_session *s, const td_wait_kind *kind, const 
     td_access whole = {(td_storage *)st, 0, st->nbytes, false};
     td_session_wait_for_tasks(s, kind, &whole);
 }
+/* objects/holders.c: who holds most there, added to the message; `of`: of a user's account only. */
+void td_holders_add(td_sessions *all, unsigned device, const td_account *of, td_error *e);
+/* objects/reclaim.c: may others' idle memory help? Then it waits for that. */
+enum { TD_LACK_MS = 2000 }; /* so long others' pending work is hoped to free memory; somebody always has some pending */
+bool td_session_reclaims(td_session *s, int rc, unsigned device);
+/* objects/sent.c */
+/* The segment, where it is of the session's heap. */
+td_segment *td_sent_segment(const td_session *s, const td_sent *x);
+/* The client has nothing of that mapped, and no descriptor. */
+void td_sent_forget(td_session *s, td_sent *x);
 /* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes
  * in as -1 and NULL-able. */
 void td_session_address(td_session *s, td_storage *st, Td__Wire__Address *a, int *fd);
