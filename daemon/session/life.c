@@ -2,7 +2,7 @@
  *
  * What a session holds is charged to its account from the first moment and goes with it. After the end, tasks that
  * still run keep the struct until they are done, and nothing else does. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 #include "daemon/tensor/device.h"
 #include "proto/base/text.h"
 

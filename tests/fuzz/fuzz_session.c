@@ -5,7 +5,7 @@
  * descriptor: of sealed memory or, for every other, of memory that may be cut. Six tensors of several dtypes and shapes
  * are there under ids 1 to 6, larger ones than a tile of a kernel under 7 to 9: whole, and with room between the rows.
  * Whatever comes, nothing may crash, and after the session nothing may be left. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 #include "proto/wire/record.h"
 #include "proto/wire/wire.pb-c.h"
 #include "tests/hostile/large.h"

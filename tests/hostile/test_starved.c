@@ -1,7 +1,7 @@
 /* Memory that is out just when a table has to be made or grown: whoever asked is told, nothing is left half done, and
  * the next who asks is served. Each request is tried with its first allocation failing, then with its second, and so
  * on until one is served; nothing may end the process. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 #include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 

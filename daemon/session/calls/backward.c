@@ -4,7 +4,7 @@
  * hook may ask for anything in it, and the record that brings the answer makes it the stream's job again. Nobody waits
  * for it meanwhile (ask.c), so it may be parked for ever. Who answers hooks has an answer for the end, too, and names
  * each backward by the serial of its record. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Calls: requests of the stream that have an answer each. A failure is that answer, never the connection's end. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

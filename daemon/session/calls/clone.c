@@ -5,7 +5,7 @@
  * thread waits for is no part of that when it comes last, since nobody else knows its results. What stands behind one
  * may be long in coming, and so may what waits for others, or until answers are read: after a moment the clone begins
  * all the same, without what was not there. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
 /* Control records: everything in the stream that is not an op. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

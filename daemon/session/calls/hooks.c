@@ -3,7 +3,7 @@
  *
  * A hook that has gone with its node is told with the next reply, whatever that is about, so that the program lets go
  * of the function. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 #include "proto/base/text.h"
 
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * is closed). So the loop asks nothing of it but what the kernel's own memory answers at once; everything else, the
  * last close included, happens aside. A descriptor has one owner at every moment: the session while its call is tried,
  * a mapped segment, or the job that reads it. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,44 +18,6 @@
 #ifndef FUSE_SUPER_MAGIC
 #define FUSE_SUPER_MAGIC 0x65735546
 #endif
-
-/* ---- who holds the descriptor */
-
-static void aside(td_session *s, void (*work)(void *), void (*done)(void *), void *arg)
-{
-    const td_service_options *o = &s->service->options;
-    if (o->aside) {
-        o->aside(o->arg, work, done, arg);
-        return;
-    }
-    work(arg);
-    if (done) done(arg);
-}
-
-static void close_number(void *arg)
-{
-    close((int)(intptr_t)arg);
-}
-
-void td_import_drop(td_session *s)
-{
-    if (s->stream.import_fd >= 0) aside(s, close_number, NULL, (void *)(intptr_t)s->stream.import_fd);
-    s->stream.import_fd = -1;
-}
-
-static void admit(td_session *s, bool on)
-{
-    if (s->io.admit) s->io.admit(s->io.arg, on);
-}
-
-void td_import_receive(td_session *s, td_frame *f)
-{
-    if (f->fd < 0) return;
-    td_import_drop(s);
-    s->stream.import_fd = f->fd;
-    f->fd = -1;
-    admit(s, false);
-}
 
 /* ---- what is asked for */
 
@@ -238,7 +200,7 @@ static int import_file(td_session *s, uint64_t serial, const Td__Wire__Import *q
     s->life.refs++;
     static const td_wait_kind for_file = {"a file to be read", .external = true};
     td_session_wait(s, &for_file);
-    aside(s, read_work, read_done, j);
+    td_session_aside(s, read_work, read_done, j);
     return TD_SUSPENDED;
 }
 
@@ -246,7 +208,7 @@ int td_call_import(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__Import *q = call->import;
     if (q->announce) {
-        admit(s, true);
+        td_import_admit(s, true);
         td_reply_ok(s, call->serial);
         return TD_OK;
     }

@@ -3,7 +3,7 @@
  * An item may have thousands of tensors and a note of megabytes, so it travels in parts: one that is put is gathered by
  * a job, unless one part is all of it; one that comes is bound, waited for and told by the turns of its get. The
  * reply is packed as it goes, the note last. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <assert.h>
 #include <stdio.h>

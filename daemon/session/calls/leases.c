@@ -5,7 +5,7 @@
  * waits for a minute, since all that comes behind waits along, and fails then, naming the holder: that may be stopped,
  * or hang. Whatever else needs it before that lease ends fails at once. A write to what another's backward has yet to
  * read fails when that backward has stood still for as long. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -155,20 +155,6 @@ bool td_write_leases_drop(td_write_lease **leases, td_account *account, int most
 {
     for (; *leases && most > 0; most--) end_write_lease(leases, *leases, account, true);
     return !*leases;
-}
-
-void td_session_wants(td_session *s, const td_storage *st)
-{
-    if (st && !s->access.wants) {
-        s->access.next_wanting = s->all->wanting;
-        s->access.at_wanting = &s->all->wanting;
-        if (s->access.next_wanting) s->access.next_wanting->access.at_wanting = &s->access.next_wanting;
-        s->all->wanting = s;
-    } else if (!st && s->access.wants) {
-        *s->access.at_wanting = s->access.next_wanting;
-        if (s->access.next_wanting) s->access.next_wanting->access.at_wanting = s->access.at_wanting;
-    }
-    s->access.wants = st;
 }
 
 static int wait_for(td_session *s, const td_wait_kind *kind, const td_storage *st)
@@ -331,33 +317,6 @@ void td_session_reads(td_session *s, bool on)
         *s->access.at_reading = s->access.next_reading;
         if (s->access.next_reading) s->access.next_reading->access.at_reading = s->access.at_reading;
         s->access.at_reading = NULL;
-    }
-}
-
-void td_session_awaits_leases(td_session *s)
-{
-    if (s->access.at_for_leases) return;
-    s->access.next_for_leases = NULL;
-    s->access.at_for_leases = s->all->last_for_leases;
-    *s->access.at_for_leases = s;
-    s->all->last_for_leases = &s->access.next_for_leases;
-}
-
-void td_session_awaits_no_leases(td_session *s)
-{
-    if (!s->access.at_for_leases) return;
-    *s->access.at_for_leases = s->access.next_for_leases;
-    *(s->access.next_for_leases ? &s->access.next_for_leases->access.at_for_leases : &s->all->last_for_leases) =
-        s->access.at_for_leases;
-    s->access.at_for_leases = NULL;
-}
-
-void td_session_leases_changed(td_sessions *all)
-{
-    while (all->for_leases) {
-        td_session *s = all->for_leases;
-        td_session_awaits_no_leases(s);
-        td_session_woken(s, TD_BY_LEASES);
     }
 }
 

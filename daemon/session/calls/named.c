@@ -3,7 +3,7 @@
  *
  * Publishing is a job, since a program may capture thousands of tensors: a few are copied at each step. Those
  * that look at one storage do so in the copies. The name comes last: when anything fails, it stays what it was. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The calls about names: publish (of programs: named.c), open, look, drop. An open of what nobody has published is held
  * beside the stream (stream/held.c).
  */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e)
 {

@@ -2,7 +2,7 @@
  *
  * A failure is no reason to stop: it becomes the cause that the outputs carry instead of a value, and spreads to
  * whatever uses them. Only a record that breaks the protocol ends the connection. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

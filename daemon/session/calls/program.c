@@ -1,5 +1,5 @@
 /* The run of a program is a job: the stream goes on when it is over. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
  * improve one is bounded, and ends when its session does. The loop and the helper share a td_reading, which is the
  * helper's from the time it is given until it comes back, but for `unwanted`; the bytes stay in the session's arena, as
  * no other frame comes in meanwhile. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include "proto/passes/passes.h"
 #include "proto/program/prim.h"

@@ -1,7 +1,7 @@
 /* The calls about queues: join, look, leave. What goes through them: items.c.
  *
  * A handle that is closed lets go of gets, and stays until the puts that were asked for before are in. */
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 #include <stdlib.h>
 

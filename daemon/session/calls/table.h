@@ -6,7 +6,7 @@
 #ifndef TENSORD_SESSION_TABLE_H
 #define TENSORD_SESSION_TABLE_H
 
-#include "daemon/session/state.h"
+#include "daemon/session/calls/calls.h"
 
 enum {
     TD_TABLE_MOST_ROWS = 10000,

@@ -2,7 +2,7 @@
  *
  * An id has at most two, one that lasts as long as the session and one that does not; whoever asks again is given the
  * same once more. They are found by name in the service, which may have let go of them already. */
-#include "daemon/session/state.h"
+#include "daemon/session/objects/objects.h"
 
 #include <stdlib.h>
 
@@ -57,40 +57,14 @@ bool td_handed_drop(td_objects *o, int *most)
     return !o->handed;
 }
 
-static int give(td_session *s, td_tensor *t, td_handed *h, const Td__Wire__Hand *q, td_error *e)
+const char *td_handed_give(td_session *s, td_tensor *t, const Td__Wire__Hand *q, td_error *e)
 {
+    td_handed *h = find(&s->objects, q->id);
+    if (!h && !(h = make(s, q->id, e))) return NULL;
     char *name = h->name[q->lasting];
-    if (name[0] && !td_handle_again(s->service, name, s->account, q->lasts_ms, q->lasting, e)) return TD_OK;
+    if (name[0] && !td_handle_again(s->service, name, s->account, q->lasts_ms, q->lasting, e)) return name;
     *e = (td_error){0}; /* it was dropped by its name */
     int rc = td_handle_new(s->service, name, t, s->account, q->lasts_ms, q->lasting, e);
     if (rc) name[0] = 0;
-    return rc;
-}
-
-/* The version of a name that stands for this very tensor; 0: it is not published so. */
-static uint64_t version_of(td_session *s, const char *name, const td_tensor *t)
-{
-    td_error none;
-    const td_name *n = name[0] ? td_name_newer(s->service, name, 0, &none) : NULL;
-    return n && n->what.tensor == t ? n->what.edition.version : 0;
-}
-
-int td_call_hand(td_session *s, const Td__Wire__Call *call, td_error *e)
-{
-    const Td__Wire__Hand *q = call->hand;
-    td_tensor *t = td_call_tensor(s, q->id, e);
-    if (!t) return e->code;
-    int rc = td_session_check_lease(s, t->storage, e);
-    if (rc) return rc;
-    td_handed *h = find(&s->objects, q->id);
-    if (!h && !(h = make(s, q->id, e))) return e->code;
-    if ((rc = give(s, t, h, q, e))) return rc;
-    Td__Wire__Reply r;
-    td__wire__reply__init(&r);
-    r.serial = call->serial;
-    r.data.data = (uint8_t *)h->name[q->lasting];
-    r.data.len = strlen(h->name[q->lasting]);
-    r.version = version_of(s, q->name, t);
-    td_reply_send(s, &r, -1);
-    return TD_OK;
+    return rc ? NULL : name;
 }

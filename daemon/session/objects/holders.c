@@ -1,5 +1,5 @@
 /* Who holds most of a memory: what those are told who are refused some. */
-#include "daemon/session/state.h"
+#include "daemon/session/objects/objects.h"
 #include "proto/base/text.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * What is to be made is made aside (daemon/service/grow.h) while the session is suspended and everybody else goes on.
  * Memory that is full is no error yet: what others do not use may be had (reclaim.c), and tasks that are pending may
  * free some. The error names who holds most (holders.c). */
-#include "daemon/session/state.h"
+#include "daemon/session/objects/objects.h"
 #include "daemon/tensor/device.h"
 
 #include <stdlib.h>
@@ -135,8 +135,8 @@ int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
         if (pending_may_help(s, rc, full)) {
             td_session_throttle(s, &for_memory);
             if (!td_flow_pending(s->flow)) /* none of the others' may end in time */
-                td_deadline_arm(s->service, &s->wait.deadline, TD_LACK_MS + s->memory.lacks_since_ms - td_clock_ms() + 1,
-                                td_session_look_again, s);
+                td_deadline_arm(s->service, &s->wait.deadline,
+                                TD_LACK_MS + s->memory.lacks_since_ms - td_clock_ms() + 1, td_session_look_again, s);
             return TD_AGAIN;
         }
         td_session_lacks_nothing(s);

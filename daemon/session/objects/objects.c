@@ -4,7 +4,7 @@
  * Ids are the client's, but must stay dense: an id may exceed the most that ever lived at once by a factor of 4 (and
  * some), which bounds what a client can make the daemon allocate for nothing. Pages beyond the first are charged, for
  * many ids may stand for one tensor. */
-#include "daemon/session/state.h"
+#include "daemon/session/objects/objects.h"
 
 #include <limits.h>
 #include <stdlib.h>

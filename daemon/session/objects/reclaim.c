@@ -2,7 +2,7 @@
  *
  * Clients are asked to unmap what lies empty. From those that do not answer it is taken: its pages go to the system,
  * and to nobody who would find in them what is written there after all. */
-#include "daemon/session/state.h"
+#include "daemon/session/objects/objects.h"
 
 enum {
     ASKED_MS = 250, /* clients that listen unmap at once */

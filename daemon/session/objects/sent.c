@@ -2,7 +2,7 @@
  *
  * A client gets the descriptor of a segment once. What it has is known by session, and by segment for when that goes.
  */
-#include "daemon/session/state.h"
+#include "daemon/session/objects/objects.h"
 #include "daemon/tensor/device.h"
 
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * whose values are still computed then, when they are there. What one holds is charged and goes with the session; one
  * that finds TD_HELD_MOST before it waits in the stream until there are fewer. Callbacks only take note (td_held_over);
  * what follows is a turn's work, or that of several. */
-#include "daemon/session/state.h"
+#include "daemon/session/stream/stream.h"
 
 #include <stdlib.h>
 

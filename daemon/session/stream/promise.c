@@ -3,7 +3,7 @@
  * A promise keeps its session's struct, for what it waits for may be another session's. When too much is promised the
  * stream waits. When the session ends, a promise lets go of what it refers to at once, so that what only it wanted is
  * not computed. */
-#include "daemon/session/state.h"
+#include "daemon/session/stream/stream.h"
 
 #include <stdlib.h>
 

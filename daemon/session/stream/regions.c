@@ -2,7 +2,7 @@
  *
  * The threads of one client share its stream, and may each be in a region of their own; so the stream says which one
  * it is in wherever that changes. */
-#include "daemon/session/state.h"
+#include "daemon/session/stream/stream.h"
 
 #include <stdlib.h>
 

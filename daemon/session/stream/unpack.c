@@ -7,7 +7,7 @@
  * worked off; but for one of a process that has nothing of that, up to twice as much: so nobody waits for what others
  * have sent before. Processes take turns. What a session has that waits for others, or that is at something long, does
  * not count: it might be those others who wait. */
-#include "daemon/session/state.h"
+#include "daemon/session/stream/stream.h"
 
 #include <stdlib.h>
 
