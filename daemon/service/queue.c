@@ -307,21 +307,20 @@ static void put_back(td_named_queue *q, td_queued_item *item)
     q->gets -= q->gets > 0;
 }
 
-void td_queue_untake(td_service *s, td_member *m, td_queued_item *item)
-{
-    put_back(m->queue, item);
-    td_queue_settle(s, m->queue);
-}
-
-int td_queue_return(td_service *s, const char *name, td_queued_item *item, td_error *e)
+td_named_queue *td_queue_named(td_service *s, const char *name, td_error *e)
 {
     td_named_queue *q;
     HASH_FIND_STR(s->queues, name, q);
-    if (!q) return td_fail(e, TD_E_NOT_FOUND, "queue '%s' is gone, with what lay in it", name);
+    if (!q) td_fail(e, TD_E_NOT_FOUND, "queue '%s' is gone, with what lay in it", name);
+    return q;
+}
+
+int td_queue_return(td_service *s, td_named_queue *q, td_queued_item *item, td_error *e)
+{
     uint64_t all = UINT32_MAX, place = (q->puts & ~all) | (item->place & all); /* the last with these bits */
     if (place >= q->puts) place -= all + 1;
     if (place >= q->puts || lies_there(q, place))
-        return td_fail(e, TD_E_INVALID, "no such item has been taken from queue '%s'", name);
+        return td_fail(e, TD_E_INVALID, "no such item has been taken from queue '%s'", q->name);
     item->place = place;
     put_back(q, item);
     td_queue_settle(s, q);

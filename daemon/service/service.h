@@ -252,14 +252,14 @@ int td_queue_put(td_service *s, td_member *m, td_queued_item *item, uint32_t tim
                  void (*then)(void *, td_queued_item *, const td_error *), void *arg, td_error *e);
 int td_queue_get(td_service *s, td_member *m, td_queued_item **item, uint32_t timeout_ms, td_queue_wait **wait,
                  void (*then)(void *, td_queued_item *, const td_error *), void *arg, td_error *e);
-/* An item that was taken by a get and could not be delivered goes back to its place; takes it over. */
-void td_queue_untake(td_service *s, td_member *m, td_queued_item *item);
 /* Stop waiting, without a call; a put's item is freed. */
 void td_queue_wait_cancel(td_service *s, td_queue_wait *w);
-/* What a get took, and whoever got it did not want, is back at its place in the queue of this name, which may be full,
- * and may have ended. Of item->place the lower half counts. Takes it over when it works; TD_E_NOT_FOUND: there is no
- * such queue any more; TD_E_INVALID: nothing was taken from there, or it is back. */
-int td_queue_return(td_service *s, const char *name, td_queued_item *item, td_error *e);
+/* NULL with TD_E_NOT_FOUND. */
+td_named_queue *td_queue_named(td_service *s, const char *name, td_error *e);
+/* The one way back for what a get took: it could not be delivered, or whoever got it did not want it. It lies at its
+ * place again, in a queue that may be full, and may have ended. Of item->place the lower half counts. Takes it over when
+ * it works; TD_E_INVALID: nothing was taken from there, or it is back. */
+int td_queue_return(td_service *s, td_named_queue *q, td_queued_item *item, td_error *e);
 uint32_t td_queue_size(const td_named_queue *q);
 const char *td_queue_name(const td_named_queue *q);
 

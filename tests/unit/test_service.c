@@ -693,6 +693,38 @@ static void deadlines_fire_in_order(void)
     CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
 }
 
+/* Whether its taker could not be given it, or gave it back. */
+static void what_was_taken_goes_back_to_its_place(void)
+{
+    td_member *m = join("back", 3, TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER, alice);
+    td_queued_item *i[3] = {NULL};
+    td_queue_wait *w = NULL;
+    td_error e = {0};
+    for (int k = 0; k < 3; k++) td_queue_put(&s, m, item((float)k), 0, &w, queue_told, NULL, NULL);
+    for (int k = 0; k < 3; k++) td_queue_get(&s, m, &i[k], 0, &w, queue_told, NULL, NULL);
+    td_named_queue *q = td_queue_named(&s, "back", &e);
+    CU_ASSERT_PTR_EQUAL_FATAL(q, m->queue);
+    CU_ASSERT_EQUAL(td_queue_return(&s, q, i[2], &e), TD_OK);
+    i[0]->place = (uint32_t)i[0]->place; /* as a client tells it */
+    CU_ASSERT_EQUAL(td_queue_return(&s, q, i[0], &e), TD_OK);
+    i[1]->place = 2;
+    CU_ASSERT_EQUAL(td_queue_return(&s, q, i[1], &e), TD_E_INVALID); /* there is one */
+    i[1]->place = 7;
+    CU_ASSERT_EQUAL(td_queue_return(&s, q, i[1], &e), TD_E_INVALID); /* so many were never put */
+    i[1]->place = 1;
+    CU_ASSERT_EQUAL(td_queue_return(&s, q, i[1], &e), TD_OK);
+    CU_ASSERT_EQUAL(td_queue_size(q), 3);
+    for (int k = 0; k < 3; k++) {
+        td_queued_item *again = NULL;
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, m, &again, 0, &w, queue_told, NULL, NULL), TD_OK);
+        CU_ASSERT_EQUAL(value(again), (float)k);
+        td_queue_item_free(again);
+    }
+    td_queue_leave(&s, m, false);
+    CU_ASSERT_PTR_NULL(td_queue_named(&s, "back", &e));
+    CU_ASSERT_EQUAL(e.code, TD_E_NOT_FOUND);
+}
+
 static void a_deadline_names_whom_it_waited_for(void)
 {
     td_member *get = join("q", 1, TD_QUEUE_CONSUMER, bob), *put[5];
@@ -733,6 +765,7 @@ TD_CUNIT_MAIN_WITH(
     {"a queue is waited for by many", queue_waited_for_by_many}, {"a death is seen at once", queue_death_is_seen},
     {"deaths are told apart", queue_deaths_are_told_apart}, {"a death comes in order", queue_death_comes_in_order},
     {"an ended queue is emptied", queue_end_lets_take_what_is_left},
+    {"what was taken goes back to its place", what_was_taken_goes_back_to_its_place},
     {"a queue goes with its last member", queue_goes_with_its_last_member},
     {"a full queue goes in parts", a_full_queue_goes_in_parts}, {"a queue keeps items", queue_keeps_items},
     {"deadlines fire in order", deadlines_fire_in_order},

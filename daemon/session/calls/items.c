@@ -254,8 +254,9 @@ static uint64_t place_told(const td_session *s, const char *queue, uint64_t plac
 static int return_item(td_session *s, const Td__Wire__Call *call, td_queued_item *item, td_error *e)
 {
     const Td__Wire__QueueReturn *q = call->queue_return;
+    td_named_queue *of = td_queue_named(s->service, q->name, e);
     item->place = (uint32_t)q->place;
-    int rc = td_queue_return(s->service, q->name, item, e);
+    int rc = of ? td_queue_return(s->service, of, item, e) : e->code;
     if (rc) td_queue_item_free(item);
     else td_reply_ok(s, call->serial);
     return rc;
@@ -310,13 +311,21 @@ static void clear(getting *g)
     g->item = NULL;
 }
 
+static void put_again(td_session *s, const td_queue_handle *of, td_queued_item *item)
+{
+    td_error none;
+    if (td_queue_return(s->service, of->member->queue, item, &none)) td_queue_item_free(item);
+}
+
 /* It goes back, and is what was put again, also as far as it was bound. */
-static void keep_again(getting *g)
+static void give_back(td_session *s, getting *g)
 {
     td_queued_item *i = g->item;
     td_error none;
     for (int k = 0; k < i->count && k <= g->bound; k++)
         if (!i->as_put[k] && is_kept(i->tensors[k])) td_queue_item_keep(i, k, &none);
+    put_again(s, g->of, i);
+    g->item = NULL;
 }
 
 /* What is bound is the session's; what is not goes back. */
@@ -325,11 +334,7 @@ static void get_cancelled(td_session *s, td_wait *w)
     getting *g = getting_of(w);
     if (g->at) td_queue_wait_cancel(s->service, g->at);
     if (w->tasks) td_waiter_cancel(w->tasks);
-    if (g->of && g->item) {
-        keep_again(g);
-        td_queue_untake(s->service, g->of->member, g->item);
-        g->item = NULL;
-    }
+    if (g->of && g->item) give_back(s, g);
     g->at = NULL;
     w->tasks = NULL;
     clear(g);
@@ -365,15 +370,13 @@ static void leave_item(td_session *s, getting *g)
     x.needs = (uint32_t)g->item->count;
     r.serial = g->h.wait.serial;
     r.item = &x;
-    td_queue_untake(s->service, g->of->member, g->item);
-    g->item = NULL;
+    give_back(s, g);
     td_reply_send(s, &r, -1);
 }
 
-static int unbind(td_session *s, getting *g, int rc)
+static int unbind(td_session *s, const getting *g, int rc)
 {
-    keep_again(g);
-    while (g->bound) td_objects_release(&s->objects, g->ids[--g->bound]);
+    for (int k = g->bound; k; k--) td_objects_release(&s->objects, g->ids[k - 1]);
     return rc;
 }
 
@@ -535,10 +538,7 @@ static void get_finished(td_session *s, td_wait *w)
         g->h.goes_on = rc == TD_AGAIN ? TD_HELD_MORE : TD_HELD_LATER;
         return;
     }
-    if (rc && g->item && g->of) { /* it lies where it lay */
-        td_queue_untake(s->service, g->of->member, g->item);
-        g->item = NULL;
-    }
+    if (rc && g->item && g->of) give_back(s, g);
     clear(g);
     if (rc) td_reply_error(s, w->serial, e);
 }
@@ -581,7 +581,7 @@ int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e)
     if (rc && rc != TD_WAIT) return rc;
     getting *g = getting_new(s, h, call, e);
     if (!g) {
-        if (item) td_queue_untake(s->service, h->member, item);
+        if (item) put_again(s, h, item);
         else td_queue_wait_cancel(s->service, w);
         return e->code;
     }
