@@ -169,7 +169,7 @@ static bool make_plan(td_fused *g, const td_fused_part *p, uint32_t operands, td
     }
     k.in = args;
     k.out = args + p->nin;
-    td_plan_fn plan = td_plans[TD_CPU][p->op->id];
+    td_plan_fn plan = td_cpu_plans[p->op->id];
     if (!plan || plan(&k, &e) || !k.replan || k.nphases > 1 || k.work_bytes) return false;
     if (g->scratch_bytes < k.scratch_bytes) g->scratch_bytes = k.scratch_bytes;
     return td_fused_plan_take(out, &k, operands);

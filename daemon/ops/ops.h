@@ -9,9 +9,6 @@
 #include "daemon/kernels/kernel.h"
 #include "daemon/tensor/tensor.h"
 
-/* The plans of each device, by op id; NULL: there is no such device. An op whose plan is NULL there has no kernel. */
-extern const td_plan_fn *const td_plans[TD_MAX_DEVICES];
-
 #define TD_CALL_INLINE 12 /* inputs or outputs that need no allocation */
 
 typedef struct td_call td_call;

@@ -55,7 +55,7 @@ static uint8_t device_of(const td_call *c)
 /* The plan of an op where the call runs, or NULL. */
 static td_plan_fn plan_for(const td_kcall *k)
 {
-    const td_plan_fn *plans = td_plans[k->device];
+    const td_plan_fn *plans = td_loop_devices[k->device].plans;
     return plans ? plans[k->op->id] : NULL;
 }
 
@@ -177,7 +177,7 @@ static int refused(int code, const td_error *why, unsigned device, uint64_t byte
 /* What a call works with lies where it runs; a device in this process's memory takes that from it. */
 static unsigned charged_to(const td_kcall *k)
 {
-    return k->device == TD_CPU || td_device_get(k->device)->host ? TD_CPU : k->device;
+    return k->device == TD_CPU || td_loop_devices[k->device].memory->host ? TD_CPU : k->device;
 }
 
 int td_prep_charge(td_call *c, td_need *need, td_error *e)

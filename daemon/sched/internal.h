@@ -6,13 +6,11 @@
 #ifndef TENSORD_SCHED_INTERNAL_H
 #define TENSORD_SCHED_INTERNAL_H
 
-#include "daemon/sched/sched.h"
+#include "daemon/sched/executor.h"
 #include "proto/base/clock.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-
-typedef struct td_task td_task;
 
 typedef enum td_task_kind {
     TD_TASK_CALL,  /* runs a kernel */
@@ -50,28 +48,8 @@ typedef struct td_reach {
 #define TD_TASK_REACHES 8
 #define TD_TASK_EDGES 8
 
-typedef struct td_chain {
+struct td_chain {
     td_task *first, *last;
-} td_chain;
-
-/* What runs tasks. The pool is one: whatever may run, runs there at once, in no order. A device has streams: what is
- * issued to one runs in the order of issue, and sees what those before it wrote. So between tasks of a stream there is
- * nothing to wait for, and a stream never drains between two of them. */
-struct td_executor {
-    td_sched *s; /* set by td_sched_new */
-    /* Take a call's task to its place (loop); it is not to run yet. Returns the number of its stream, or 0: it is in no
-     * order. */
-    unsigned (*issue)(td_executor *x, td_task *t);
-    /* Let t, which was issued and may not go yet, run after `from` of another stream of this executor, by an event:
-     * whoever began t knows that `from` has ended, and td_task_done() of `from` came first (loop). False: it cannot,
-     * `t` waits for its end as everybody does. NULL: it never can. */
-    bool (*after)(td_executor *x, td_task *t, const td_task *from);
-    /* What it waits for outside of its stream has ended. Take it, or put it on *ready, which the caller gives to the
-     * pool. Any thread. */
-    void (*go)(td_executor *x, td_task *t, td_chain *ready);
-    /* Begin nothing more, and return when nothing runs. False: that takes too long. May be called again. */
-    bool (*stop)(td_executor *x);
-    void (*free)(td_executor *x);
 };
 
 struct td_task {
@@ -182,15 +160,6 @@ static inline bool td_task_infects(const td_task *to, uint8_t data, bool bad, ui
 {
     return data && (bad || (unwritten && (to->kind == TD_TASK_JOIN || to->number == unwritten)));
 }
-
-/* For an executor, instead of running what it has begun: its device has failed. What it writes is lost. (owner) */
-void td_task_device_failed(td_task *t);
-/* For an executor, when those before it in its stream have ended: what it is to run, or NULL: nothing, it was dropped
- * or reads what is lost. (owner) */
-td_call *td_task_begin(td_task *t);
-/* It has run, or is not to be run; until which phase, t->phase says. Any thread, in the order of its stream. The task
- * is gone after this. */
-void td_task_done(td_task *t);
 
 /* ---- hazards (hazard.c), all (loop) */
 

@@ -4,6 +4,7 @@
  * bytes that a pending task touches; a task is entered in the books before the next call is looked at. A storage is
  * poisoned, and healed, at issue, or, when a task fails later, unless a later task overwrites it all. */
 #include "daemon/sched/internal.h"
+#include "daemon/tensor/device.h"
 #include <assert.h>
 #include <stdlib.h>
 
@@ -14,7 +15,7 @@ int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e)
     if (!s) return td_no_memory(e, "for the scheduler");
     *s = (td_sched){.options = *o};
     for (int i = 0; i < TD_MAX_DEVICES; i++)
-        if (s->options.executors[i]) s->options.executors[i]->s = s;
+        if (td_loop_devices[i].executor) td_loop_devices[i].executor->s = s;
     s->reach = malloc((TD_MAX_INPUTS + TD_MAX_OUTPUTS) * sizeof *s->reach);
     s->no_memory = td_cause_new(&(td_error){.code = TD_E_SYSTEM, .message = "no memory to say what failed"});
     int r = s->reach && s->no_memory ? 0 : td_no_memory(e, "for the scheduler");
@@ -32,8 +33,10 @@ bool td_sched_stop(td_sched *s)
 {
     td_sched_halt(s);
     bool stopped = !s->pool.executor.stop || s->pool.executor.stop(&s->pool.executor);
-    for (int i = 0; i < TD_MAX_DEVICES; i++)
-        if (s->options.executors[i]) stopped &= s->options.executors[i]->stop(s->options.executors[i]);
+    for (int i = 0; i < TD_MAX_DEVICES; i++) {
+        td_executor *x = td_loop_devices[i].executor;
+        if (x && x->s == s) stopped &= x->stop(x);
+    }
     if (stopped) td_sched_abandon(s);
     return stopped;
 }
@@ -54,11 +57,6 @@ void td_sched_free(td_sched *s)
     free(s->reach);
     td_cause_unref(s->no_memory);
     free(s);
-}
-
-void td_executor_free(td_executor *x)
-{
-    if (x) x->free(x);
 }
 
 void td_sched_link(td_sched *s, td_task *t)
@@ -199,9 +197,9 @@ static void enter(td_sched *s, td_task *t)
 }
 
 /* What a call runs on; NULL: the loop may run it, too. */
-static inline td_executor *executor_of(const td_sched *s, const td_call *c)
+static inline td_executor *executor_of(const td_call *c)
 {
-    return s->options.executors[c->k.device];
+    return td_loop_devices[c->k.device].executor;
 }
 
 static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
@@ -217,7 +215,7 @@ static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
     t->flow = c->who && c->who->flow ? c->who->flow : s->flow;
     t->number = t->flow->number;
     t->given = !td_call_makes(c);
-    t->executor = executor_of(s, c) ? executor_of(s, c) : &s->pool.executor;
+    t->executor = executor_of(c) ? executor_of(c) : &s->pool.executor;
     td_flow_add(t->flow, t);
     t->stream = t->executor->issue(t->executor, t);
     enter(s, t);
@@ -259,7 +257,7 @@ void td_sched_submit(td_sched *s, td_call *c)
         return;
     }
     bool small = c->k.cost_ns < s->options.inline_ns || (c->flags & TD_CF_INLINE_ONLY) || !s->pool.nworkers;
-    small &= !executor_of(s, c);
+    small &= !executor_of(c);
     if (small && !c->cause && !s->stopping && is_quiet(c)) run_here(s, c);
     else submit_slowly(s, c, small);
 }

@@ -16,14 +16,6 @@ typedef struct td_share td_share; /* what the sessions of one process get togeth
 
 #define TD_INLINE_NS 20000 /* what the daemon sets for inline_ns */
 
-typedef struct td_executor td_executor; /* what runs the tasks of a device */
-
-/* Makes the executor of each device that has one of its own; td_executor_free() comes after the scheduler's end. NULL there: none;
- * the result NULL: it could not be made. A program that links this room may have a table of its own. */
-typedef td_executor *(*td_executor_maker)(void);
-extern const td_executor_maker td_executor_makers[TD_MAX_DEVICES];
-void td_executor_free(td_executor *x);
-
 typedef struct td_sched_options {
     int workers;              /* threads of the pool; 0: run everything inline (tests) */
     uint64_t keep_bytes;      /* of work memory, warm for the next; 0: as much as is usual */
@@ -31,9 +23,9 @@ typedef struct td_sched_options {
     double inline_ns;         /* calls estimated below this run on the loop thread when nothing they need is pending */
     void (*wake)(void *arg);  /* called from any thread: ends are waiting, run td_sched_collect on the loop */
     void *arg;
-    td_executor *executors[TD_MAX_DEVICES]; /* by device; NULL: what runs there runs on the pool, as on the CPU */
 } td_sched_options;
 
+/* What runs the calls of a device comes from the loop's table (td_device_entry.executor), and serves this scheduler. */
 int td_sched_new(td_sched **out, const td_sched_options *o, td_error *e);
 /* The end of all work: stops running chunks, cancels what was queued: owners are told (TD_E_CANCELLED), waiters called.
  * What is submitted from then on is refused. False: some worker has not come back in time, and may touch what it was

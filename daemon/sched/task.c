@@ -243,6 +243,37 @@ void td_task_connect(td_sched *s, td_task *t, td_chain *ready)
 
 /* ---- for executors */
 
+uint64_t td_task_flow(const td_task *t)
+{
+    return t->flow->number;
+}
+
+unsigned td_task_stream(const td_task *t)
+{
+    return t->stream;
+}
+
+uint64_t td_task_place(const td_task *t)
+{
+    return t->place;
+}
+
+void td_task_set_place(td_task *t, uint64_t place)
+{
+    t->place = place;
+}
+
+int td_task_naccesses(const td_task *t)
+{
+    return t->nreaches;
+}
+
+td_access td_task_access(const td_task *t, int i)
+{
+    const td_reach *r = &t->reaches[i];
+    return (td_access){r->storage, r->lo, r->hi, r->flags & TD_REACH_WRITE};
+}
+
 td_call *td_task_begin(td_task *t)
 {
     uint8_t queued = TD_TASK_QUEUED;
@@ -262,6 +293,12 @@ void td_task_device_failed(td_task *t)
                    td_device_name(k->device));
     t->chunks = 1;
     t->phase = k->clean_phases; /* it may have begun to write */
+}
+
+void td_task_phase(td_task *t, int phase, int64_t chunks)
+{
+    t->phase = (uint8_t)phase;
+    t->chunks = chunks;
 }
 
 void td_task_done(td_task *t)

@@ -32,12 +32,16 @@ struct td_uid {
     td_account *account;
 };
 
-static int make_executors(td_service *s, td_sched_options *o, td_error *e)
+/* The table of devices: one that cannot be started ends the start of the daemon. */
+static int start_devices(td_service *s, td_error *e)
 {
-    for (unsigned i = 0; i < TD_MAX_DEVICES; i++) {
-        if (!td_executor_makers[i]) continue;
-        o->executors[i] = s->executors[i] = td_executor_makers[i]();
-        if (!o->executors[i]) return td_fail(e, TD_E_SYSTEM, "the device %s cannot be started", td_device_name(i));
+    td_device_add(
+        &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &s->budget, .plans = td_cpu_plans});
+    for (const td_device_start *start = s->options.devices; start && *start; start++) {
+        td_device_entry d = {0};
+        int rc = (*start)(&d, e);
+        if (rc) return rc;
+        td_device_add(&d);
     }
     return TD_OK;
 }
@@ -73,7 +77,7 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
                                .inline_ns = TD_INLINE_NS,
                                .wake = o->wake,
                                .arg = o->arg};
-        rc = make_executors(s, &so, e);
+        rc = start_devices(s, e);
         if (!rc) rc = td_sched_new(&s->sched, &so, e);
     }
     if (rc) td_service_deinit(s);
@@ -93,7 +97,6 @@ void td_service_deinit(td_service *s)
     td_queues_clear(s);
     td_owners_drop(s);
     if (s->sched) td_sched_free(s->sched);
-    for (unsigned i = 0; i < TD_MAX_DEVICES; i++) td_executor_free(s->executors[i]);
     for (struct td_uid *u = s->uids, *next; u; u = next) {
         next = u->next;
         td_account_unref(u->account);
@@ -101,6 +104,7 @@ void td_service_deinit(td_service *s)
     }
     td_account_unref(s->account);
     if (s->heap) td_heap_free(s->heap);
+    td_devices_end();
     td_budget_deinit(&s->budget);
     td_laps_free(s->laps);
     td_recipes_forget();

@@ -10,6 +10,7 @@
 #include "daemon/sched/sched.h"
 #include "daemon/service/job.h"
 #include "daemon/service/laps.h"
+#include "daemon/tensor/device.h"
 #include "proto/base/clock.h"
 
 #define TD_WAIT (-2) /* not now: the callback will be called, or the wait cancelled */
@@ -42,6 +43,7 @@ typedef struct td_service_options {
     uint64_t own_bytes;                              /* of the daemon's own memory; 0: no limit */
     uint64_t session_device_bytes, uid_device_bytes; /* the same on any one device but the CPU */
     uint32_t uid_imports;                            /* descriptors that they have mapped here */
+    const td_device_start *devices;                  /* those beside the CPU, up to a NULL; NULL: none */
     void (*wake)(void *arg);                         /* from any thread: call td_sched_collect on the loop */
     /* Run `work` on a helper thread, then `done` on the loop thread. NULL: both at once, here. */
     void (*background)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);
@@ -56,7 +58,6 @@ struct td_service {
     td_heap *heap;       /* service segments */
     td_account *account; /* of the daemon: those of its users are children of it */
     td_sched *sched;
-    td_executor *executors[TD_MAX_DEVICES]; /* NULL: the device has none */
     struct td_uid *uids;
     struct td_name *names;
     struct td_named_queue *queues;

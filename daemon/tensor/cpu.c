@@ -19,11 +19,6 @@ static void cpu_shrink(td_storage *s, uint64_t nbytes)
     td_heap_shrink(td_extent_heap(&s->extent), &s->extent, nbytes);
 }
 
-static void cpu_describe(const td_budget *host, td_device_info *out)
-{
-    *out = (td_device_info){.limit = host->limit, .committed = host->committed, .used = host->used};
-}
-
 static int cpu_read(const td_storage *s, uint64_t at, void *to, size_t n, td_error *e)
 {
     (void)e;
@@ -38,10 +33,5 @@ static int cpu_write(td_storage *s, uint64_t at, const void *from, size_t n, td_
     return TD_OK;
 }
 
-const td_device_if td_device_cpu = {.alloc = cpu_alloc,
-                                    .free = cpu_free,
-                                    .shrink = cpu_shrink,
-                                    .describe = cpu_describe,
-                                    .read = cpu_read,
-                                    .write = cpu_write,
-                                    .host = true};
+const td_device_memory td_cpu_memory = {
+    .alloc = cpu_alloc, .free = cpu_free, .shrink = cpu_shrink, .read = cpu_read, .write = cpu_write, .host = true};

@@ -1,21 +1,38 @@
 /* Devices by number. */
 #include "daemon/tensor/device.h"
 
+_Thread_local td_device_entry td_loop_devices[TD_MAX_DEVICES];
+
+void td_device_add(const td_device_entry *d)
+{
+    assert(d->number < TD_MAX_DEVICES && d->memory);
+    td_loop_devices[d->number] = *d;
+}
+
+void td_devices_end(void)
+{
+    for (unsigned i = 0; i < TD_MAX_DEVICES; i++) {
+        td_device_entry *d = &td_loop_devices[i];
+        if (d->end) d->end(d);
+        *d = (td_device_entry){0};
+    }
+}
+
 int td_storage_read(const td_storage *s, uint64_t at, void *to, size_t n, td_error *e)
 {
     assert(at <= s->nbytes && n <= s->nbytes - at);
-    return n ? td_devices[s->device]->read(s, at, to, n, e) : TD_OK;
+    return n ? td_loop_devices[s->device].memory->read(s, at, to, n, e) : TD_OK;
 }
 
 int td_storage_write(td_storage *s, uint64_t at, const void *from, size_t n, td_error *e)
 {
     assert(at <= s->nbytes && n <= s->nbytes - at);
-    return n ? td_devices[s->device]->write(s, at, from, n, e) : TD_OK;
+    return n ? td_loop_devices[s->device].memory->write(s, at, from, n, e) : TD_OK;
 }
 
 uint32_t td_devices_here(void)
 {
     uint32_t here = 0;
-    for (unsigned i = 0; i < TD_MAX_DEVICES; i++) here |= (uint32_t)(td_devices[i] != NULL) << i;
+    for (unsigned i = 0; i < TD_MAX_DEVICES; i++) here |= (uint32_t)(td_device_get(i) != NULL) << i;
     return here;
 }

@@ -1,45 +1,65 @@
-/* What a device must give to hold storages. One constant table a device; nothing else in this room knows which there
- * are.
+/* Devices: where storages have their bytes and calls run. The daemon's loop has a table of them, which
+ * td_service_init fills at the start and nobody changes afterwards.
  *
- * cpu.c takes extents from the heaps of shared memory. A cuda.c belongs beside it (meson option `cuda`): its alloc
- * cuts extents from arenas of device memory, whose handles travel to clients as descriptors of segments do. */
+ * A device is four things that four rooms look at: how bytes are taken and given back (this room), how many there are
+ * (the service, which charges and shows them), which kernel computes an op (ops), and what runs its calls (sched).
+ * Whoever adds a device (td_device_start) fills all four in; no room asks which device it is. This room names types of
+ * the rooms above only to point at them.
+ *
+ * The memory of the CPU (cpu.c) is extents of heaps in shared memory. That of a CUDA device (meson option `cuda`, not
+ * there yet) is extents of arenas on the device, whose handles travel to clients as descriptors of segments do. */
 #ifndef TENSORD_TENSOR_DEVICE_H
 #define TENSORD_TENSOR_DEVICE_H
 
 #include "daemon/tensor/tensor.h"
 
-/* What a device has. */
-typedef struct td_device_info {
-    uint64_t limit, committed,
-        used; /* bytes: that may be taken, that were taken from it, that storages have of these */
-} td_device_info;
+struct td_kcall;    /* kernels/kernel.h */
+struct td_executor; /* sched/executor.h */
 
-typedef struct td_device_if {
+/* How a device's bytes are taken, given back and touched. */
+typedef struct td_device_memory {
     /* Set s->extent and s->data for s->nbytes bytes. Returns as td_heap_alloc does; with need NULL it grows by itself.
      */
     int (*alloc)(const td_place *where, td_storage *s, td_need *need, td_error *e);
     void (*free)(td_storage *s);
     void (*shrink)(td_storage *s, uint64_t nbytes);
-    /* `host` is what the CPU's memory is taken from. */
-    void (*describe)(const td_budget *host, td_device_info *out);
     /* A few of its bytes, at once: while nothing that is pending writes them, or, for a write, reads them. */
     int (*read)(const td_storage *s, uint64_t at, void *to, size_t n, td_error *e);
     int (*write)(td_storage *s, uint64_t at, const void *from, size_t n, td_error *e);
     bool host; /* this process may touch `data`, and others may map the extent's segment. If not, all but few values
                   come and go by to_device */
-} td_device_if;
+} td_device_memory;
 
-extern const td_device_if td_device_cpu;
+extern const td_device_memory td_cpu_memory;
 
-/* By number (proto/base/device.h); NULL: this build has no such device. */
-extern const td_device_if *const td_devices[TD_MAX_DEVICES];
-static inline const td_device_if *td_device_get(unsigned device)
+typedef struct td_device_entry td_device_entry;
+struct td_device_entry {
+    unsigned number; /* proto/base/device.h */
+    const td_device_memory *memory;
+    td_budget *budget; /* bytes that may be taken there, that were taken, and that storages have of these */
+    int (*const *plans)(struct td_kcall *k, td_error *e); /* by op id (td_plan_fn); NULL: the op has no kernel there */
+    struct td_executor *executor;                         /* NULL: its calls run on the pool, as on the CPU */
+    /* When no task and no storage is left: lets go of the four. NULL: none is its own. */
+    void (*end)(td_device_entry *d);
+};
+
+/* Makes a device ready and fills it in; or says why there is none. */
+typedef int (*td_device_start)(td_device_entry *out, td_error *e);
+
+/* By number (proto/base/device.h); without `memory`: there is no such device. */
+extern _Thread_local td_device_entry td_loop_devices[TD_MAX_DEVICES];
+/* It is there from now on, in place of what had its number. */
+void td_device_add(const td_device_entry *d);
+/* All of them end. */
+void td_devices_end(void);
+
+static inline const td_device_entry *td_device_get(unsigned device)
 {
-    return device < TD_MAX_DEVICES ? td_devices[device] : NULL;
+    return device < TD_MAX_DEVICES && td_loop_devices[device].memory ? &td_loop_devices[device] : NULL;
 }
 static inline bool td_storage_on_host(const td_storage *s)
 {
-    return s->device == TD_CPU || td_devices[s->device]->host;
+    return s->device == TD_CPU || td_loop_devices[s->device].memory->host;
 }
 /* As the device has them; within the storage. */
 int td_storage_read(const td_storage *s, uint64_t at, void *to, size_t n, td_error *e);

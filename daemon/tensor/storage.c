@@ -55,13 +55,13 @@ static int no_room(const td_place *where, uint64_t nbytes, int err, td_error *e)
 int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, td_need *need, td_error *e)
 {
     *out = NULL;
-    const td_device_if *device = td_device_get(where->device);
+    const td_device_entry *device = td_device_get(where->device);
     if (!device) return td_device_absent(where->device, td_devices_here(), e);
     td_storage *s;
     int err = storage_open(&s, where, nbytes, e);
     if (err && need) need->device = where->device;
     if (err) return err;
-    if ((err = device->alloc(where, s, need, e))) {
+    if ((err = device->memory->alloc(where, s, need, e))) {
         td_account_discharge_on(where->account, where->device, cost_of(nbytes));
         td_freelist_give(&loop_dead, s);
         if (need) need->device = where->device;
@@ -93,7 +93,7 @@ int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent,
 void td_storage_shrink(td_storage *s, uint64_t nbytes)
 {
     assert(nbytes <= s->nbytes);
-    td_device_get(s->device)->shrink(s, nbytes);
+    td_loop_devices[s->device].memory->shrink(s, nbytes);
     td_account_discharge_on(s->account, s->device, cost_of(s->nbytes) - cost_of(nbytes));
     td_account_stores(s->account, s->device, cost_of(s->nbytes), cost_of(nbytes));
     s->nbytes = nbytes;
@@ -104,7 +104,7 @@ void td_storage_unref(td_storage *s)
     if (!s || --s->refs) return;
     assert(!s->hazards && !s->version.refs && !s->queued);
     td_storage_changed(s);
-    td_device_get(s->device)->free(s);
+    td_loop_devices[s->device].memory->free(s);
     if (s->late) td_storage_drop_late(s);
     td_cause_unref(s->poison);
     if (s->flags & TD_SF_IMPORTED) td_account_unimport(s->account);

@@ -1,5 +1,6 @@
 /* What a small extent and a small tensor cost: nanoseconds for making and dropping one, alone and among a million
  * others. */
+#include "daemon/tensor/device.h"
 #include "daemon/tensor/tensor.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +73,7 @@ int main(void)
 {
     td_budget b;
     td_budget_init(&b, UINT64_C(2) << 30, TD_SHM_MEMFD);
+    td_device_add(&(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &b});
     td_account *uid = td_account_new(NULL), *payer = td_account_new(uid);
     if (td_heap_new(&heap, &b, TD_SEGMENT_SESSION, 1, NULL)) return 1;
     place = (td_place){.heap = heap, .account = payer};

@@ -1,6 +1,7 @@
 /* What an op costs beside its arithmetic: a call of add on 8 floats, taken, prepared, run and returned. The kernel does
  * the least a kernel can. */
 #include "daemon/ops/ops.h"
+#include "daemon/tensor/device.h"
 #include "proto/ops/opid.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ int main(void)
     td_budget b;
     td_issuer who = {.submit = submit};
     td_budget_init(&b, UINT64_C(1) << 28, TD_SHM_MEMFD);
+    td_device_add(&(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &b, .plans = td_cpu_plans});
     who.account = td_account_new(NULL);
     if (td_heap_new(&who.heap, &b, TD_SEGMENT_SESSION, 1, NULL)) return 1;
     td_place place = {.heap = who.heap, .account = who.account};

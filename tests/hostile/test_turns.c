@@ -1495,6 +1495,7 @@ static void ahead_of_the_workers(void)
     td_sessions all;
     td_error e = {0};
     client c;
+    const td_device_entry cpu = *td_device_get(TD_CPU); /* of the daemon that this one is beside, on its thread */
     CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
     td_sessions_init(&all, &v);
     join_to(&c, &all, 1);
@@ -1512,6 +1513,7 @@ static void ahead_of_the_workers(void)
     leave(&c);
     while (td_sessions_clear(&all, INT_MAX)) td_sched_collect(v.sched, INT_MAX);
     td_service_deinit(&v);
+    td_device_add(&cpu);
 }
 
 /* Nor does who waits for its own tasks: here their memory has become short meanwhile. */
@@ -1526,6 +1528,7 @@ static void a_table_of_who_waits_for_its_tasks(void)
     Td__Wire__Status what = TD__WIRE__STATUS__INIT;
     Td__Wire__Call x = TD__WIRE__CALL__INIT;
     what.what = (char *)"sessions", x.status = &what;
+    const td_device_entry cpu = *td_device_get(TD_CPU); /* of the daemon that this one is beside, on its thread */
     CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
     td_sessions_init(&all, &v);
     join_to(&c, &all, 1);
@@ -1545,6 +1548,7 @@ static void a_table_of_who_waits_for_its_tasks(void)
     leave(&c);
     while (td_sessions_clear(&all, INT_MAX)) td_sched_collect(v.sched, INT_MAX);
     td_service_deinit(&v);
+    td_device_add(&cpu);
 }
 
 /* An item has come for a get, and cannot be told as the client reads nothing: what it sent next waits behind it, for it

@@ -5,6 +5,8 @@ Invariant that it keeps: a file includes its own room and the rooms to its right
     server > session > service > graph > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto;
 inside proto it includes its own room and those before it: base, ops and infer, wire, program, passes.
 Inside daemon/session: calls > objects > stream.
+A room's internal.h is included by that room alone. A device is written against public headers alone (BACKEND_MAY): the fake
+device of the tests shows that these are enough.
 Each fault is printed as FILE:LINE: what is wrong."""
 import os
 import re
@@ -19,6 +21,10 @@ MAY["client"] = {"client", "shm", "proto"}
 PROTO = [{"base"}, {"ops", "infer"}, {"wire"}, {"program"}, {"passes"}]
 # Rooms inside a room, from left to right; what lies in the room itself is for all of them, and may include them all.
 INNER = {"daemon/session": ["calls", "objects", "stream"]}
+# Files that are a device, and what such a file includes of the daemon's rooms.
+BACKENDS = ("tests/support/fake_device.", "daemon/cuda/")
+BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/tensor/device.h",
+               "daemon/tensor/tensor.h", "shm/heap.h", "shm/segment.h", "shm/need.h"}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
 NO_MEMORY = re.compile(r'\btd_fail\([^;"]*TD_E_(MEMORY|SYSTEM),\s*"no memory (?!to work)|\btd_raise\([^;"]*TD_E_MEMORY[^;]*"no memory')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -42,6 +48,28 @@ def goes_back(path, target, room):
     """Does a file include what is to its left inside their room?"""
     here, there = inner_of(path, room), inner_of(target, room)
     return bool(here and there) and INNER[room].index(there) < INNER[room].index(here)
+
+
+def is_private(path, target):
+    """Does a file include what another room keeps to itself? For a device that is all that is not in BACKEND_MAY."""
+    if path.startswith(BACKENDS):
+        return target.startswith(("daemon/", "shm/")) and target not in BACKEND_MAY and not target.startswith(BACKENDS)
+    return target.endswith("/internal.h") and os.path.dirname(path) != os.path.dirname(target) and room_of(path) is not None
+
+
+def check_backend(root):
+    """A device outside of all rooms: its includes alone are looked at."""
+    found, seen = [], 0
+    for path in sources(root, "tests/support"):
+        if not path.startswith(BACKENDS):
+            continue
+        with open(os.path.join(root, path)) as f:
+            for number, line in enumerate(f, 1):
+                m = INCLUDE.match(line)
+                seen += bool(m)
+                if m and is_private(path, m.group(2)):
+                    found.append(f"{path}:{number}: a device includes {m.group(2)}, which its room keeps to itself")
+    return found if seen else ["tests/support:1: the fake device is not there"], max(seen, 1)
 
 
 def within_proto(path, target):
@@ -93,6 +121,8 @@ def check_file(root, path):
                     faults.append(f"{path}:{number}: {room} includes a test's header, {target}")
             elif to not in MAY[room]:
                 faults.append(f"{path}:{number}: {room} includes {target}: {to} is to its left")
+            elif is_private(path, target):
+                faults.append(f"{path}:{number}: {target} is private to its room")
             elif within_proto(path, target):
                 faults.append(f"{path}:{number}: {target} is in a room of proto that comes after its own")
             elif to == room and goes_back(path, target, room):
@@ -114,7 +144,10 @@ def check_top(root):
 
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
-    results = [check_top(root)]
+    fake = "tests/support/fake_device.c"
+    assert is_private(fake, "daemon/sched/internal.h") and is_private("daemon/graph/run.c", "daemon/sched/internal.h")
+    assert not is_private(fake, "daemon/sched/executor.h") and not is_private("daemon/sched/pool.c", "daemon/sched/internal.h")
+    results = [check_top(root), check_backend(root)]
     results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
     results += [(list(no_memory_faults(root, path)), 1) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
     faults = [fault for found, _ in results for fault in found]

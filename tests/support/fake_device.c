@@ -1,8 +1,9 @@
 /* The fake device: see fake_device.h. */
 #include "tests/support/fake_device.h"
-#include "daemon/sched/internal.h"
-#include "daemon/tensor/device.h"
+#include "daemon/sched/executor.h"
 #include "proto/ops/opid.h"
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,7 +63,7 @@ void *fake_device_bytes(void *at)
     return opened(at);
 }
 
-static uint64_t memory(void)
+static uint64_t bytes(void)
 {
     const char *megabytes = getenv("FAKE_DEVICE_MEGABYTES");
     return (megabytes ? strtoull(megabytes, NULL, 10) : 1024) << 20;
@@ -71,11 +72,6 @@ static uint64_t memory(void)
 static int fake_alloc(const td_place *where, td_storage *s, td_need *need, td_error *e)
 {
     (void)where, (void)need;
-    if (!heap) {
-        td_budget_init(&budget, memory(), TD_SHM_MEMFD);
-        int err = td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, e);
-        if (err) return err;
-    }
     int err = td_heap_alloc_now(heap, s->nbytes, &s->extent, e);
     if (err == TD_E_MEMORY && td_heap_trim(heap)) err = td_heap_alloc_now(heap, s->nbytes, &s->extent, e);
     if (err) return err;
@@ -92,23 +88,6 @@ static void fake_free(td_storage *s)
 static void fake_shrink(td_storage *s, uint64_t nbytes)
 {
     td_heap_shrink(heap, &s->extent, nbytes);
-}
-
-void fake_device_end(void)
-{
-    if (!heap) return;
-    td_heap_free(heap);
-    td_budget_deinit(&budget);
-    for (int i = 0; i < narenas; i++) munmap(arenas[i].open, arenas[i].size);
-    narenas = 0;
-    heap = NULL;
-}
-
-static void fake_describe(const td_budget *host, td_device_info *out)
-{
-    (void)host;
-    *out = (td_device_info){.limit = memory()};
-    if (heap) *out = (td_device_info){budget.limit, budget.committed, budget.used};
 }
 
 /* A stream that writes there, or is yet to read what a write would change, is a mistake of who asks. */
@@ -135,13 +114,8 @@ static int fake_write(td_storage *s, uint64_t at, const void *from, size_t n, td
     return TD_OK;
 }
 
-static const td_device_if fake = {.alloc = fake_alloc,
-                                  .free = fake_free,
-                                  .shrink = fake_shrink,
-                                  .describe = fake_describe,
-                                  .read = fake_read,
-                                  .write = fake_write};
-const td_device_if *const td_devices[TD_MAX_DEVICES] = {[TD_CPU] = &td_device_cpu, [TD_FAKE] = &fake};
+static const td_device_memory memory = {
+    .alloc = fake_alloc, .free = fake_free, .shrink = fake_shrink, .read = fake_read, .write = fake_write};
 
 /* ---- plans: the CPU's, at the addresses of the second mapping */
 
@@ -168,8 +142,7 @@ static int fake_plan(td_kcall *k, td_error *e)
     return err;
 }
 
-static const td_plan_fn fake_plans[TD_OP_COUNT] = {[0 ... TD_OP_COUNT - 1] = fake_plan};
-const td_plan_fn *const td_plans[TD_MAX_DEVICES] = {[TD_CPU] = td_cpu_plans, [TD_FAKE] = fake_plans};
+static const td_plan_fn plans[TD_OP_COUNT] = {[0 ... TD_OP_COUNT - 1] = fake_plan};
 
 /* ---- streams */
 
@@ -228,13 +201,13 @@ typedef struct fake_executor {
 /* The stream of a flow; each has one. */
 static stream *stream_of(fake_executor *x, const td_task *t)
 {
-    return &x->streams[t->flow->number % STREAMS];
+    return &x->streams[td_task_flow(t) % STREAMS];
 }
 
 /* An issued task that does not go yet. */
 static item *item_of(fake_executor *x, const td_task *t)
 {
-    const stream *s = &x->streams[t->stream - 1];
+    const stream *s = &x->streams[td_task_stream(t) - 1];
     item *e = s->last->task == t ? s->last : s->first;
     while (e->task != t) e = e->next;
     return e;
@@ -248,7 +221,7 @@ static unsigned issue(td_executor *base, td_task *t)
     pthread_mutex_lock(&x->lock);
     stream *s = stream_of(x, t);
     e->task = t;
-    t->place = ++s->issued;
+    td_task_set_place(t, ++s->issued);
     if (s->last) s->last->next = e;
     else s->first = e;
     s->last = e;
@@ -261,8 +234,8 @@ static bool after(td_executor *base, td_task *t, const td_task *from)
 {
     fake_executor *x = (fake_executor *)base;
     pthread_mutex_lock(&x->lock);
-    uint64_t *of = &item_of(x, t)->after.of[from->stream - 1];
-    if (from->place > *of && !x->loses_events) *of = from->place;
+    uint64_t place = td_task_place(from), *of = &item_of(x, t)->after.of[td_task_stream(from) - 1];
+    if (place > *of && !x->loses_events) *of = place;
     pthread_mutex_unlock(&x->lock);
     return true;
 }
@@ -317,11 +290,11 @@ static void check_use(fake_executor *x, const stream *s, const use *u)
 static void note_uses(stream *s, const td_task *t)
 {
     fake_executor *x = s->x;
-    for (int i = 0; i < t->nreaches; i++) {
-        const td_reach *r = &t->reaches[i];
-        const unsigned char *at = r->storage->data;
-        if (r->storage->device != TD_FAKE || r->lo == r->hi) continue;
-        use u = {at + r->lo, at + r->hi, r->flags & TD_REACH_WRITE, (int)(s - x->streams), t->place};
+    for (int i = 0; i < td_task_naccesses(t); i++) {
+        td_access a = td_task_access(t, i);
+        const unsigned char *at = a.storage->data;
+        if (a.storage->device != TD_FAKE || a.lo == a.hi) continue;
+        use u = {at + a.lo, at + a.hi, a.write, (int)(s - x->streams), td_task_place(t)};
         check_use(x, s, &u);
         x->uses[x->nuses++ % HISTORY] = u;
     }
@@ -334,9 +307,8 @@ static void run(td_task *t, td_kcall *k)
     void *scratch = aligned_alloc(64, (k->scratch_bytes + 127) & ~(size_t)63);
     k->work = aligned_alloc(64, (k->work_bytes + 127) & ~(size_t)63);
     for (int p = 0; p < k->nphases && !atomic_load(&k->failed); p++) {
-        t->phase = (uint8_t)p;
-        t->chunks = k->phase[p].chunks;
-        for (int64_t i = 0; i < t->chunks && !atomic_load(&k->failed); i++) k->phase[p].fn(k, i, scratch);
+        td_task_phase(t, p, k->phase[p].chunks);
+        for (int64_t i = 0; i < k->phase[p].chunks && !atomic_load(&k->failed); i++) k->phase[p].fn(k, i, scratch);
     }
     free(k->work);
     free(scratch);
@@ -365,7 +337,7 @@ static void run_item(stream *s, item *e)
 {
     fake_executor *x = s->x;
     td_task *t = e->task;
-    uint64_t place = t->place;
+    uint64_t place = td_task_place(t);
     come_after(s, e);
     pthread_mutex_unlock(&x->lock);
     pause_by_lot(s);
@@ -406,11 +378,11 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-td_executor *fake_executor_new(void)
+static td_executor *executor_new(void)
 {
     fake_executor *x = calloc(1, sizeof *x);
     if (!x) return NULL;
-    x->base = (td_executor){.issue = issue, .after = after, .go = go, .stop = stop, .free = fake_executor_free};
+    x->base = (td_executor){.issue = issue, .after = after, .go = go, .stop = stop};
     const char *after_so_many = getenv("FAKE_DEVICE_BREAKS");
     x->to_break = after_so_many ? atol(after_so_many) : 0;
     pthread_mutex_init(&x->lock, NULL);
@@ -423,10 +395,9 @@ td_executor *fake_executor_new(void)
     return &x->base;
 }
 
-void fake_executor_free(td_executor *base)
+static void executor_free(fake_executor *x)
 {
-    fake_executor *x = (fake_executor *)base;
-    stop(base);
+    stop(&x->base);
     for (int i = 0; i < STREAMS; i++)
         for (item *e = x->streams[i].first, *next; e; e = next) {
             next = e->next;
@@ -435,6 +406,31 @@ void fake_executor_free(td_executor *base)
     pthread_mutex_destroy(&x->lock);
     pthread_cond_destroy(&x->changed);
     free(x);
+}
+
+/* ---- the device */
+
+static void end(td_device_entry *d)
+{
+    executor_free((fake_executor *)d->executor);
+    td_heap_free(heap);
+    td_budget_deinit(&budget);
+    for (int i = 0; i < narenas; i++) munmap(arenas[i].open, arenas[i].size);
+    narenas = 0;
+}
+
+int fake_device_start(td_device_entry *out, td_error *e)
+{
+    td_budget_init(&budget, bytes(), TD_SHM_MEMFD);
+    int rc = td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, e);
+    if (rc) return rc;
+    *out = (td_device_entry){.number = TD_FAKE,
+                             .memory = &memory,
+                             .budget = &budget,
+                             .plans = plans,
+                             .executor = executor_new(),
+                             .end = end};
+    return out->executor ? TD_OK : td_no_memory(e, "for the fake device");
 }
 
 void fake_executor_gate(td_executor *base, bool shut_it)
@@ -485,5 +481,3 @@ int fake_executor_free_to_go(td_executor *base)
 {
     return locked(base, &((fake_executor *)base)->going);
 }
-
-const td_executor_maker td_executor_makers[TD_MAX_DEVICES] = {[TD_FAKE] = fake_executor_new};

@@ -7,13 +7,14 @@
 #ifndef TENSORD_TESTS_FAKE_DEVICE_H
 #define TENSORD_TESTS_FAKE_DEVICE_H
 
-#include "daemon/sched/sched.h"
+#include "daemon/sched/executor.h"
+#include "daemon/tensor/device.h"
 
-/* What runs its calls; give it to the scheduler. NULL: no threads. */
-td_executor *fake_executor_new(void);
-/* After its scheduler. */
-void fake_executor_free(td_executor *x);
-/* While it is shut nothing begins. */
+/* Makes it ready. It has FAKE_DEVICE_MEGABYTES of memory, 1024 where the environment does not say. A process has one at
+ * a time; it ends with td_devices_end(), when all storages are back. */
+int fake_device_start(td_device_entry *out, td_error *e);
+
+/* While its executor is shut nothing begins. */
 void fake_executor_gate(td_executor *x, bool shut);
 /* The device fails under the next that runs. In a daemon: under the N-th, by FAKE_DEVICE_BREAKS=N in the environment.
  */
@@ -26,7 +27,5 @@ int fake_executor_issued(td_executor *x);
 int fake_executor_free_to_go(td_executor *x);
 /* Of an address on the device: where its kernels find the bytes, for tests that run all by themselves. */
 void *fake_device_bytes(void *at);
-/* It has FAKE_DEVICE_MEGABYTES of memory, 1024 where the environment does not say. All storages must be back. */
-void fake_device_end(void);
 
 #endif

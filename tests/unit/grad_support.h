@@ -8,6 +8,7 @@
 #define TENSORD_TESTS_GRAD_SUPPORT_H
 
 #include "daemon/autograd/autograd.h"
+#include "daemon/tensor/device.h"
 #include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 #include <math.h>
@@ -61,6 +62,13 @@ static int t_setup(void)
     td_cpu_init();
     td_cpu_thread_init();
     td_budget_init(&t_budget, UINT64_C(1) << 30, TD_SHM_MEMFD);
+    td_device_add(
+        &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &t_budget, .plans = td_cpu_plans});
+#ifdef TD_TESTS_ON_FAKE
+    td_device_entry fake;
+    if (fake_device_start(&fake, NULL)) return 1;
+    td_device_add(&fake);
+#endif
     t_who.account = td_account_new(NULL);
     t_who.submit = t_submit;
     t_who.seed = 1;
@@ -79,9 +87,7 @@ static int t_teardown(void)
                (unsigned long long)l.storages, (unsigned long long)td_autograd_nodes());
     td_account_unref(t_who.account);
     td_heap_free(t_who.heap);
-#ifdef TD_TESTS_ON_FAKE
-    fake_device_end();
-#endif
+    td_devices_end();
     td_budget_deinit(&t_budget);
     return left;
 }

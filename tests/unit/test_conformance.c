@@ -242,7 +242,7 @@ static int run_one(td_fx *f, const td_op *op, int nin, const td_fval *in, const 
                   .nout = (uint16_t)g.nout,
                   .compute = (uint8_t)g.compute,
                   .seed = 1};
-    rc = td_kernel_run(td_plans[where][op->id], &k, f->error);
+    rc = td_kernel_run(td_device_get(where)->plans[op->id], &k, f->error);
     value *first = out[0].ref;
     first->shaped = op->flags & TD_OF_DATA_SHAPE;
     if (!rc && first->shaped) memcpy(&first->desc.shape[0], k.state, sizeof(int64_t));
@@ -296,7 +296,7 @@ static int run_composed(execution *x, bool create_graph)
 /* Leaves the results' bytes and descriptors; those of views lie in input 0. */
 static int run(execution *x, int way)
 {
-    td_plan_fn plan = td_plans[where][x->op->id];
+    td_plan_fn plan = td_device_get(where)->plans[x->op->id];
     void *out[MAX_TENSORS];
     int rc = infer(x);
     if (rc) return rc;
@@ -372,7 +372,7 @@ static const char *differs(const execution *x, int i)
 
 static bool has_kernel(const td_op *op)
 {
-    return (op->flags & TD_OF_VIEW) || op->compose || td_plans[where][op->id];
+    return (op->flags & TD_OF_VIEW) || op->compose || td_device_get(where)->plans[op->id];
 }
 
 static void clear(execution *x)
@@ -492,13 +492,17 @@ static int start(void)
     td_cpu_init();
     td_cpu_thread_init();
     payer = td_account_new(NULL);
-    return !payer;
+    td_device_entry fake;
+    if (!payer || fake_device_start(&fake, NULL)) return 1;
+    td_device_add(&(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .plans = td_cpu_plans});
+    td_device_add(&fake);
+    return 0;
 }
 
 static int stop(void)
 {
     td_account_unref(payer);
-    fake_device_end();
+    td_devices_end();
     td_tensors_forget_dead();
     return td_live_counts().bytes != 0;
 }

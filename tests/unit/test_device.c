@@ -34,10 +34,15 @@ static void submit(td_issuer *w, td_call *c)
 
 static void start(void)
 {
-    x = fake_executor_new();
-    td_sched_options o = {.workers = 2, .inline_ns = 1000, .executors = {[TD_FAKE] = x}};
-    CU_ASSERT_EQUAL_FATAL(td_sched_new(&s, &o, NULL), 0);
+    td_device_entry fake;
+    CU_ASSERT_EQUAL_FATAL(fake_device_start(&fake, NULL), 0);
     td_budget_init(&budget, UINT64_C(256) << 20, TD_SHM_MEMFD);
+    td_device_add(
+        &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &budget, .plans = td_cpu_plans});
+    td_device_add(&fake);
+    x = fake.executor;
+    td_sched_options o = {.workers = 2, .inline_ns = 1000};
+    CU_ASSERT_EQUAL_FATAL(td_sched_new(&s, &o, NULL), 0);
     td_heap *heap = NULL;
     CU_ASSERT_EQUAL_FATAL(td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, NULL), 0);
     for (int i = 0; i < FLOWS; i++) {
@@ -52,11 +57,10 @@ static void finish(void)
 {
     for (int i = 0; i < FLOWS; i++) td_flow_free(who[i].flow);
     td_sched_free(s);
-    fake_executor_free(x);
     for (int i = 0; i < FLOWS; i++) td_account_unref(who[i].account);
     td_heap_free(who[0].heap);
+    td_devices_end();
     td_budget_deinit(&budget);
-    fake_device_end();
     td_live l = td_live_counts();
     CU_ASSERT(!l.tensors && !l.storages && !l.causes && !l.bytes);
 }
@@ -520,9 +524,8 @@ static void bytes_count_where_they_lie(void)
     td_tensor *t = full(&who[0], 1024, 1, TD_FAKE);
     CU_ASSERT(t && session->away[TD_FAKE] == 4096 && user->away[TD_FAKE] == 4096 && !session->bytes);
     CU_ASSERT_EQUAL(td_account_bytes(session, TD_FAKE), 4096);
-    td_device_info there;
-    td_device_get(TD_FAKE)->describe(&budget, &there);
-    CU_ASSERT(there.used >= 4096 && there.committed >= there.used && there.limit == UINT64_C(1) << 30);
+    const td_budget *there = td_device_get(TD_FAKE)->budget;
+    CU_ASSERT(there->used >= 4096 && there->committed >= there->used && there->limit == UINT64_C(1) << 30);
     CU_ASSERT_PTR_NULL(full(&who[0], 17, 1, TD_FAKE));
     CU_ASSERT(error.code == TD_E_QUOTA && strstr(error.message, "4096 bytes on fake:0 of its 4160"));
     CU_ASSERT_EQUAL(need.device, TD_FAKE);

@@ -179,8 +179,6 @@ static int plan_elsewhere(td_kcall *k, td_error *e)
 }
 
 static const td_plan_fn elsewhere_plans[TD_OP_COUNT] = {[TD_OP_ADD] = plan_elsewhere};
-const td_plan_fn *const td_plans[TD_MAX_DEVICES] = {[TD_CPU] = td_cpu_plans, [TD_FAKE] = elsewhere_plans};
-const td_device_if *const td_devices[TD_MAX_DEVICES] = {[TD_CPU] = &td_device_cpu, [TD_FAKE] = &td_device_cpu};
 
 /* ---- the world */
 
@@ -205,6 +203,10 @@ static void run(td_issuer *w, td_call *c)
 static int setup(void)
 {
     td_budget_init(&budget, 512 * MIB, TD_SHM_MEMFD);
+    td_device_add(
+        &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &budget, .plans = td_cpu_plans});
+    td_device_add(
+        &(td_device_entry){.number = TD_FAKE, .memory = &td_cpu_memory, .budget = &budget, .plans = elsewhere_plans});
     if (td_heap_new(&who.heap, &budget, TD_SEGMENT_SESSION, 1, NULL)) return 1;
     if (td_heap_new(&who.service_heap, &budget, TD_SEGMENT_SERVICE, 1, NULL)) return 1;
     who.account = td_account_new(NULL);

@@ -1,6 +1,7 @@
 /* Ops on tensors with the daemon's own kernels: that preparing and kernels agree about layouts, dtypes, numbers and
  * destinations. */
 #include "daemon/ops/ops.h"
+#include "daemon/tensor/device.h"
 #include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 #include <math.h>
@@ -30,6 +31,8 @@ static int setup(void)
     td_cpu_init();
     td_cpu_thread_init();
     td_budget_init(&budget, UINT64_C(1) << 28, TD_SHM_MEMFD);
+    td_device_add(
+        &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &budget, .plans = td_cpu_plans});
     who.account = td_account_new(NULL);
     who.submit = run;
     who.seed = 1;

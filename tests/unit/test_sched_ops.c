@@ -2,6 +2,7 @@
  * What is pending must live, what has ended must go, and values must be those of running one op after the other.
  * Kernels are the test's own; their cost is drawn by lot, so that some run here and some in the pool. */
 #include "daemon/sched/sched.h"
+#include "daemon/tensor/device.h"
 #include "proto/ops/opid.h"
 #include "tests/unit/cunit_main.h"
 #include <pthread.h>
@@ -95,6 +96,8 @@ static void start(int workers)
     td_sched_options o = {.workers = workers, .inline_ns = 1000};
     CU_ASSERT_EQUAL_FATAL(td_sched_new(&s, &o, NULL), 0);
     td_budget_init(&budget, UINT64_C(64) << 20, TD_SHM_MEMFD);
+    td_device_add(
+        &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &budget, .plans = td_cpu_plans});
     who = (td_issuer){.session = 5, .pid = 77, .scheduler = s, .submit = submit, .where = "train.c:1"};
     CU_ASSERT_EQUAL_FATAL(td_heap_new(&who.heap, &budget, TD_SEGMENT_SESSION, 1, NULL), 0);
     CU_ASSERT_EQUAL_FATAL(td_flow_new((td_flow **)&who.flow, s, NULL), 0);

@@ -1,5 +1,6 @@
 /* Names, queues and deadlines: who is woken, with what, and that nothing stays behind. */
 #include "daemon/service/queue.h"
+#include "daemon/tensor/device.h"
 #include "tests/support/hand_clock.h"
 #include "tests/unit/cunit_main.h"
 
@@ -39,6 +40,8 @@ static int init(void)
 {
     hand_clock_stop(0);
     td_budget_init(&s.budget, 64 << 20, TD_SHM_MEMFD);
+    td_device_add(
+        &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &s.budget, .plans = td_cpu_plans});
     s.account = account("service", 0, 0, NULL);
     user = account("uid 7", 0, 7, NULL);
     alice = account("alice", 1, 7, user);

@@ -1,4 +1,5 @@
 /* Tensors and storages: who holds what, who pays, and that dropping a chain of a million keeps the stack flat. */
+#include "daemon/tensor/device.h"
 #include "daemon/tensor/tensor.h"
 #include "tests/unit/cunit_main.h"
 #include <stdlib.h>
@@ -14,6 +15,7 @@ static td_place place;
 static int setup(void)
 {
     td_budget_init(&budget, 512 * MIB, TD_SHM_MEMFD);
+    td_device_add(&(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &budget});
     if (td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, NULL)) return 1;
     payer = td_account_new(NULL);
     place = (td_place){.heap = heap, .account = payer};

@@ -121,35 +121,30 @@ static bool count_maps(table *b)
     return false;
 }
 
-static td_device_info info_of(const td_service *v, unsigned device)
-{
-    td_device_info i = {0};
-    td_device_get(device)->describe(&v->budget, &i);
-    return i;
-}
-
 /* What storages take of each device but the CPU. */
-static void add_devices_used(table *b, const td_service *v)
+static void add_devices_used(table *b)
 {
     char key[64];
     for (unsigned d = TD_CPU + 1; d < TD_MAX_DEVICES; d++) {
-        if (!td_device_get(d)) continue;
+        const td_device_entry *there = td_device_get(d);
+        if (!there) continue;
         snprintf(key, sizeof key, "bytes_used_on_%s", td_device_name(d));
-        key_value(b, key, td_cell_integer(info_of(v, d).used));
+        key_value(b, key, td_cell_integer(there->budget->used));
     }
 }
 
 static bool fill_devices(table *b, td_session *s)
 {
+    (void)s;
     static const char *const columns[] = {"device", "bytes_used", "bytes_committed", "bytes_limit"};
     b->columns = columns;
     b->n_columns = 4;
     for (unsigned d = 0; d < TD_MAX_DEVICES; d++) {
-        if (!td_device_get(d)) continue;
-        td_device_info i = info_of(s->service, d);
+        const td_device_entry *there = td_device_get(d);
+        if (!there) continue;
         add_row(b, 4,
-                (Td__Wire__Cell[]){td_cell_text(td_device_name(d)), td_cell_integer(i.used),
-                                   td_cell_integer(i.committed), td_cell_integer(i.limit)});
+                (Td__Wire__Cell[]){td_cell_text(td_device_name(d)), td_cell_integer(there->budget->used),
+                                   td_cell_integer(there->budget->committed), td_cell_integer(there->budget->limit)});
     }
     return true;
 }
@@ -178,7 +173,7 @@ static bool tell_counts(table *b)
     key_value(b, "bytes_limit", td_cell_integer(v->budget.limit));
     key_value(b, "bytes_committed", td_cell_integer(v->budget.committed));
     key_value(b, "bytes_used", td_cell_integer(v->budget.used));
-    add_devices_used(b, v);
+    add_devices_used(b);
     key_value(b, "bytes_work", td_cell_integer(v->budget.work));
     key_value(b, "bytes_packed", td_cell_integer(td_packs_bytes()));
     key_value(b, "bytes_warm", td_cell_integer(v->budget.warm_bytes));

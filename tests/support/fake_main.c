@@ -1,0 +1,9 @@
+/* tensord-fake: a daemon with the fake device beside the CPU. */
+#include "daemon/server/server.h"
+#include "tests/support/fake_device.h"
+
+int main(int argc, char **argv)
+{
+    static const td_device_start devices[] = {fake_device_start, NULL};
+    return td_server_main(argc, argv, devices);
+}
