@@ -124,7 +124,7 @@ static void tell(td_service *s)
         td_name_wait *w = s->name_told->first;
         td_named what = td_named_hold(s->name_told->what);
         void (*then)(void *, const td_named *, const td_error *) = w->then;
-        void *arg = w->arg;
+        void *arg = w->await.arg;
         td_name_wait_free(w);
         then(arg, &what, NULL);
         td_named_unhold(what);
@@ -401,11 +401,24 @@ static void wait_expired(void *arg)
     td_named what = told ? td_named_hold(w->among->what) : (td_named){0};
     if (!told) tell_late(w->among->service, w->among->name, &e);
     void (*then)(void *, const td_named *, const td_error *) = w->then;
-    void *owner = w->arg;
+    void *owner = w->await.arg;
     td_name_wait_free(w);
     then(owner, &what, told ? NULL : &e);
     td_named_unhold(what);
 }
+
+static void wait_cancel(td_service *s, td_await *a)
+{
+    (void)s;
+    td_name_wait_free((td_name_wait *)(void *)a);
+}
+
+static const char *waited(const td_await *a)
+{
+    return ((const td_name_wait *)(const void *)a)->among->name;
+}
+
+static const td_await_kind for_name = {wait_cancel, waited};
 
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
                      void (*then)(void *arg, const td_named *what, const td_error *error), void *arg, td_error *e)
@@ -419,10 +432,10 @@ int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32
         free(w);
         return td_no_memory(e, "to wait for the name '%s'", name);
     }
-    *w = (td_name_wait){.among = l, .prev = l->last, .then = then, .arg = arg};
+    *w = (td_name_wait){.await = {.kind = &for_name, .arg = arg}, .among = l, .prev = l->last, .then = then};
     *(l->last ? &l->last->next : &l->first) = w;
     l->last = w;
-    if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->deadline, timeout_ms, wait_expired, w);
+    if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->await.deadline, timeout_ms, wait_expired, w);
     *out = w;
     return TD_OK;
 }
@@ -431,16 +444,11 @@ void td_name_wait_free(td_name_wait *w)
 {
     if (!w) return;
     td_name_waiters *l = w->among;
-    td_deadline_disarm(l->service, &w->deadline);
+    td_deadline_disarm(l->service, &w->await.deadline);
     *(w->prev ? &w->prev->next : &l->first) = w->next;
     *(w->next ? &w->next->prev : &l->last) = w->prev;
     free(w);
     if (!l->first) end_waiters(l);
-}
-
-const char *td_name_waited(const td_name_wait *w)
-{
-    return w->among->name;
 }
 
 void td_name_waits_drop(td_service *s)

@@ -89,7 +89,7 @@ static void waits_remove(td_queue_wait *w)
 static void finish_wait(td_service *s, td_queue_wait *w, td_queued_item *item, const td_error *error)
 {
     void (*then)(void *, td_queued_item *, const td_error *) = w->then;
-    void *arg = w->arg;
+    void *arg = w->await.arg;
     w->item = NULL;
     td_queue_wait_cancel(s, w);
     then(arg, item, error);
@@ -99,7 +99,7 @@ void td_queue_wait_cancel(td_service *s, td_queue_wait *w)
 {
     if (!w) return;
     waits_remove(w);
-    td_deadline_disarm(s, &w->deadline);
+    td_deadline_disarm(s, &w->await.deadline);
     td_queue_item_free(w->item);
     free(w);
 }
@@ -228,12 +228,24 @@ static void wait_expired(void *arg)
                 whom);
     else td_fail(&e, TD_E_TIMEOUT, "queue '%s' stayed empty; waited for %s", q->name, whom);
     void (*then)(void *, td_queued_item *, const td_error *) = w->then;
-    void *owner = w->arg;
+    void *owner = w->await.arg;
     waits_remove(w);
     td_queue_item_free(w->item);
     free(w);
     then(owner, NULL, &e);
 }
+
+static void wait_cancel(td_service *s, td_await *a)
+{
+    td_queue_wait_cancel(s, (td_queue_wait *)(void *)a);
+}
+
+static const char *waited(const td_await *a)
+{
+    return ((const td_queue_wait *)(const void *)a)->member->queue->name;
+}
+
+static const td_await_kind for_queue = {wait_cancel, waited};
 
 static int wait_new(td_service *s, td_member *m, td_queued_item *item, uint32_t timeout_ms, td_queue_wait **out,
                     void (*then)(void *, td_queued_item *, const td_error *), void *arg, td_error *e)
@@ -245,10 +257,14 @@ static int wait_new(td_service *s, td_member *m, td_queued_item *item, uint32_t 
                        content(q, what, sizeof what));
     td_queue_wait *w = calloc(1, sizeof *w);
     if (!w) return td_no_memory(e, "to wait for queue '%s'", q->name);
-    *w = (td_queue_wait){
-        .member = m, .put = item != NULL, .item = item, .bytes = item ? item->bytes : 0, .then = then, .arg = arg};
+    *w = (td_queue_wait){.await = {.kind = &for_queue, .arg = arg},
+                         .member = m,
+                         .put = item != NULL,
+                         .item = item,
+                         .bytes = item ? item->bytes : 0,
+                         .then = then};
     waits_append(w);
-    if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->deadline, timeout_ms, wait_expired, w);
+    if (timeout_ms != UINT32_MAX) td_deadline_arm(s, &w->await.deadline, timeout_ms, wait_expired, w);
     *out = w;
     return TD_WAIT;
 }

@@ -31,6 +31,25 @@ void td_deadline_disarm(td_service *s, td_deadline *d);
 /* Fire what is due. Returns milliseconds until the next, or UINT64_MAX when there is none. */
 uint64_t td_deadlines_run(td_service *s);
 
+/* ---- waits for what others bring: an item, room in a queue, a name */
+
+typedef struct td_await td_await;
+typedef struct td_await_kind {
+    void (*cancel)(td_service *s, td_await *a); /* it ends, and is gone, without a call */
+    const char *(*whom)(const td_await *a);     /* the name of what it waits for */
+} td_await_kind;
+/* The head of each. It is gone when its callback is called, which only takes note. */
+struct td_await {
+    const td_await_kind *kind;
+    td_deadline deadline;
+    void *arg; /* of the callback */
+};
+/* NULL: it is over. */
+static inline void td_await_cancel(td_service *s, td_await *a)
+{
+    if (a) a->kind->cancel(s, a);
+}
+
 /* ---- the service */
 
 typedef struct td_service_options {
@@ -163,17 +182,15 @@ bool td_name_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_
  * they are told some at a time, in the order in which they came. */
 typedef struct td_name_waiters td_name_waiters; /* all who wait for one name */
 typedef struct td_name_wait {
+    td_await await;
     struct td_name_wait *next, *prev;
     td_name_waiters *among;
-    td_deadline deadline;
     void (*then)(void *arg, const td_named *what, const td_error *error);
-    void *arg;
 } td_name_wait;
 int td_name_wait_new(td_name_wait **out, td_service *s, const char *name, uint32_t timeout_ms,
                      void (*then)(void *arg, const td_named *what, const td_error *error), void *arg, td_error *e);
 void td_name_wait_free(td_name_wait *w);
-const char *td_name_waited(const td_name_wait *w); /* for which name */
-void td_name_waits_drop(td_service *s);            /* all, untold */
+void td_name_waits_drop(td_service *s); /* all, untold */
 
 /* ---- queues: bounded, by name; alive as long as somebody has joined, and then as long as it keeps its items */
 
@@ -224,16 +241,15 @@ typedef struct td_member {
 
 /* Somebody who waits for room or for an item. */
 typedef struct td_queue_wait {
+    td_await await;
     struct td_queue_wait *next, *prev;
     td_member *member;
     bool put;
     td_queued_item *item; /* of a put: owned until it is in */
     uint64_t bytes;       /* of that */
-    td_deadline deadline;
     /* get: `item` is the callee's; put: item NULL. error NULL: it worked. The wait is gone afterwards. The callback
      * only takes note: it must not call into queues or names. */
     void (*then)(void *arg, td_queued_item *item, const td_error *error);
-    void *arg;
 } td_queue_wait;
 
 /* Join, creating the queue when there is none. `capacity` 0: whatever the others say (1 until somebody does); one that

@@ -113,8 +113,6 @@ typedef struct td_wait_kind {
     void (*finish)(td_session *s, td_wait *w);
     /* It will not be finished: nobody else knows of it any more, and what came goes back. */
     void (*cancel)(td_session *s, td_wait *w);
-    /* The name of what it waits for. */
-    const char *(*whom)(const td_wait *w);
     enum { TD_BY_CALLBACK, TD_BY_LEASES, TD_BY_REPLIES, TD_BY_HELD, TD_BY_MEMORY } by; /* what ends it: see td_session_woken */
     bool external;                                                       /* only another session can end it */
 } td_wait_kind;
@@ -136,6 +134,7 @@ typedef struct td_held {
     struct td_held *next, *prev; /* of its session, the newest first */
     struct td_held *next_over;
     td_session *session;
+    td_await *at; /* what it waits for in the service; NULL: that is over */
     size_t bytes; /* of all of it, which is charged */
     td_error error;
     /* As `finish` leaves it: answered; or it is to be called again, next of all, or when td_held_over() says so. */

@@ -162,7 +162,6 @@ int td_session_keep_items(td_session *s, td_storage *st, td_error *e)
 typedef struct putting {
     td_held h;
     td_queue_handle *of;
-    td_queue_wait *at; /* NULL when that is over */
 } putting;
 
 static putting *putting_of(const td_wait *w)
@@ -170,23 +169,10 @@ static putting *putting_of(const td_wait *w)
     return (putting *)(uintptr_t)w;
 }
 
-static void put_cancelled(td_session *s, td_wait *w)
-{
-    putting *p = putting_of(w);
-    if (p->at) td_queue_wait_cancel(s->service, p->at);
-    p->at = NULL;
-}
-
-static const char *put_whom(const td_wait *w)
-{
-    return td_queue_name(putting_of(w)->of->member->queue);
-}
-
 static void put_moved(void *arg, td_queued_item *item, const td_error *error)
 {
     putting *p = arg;
     (void)item;
-    p->at = NULL;
     td_held_over(&p->h, error);
 }
 
@@ -203,16 +189,14 @@ static void put_finished(td_session *s, td_wait *w)
 /* Without memory for that it is as if the request had not come. */
 static int hold_put(td_session *s, td_queue_handle *of, td_queue_wait *at, uint64_t serial, td_error *e)
 {
-    static const td_wait_kind for_room = {"room in a queue", .finish = put_finished, .cancel = put_cancelled,
-                                          .whom = put_whom};
+    static const td_wait_kind for_room = {"room in a queue", .finish = put_finished};
     putting *p = td_held_new(s, &for_room, sizeof *p, serial, e);
     if (!p) {
         td_queue_wait_cancel(s->service, at);
         return e->code;
     }
     p->of = of;
-    p->at = at;
-    at->arg = p;
+    td_held_awaits(&p->h, &at->await);
     of->puts++;
     return TD_OK;
 }
@@ -281,7 +265,6 @@ enum { ITEM_OF_REPLY = 7, DESCS_OF_ITEM = 1, ADDRESSES_OF_ITEM = 2, NOTE_OF_ITEM
 typedef struct getting {
     td_held h;
     td_queue_handle *of;  /* until all are bound */
-    td_queue_wait *at;    /* NULL when that is over */
     td_queued_item *item; /* what came */
     int bound, there, packed;
     enum { TAKES, BINDS, AWAITS, PACKS, NOTES } stage;
@@ -332,23 +315,15 @@ static void give_back(td_session *s, getting *g)
 static void get_cancelled(td_session *s, td_wait *w)
 {
     getting *g = getting_of(w);
-    if (g->at) td_queue_wait_cancel(s->service, g->at);
     if (w->tasks) td_waiter_cancel(w->tasks);
     if (g->of && g->item) give_back(s, g);
-    g->at = NULL;
     w->tasks = NULL;
     clear(g);
 }
 
-static const char *get_whom(const td_wait *w)
-{
-    return td_queue_name(getting_of(w)->of->member->queue);
-}
-
 static void get_finished(td_session *s, td_wait *w);
 
-static const td_wait_kind for_item = {"an item of a queue", .finish = get_finished, .cancel = get_cancelled,
-                                      .whom = get_whom};
+static const td_wait_kind for_item = {"an item of a queue", .finish = get_finished, .cancel = get_cancelled};
 static const td_wait_kind for_values = {"an item's values", .finish = get_finished, .cancel = get_cancelled};
 
 void td_queue_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why)
@@ -356,7 +331,7 @@ void td_queue_refuse_gets(td_session *s, const td_queue_handle *of, const td_err
     for (td_held *h = s->beside.held, *next; h; h = next) {
         next = h->next;
         const getting *g = h->wait.kind == &for_item ? getting_of(&h->wait) : NULL;
-        if (g && g->of == of && g->at) td_held_refuse(s, h, why);
+        if (g && g->of == of && h->at) td_held_refuse(s, h, why);
     }
 }
 
@@ -546,7 +521,6 @@ static void get_finished(td_session *s, td_wait *w)
 static void get_moved(void *arg, td_queued_item *item, const td_error *error)
 {
     getting *g = arg;
-    g->at = NULL;
     g->item = item;
     td_held_over(&g->h, error);
 }
@@ -585,9 +559,8 @@ int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e)
         else td_queue_wait_cancel(s->service, w);
         return e->code;
     }
-    g->at = w;
     g->item = item;
-    if (w) w->arg = g;
+    if (w) td_held_awaits(&g->h, &w->await);
     else td_held_next(&g->h);
     return TD_OK;
 }

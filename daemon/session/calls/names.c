@@ -89,7 +89,6 @@ int td_call_publish(td_session *s, const Td__Wire__Call *call, td_error *e)
 
 typedef struct open_wait {
     td_held h;
-    td_name_wait *at;
     td_named came; /* held, as the name may be gone already */
     bool program;
     char name[];
@@ -103,7 +102,6 @@ static open_wait *open_of(td_wait *w)
 static void name_arrived(void *arg, const td_named *what, const td_error *error)
 {
     open_wait *o = arg;
-    o->at = NULL;
     if (!error) o->came = td_named_hold(*what);
     td_held_over(&o->h, error);
 }
@@ -112,9 +110,7 @@ static void open_cancelled(td_session *s, td_wait *w)
 {
     (void)s;
     open_wait *o = open_of(w);
-    td_name_wait_free(o->at);
     td_named_unhold(o->came);
-    o->at = NULL;
     o->came = (td_named){0};
 }
 
@@ -126,17 +122,10 @@ static void open_finished(td_session *s, td_wait *w)
     td_named_unhold(o->came);
 }
 
-static const char *open_whom(const td_wait *w)
-{
-    const open_wait *o = (const void *)w;
-    return o->at ? td_name_waited(o->at) : NULL;
-}
-
 /* `id` may be bound. */
 static int open_name(td_session *s, uint64_t serial, const Td__Wire__Open *q, bool program, td_error *e)
 {
-    static const td_wait_kind for_name = {"a name", .finish = open_finished, .cancel = open_cancelled,
-                                          .whom = open_whom};
+    static const td_wait_kind for_name = {"a name", .finish = open_finished, .cancel = open_cancelled};
     int rc = TD_OK;
     const td_name *n = td_name_newer(s->service, q->name, q->newer_than, e);
     if (n) rc = open_named(s, serial, q->id, program, q->name, &n->what, e);
@@ -154,10 +143,9 @@ static int open_name(td_session *s, uint64_t serial, const Td__Wire__Open *q, bo
         return e->code;
     }
     o->h.wait.id = q->id;
-    o->at = at;
+    td_held_awaits(&o->h, &at->await);
     o->program = program;
     memcpy(o->name, q->name, length);
-    at->arg = o;
     return TD_OK;
 }
 

@@ -224,7 +224,7 @@ static const char *waits_for(const td_session *s, char *buffer, size_t size)
     const td_held *h = s->beside.oldest_held;
     if (!h) return s->work.parked ? "its program's answer to a hook" : "";
     const td_wait_kind *k = h->wait.kind;
-    const char *of = k->whom ? k->whom(&h->wait) : NULL;
+    const char *of = h->at ? h->at->kind->whom(h->at) : NULL;
     int n = of ? snprintf(buffer, size, "%s '%s'", k->what, of) : snprintf(buffer, size, "%s", k->what);
     if (s->beside.nheld > 1) snprintf(buffer + n, size - (size_t)n, ", and %u more", s->beside.nheld - 1);
     return buffer;

@@ -48,15 +48,30 @@ void td_held_next(td_held *h)
     over_next(h->session, h);
 }
 
+void td_held_awaits(td_held *h, td_await *at)
+{
+    h->at = at;
+    at->arg = h;
+}
+
 void td_held_over(td_held *h, const td_error *error)
 {
     td_session *s = h->session;
+    h->at = NULL;
     h->wait.over = true;
     h->wait.failed = error != NULL;
     if (error) h->error = *error;
     *s->beside.last_over = h;
     s->beside.last_over = &h->next_over;
     s->io.resume(s->io.arg);
+}
+
+/* Nobody else knows of it any more, and what came goes back. */
+static void call_off(td_session *s, td_held *h)
+{
+    td_await_cancel(s->service, h->at);
+    h->at = NULL;
+    if (h->wait.kind->cancel) h->wait.kind->cancel(s, &h->wait);
 }
 
 static void held_free(td_session *s, td_held *h)
@@ -91,7 +106,7 @@ int td_held_finish(td_session *s)
 
 void td_held_refuse(td_session *s, td_held *h, const td_error *why)
 {
-    h->wait.kind->cancel(s, &h->wait);
+    call_off(s, h);
     td_reply_error(s, h->wait.serial, why);
     held_free(s, h);
 }
@@ -114,7 +129,7 @@ void td_held_cancel(td_session *s, uint64_t serial)
     if (!h || h->wait.over) return; /* its answer is under way */
     td_error e = {0};
     td_fail(&e, TD_E_CANCELLED, "the client gave up waiting for %s", h->wait.kind->what);
-    h->wait.kind->cancel(s, &h->wait);
+    call_off(s, h);
     td_held_over(h, &e);
 }
 
@@ -123,7 +138,7 @@ void td_held_drop(td_session *s)
 {
     while (s->beside.held) {
         td_held *h = s->beside.held;
-        h->wait.kind->cancel(s, &h->wait);
+        call_off(s, h);
         held_free(s, h);
     }
     s->beside.over = NULL;

@@ -95,6 +95,8 @@ int td_held_room(td_session *s);
 /* `bytes` of zeros that begin with a td_held, which is the session's; the caller says what it waits for. NULL with `e`.
  */
 void *td_held_new(td_session *s, const td_wait_kind *kind, size_t bytes, uint64_t serial, td_error *e);
+/* It waits for that in the service, whose callback is called with it, and says td_held_over(). */
+void td_held_awaits(td_held *h, td_await *at);
 /* Its wait has ended; called from within other calls, so it only takes note. */
 void td_held_over(td_held *h, const td_error *error);
 /* It need not wait at all: it is finished next, in the turn that is on. */
