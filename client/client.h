@@ -157,6 +157,7 @@ struct td_client {
                          who has not the lock */
     td_error why;
     bool eager;       /* td_set_eager_errors */
+    void (*forget)(td_client *c); /* what the rooms above have of it; NULL: nothing */
     bool ended;       /* td_disconnect was called: freed with the last handle */
     uint64_t handles; /* that live: arrays, leases, queues */
 
@@ -327,7 +328,6 @@ void td_look_away(td_look_at *x); /* the array still lives */
 /* Under the lock, after a record that writes to it: wait until it is written, if somebody looks. An error is what
  * became of the write. */
 int td_written(td_array *a);
-void td_forget_looks(td_client *c);
 
 /* ---- share.c, tree.c ---- */
 /* As td_open(), and which edition it is; `tree`: it is bytes that td_tree_open() takes apart. */
@@ -467,21 +467,6 @@ void td_requests_fail(td_client *c, const td_error *why);
 /* All that were out, in a forked child. */
 void td_requests_forked(td_client *c, const td_error *why);
 
-/* ---- hook.c: under the lock ---- */
-uint32_t td_new_hook(td_client *c);
-
-/* ---- saved.c ---- */
-typedef struct td_saving {
-    td_on_saved take; /* NULL: nobody asks */
-    void *context;
-} td_saving;
-extern _Thread_local td_saving td_is_saving __attribute__((tls_model("initial-exec")));
-/* td_enter for what may save something that this thread wants to know of; then td_saving_over is due, under the lock,
- * or behind td_leave td_tell_saved, which tells what was saved: an error is the op's. */
-int td_enter_saving(td_client *c, const char *op);
-void td_saving_over(td_client *c);
-int td_tell_saved(td_client *c);
-
 /* ---- site.c ---- */
 /* The id of a call site (0: none), by the address of its text. */
 uint32_t td_site(td_client *c, const char *where);
@@ -512,11 +497,6 @@ int td_same_client(td_client **c, const td_array *a, const char *op);
 int td_list_client(td_client **c, td_list l, const char *op, const char *argument);
 unsigned td_mode(void);        /* TD_RM_* of this thread, without the device */
 unsigned td_mode_making(void); /* the same, with the device of what is made of nothing */
-/* May what this thread asks for save something that somebody wants to know of? */
-static inline bool td_wants_saved(void)
-{
-    return td_is_saving.take && !(td_mode() & (TD_RM_GRAD_OFF | TD_RM_INFERENCE));
-}
 static inline unsigned td_device_making(void)
 {
     return td_mode_making() >> TD_RM_DEVICE;

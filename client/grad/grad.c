@@ -2,7 +2,7 @@
  *
  * The graph is the daemon's. What comes back from it has strides that the daemon chose, so such handles are `unknown`
  * until somebody looks. */
-#include "client/program/trace.h"
+#include "client/tensor/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ TD_API int td_set_requires_grad(td_array *a, bool on)
         return td_raise(TD_E_TYPE, "set_requires_grad",
                         "only tensors of float and complex dtype can require gradients, not %s",
                         td_dtype_name((td_dtype)a->desc.dtype));
-    if (td_tracing && a) td_trace_refuse(a, NULL, "requires_grad_() of what it makes");
+    if (td_recording && a) td_recording->refuse(a, NULL, "requires_grad_() of what it makes");
     int rc = mark(a, TD_REC_REQUIRES_GRAD, "set_requires_grad", 1, on);
     if (!rc) a->leaf = on;
     return rc;
@@ -302,7 +302,7 @@ TD_API int td_at_backward(const char *where, td_list roots, td_list grads, unsig
 TD_API int td_at_backward_into(const char *where, td_list roots, td_list grads, td_list inputs, unsigned flags)
 {
     backward b = {where, "backward", NULL, roots, grads, inputs, flags | ACCUMULATE};
-    if (td_tracing) td_trace_refuse(NULL, where, "a backward");
+    if (td_recording) td_recording->refuse(NULL, where, "a backward");
     int rc = check_backward(&b);
     if (!rc && b.c->hooks) {
         rc = backward_with_hooks(&b, 0, NULL);
@@ -345,7 +345,7 @@ TD_API int td_at_autograd_grad(const char *where, td_list outputs, td_list grads
 {
     backward b = {where, "autograd_grad", NULL, outputs, grads, inputs, flags & ~(unsigned)ACCUMULATE};
     for (int i = 0; i < inputs.n; i++) out[i] = NULL;
-    if (td_tracing) td_trace_refuse(NULL, where, "autograd_grad");
+    if (td_recording) td_recording->refuse(NULL, where, "autograd_grad");
     int rc = check_backward(&b);
     if (!rc) rc = td_enter(b.c, b.op);
     if (rc) return rc;
@@ -416,7 +416,7 @@ TD_API int td_set_grad(td_array *a, td_array *grad)
 {
     if (!a) return td_raise_null("set_grad", "the array");
     td_client *c = a->client;
-    if (td_tracing) td_trace_refuse(a, NULL, "setting .grad of what it makes");
+    if (td_recording) td_recording->refuse(a, NULL, "setting .grad of what it makes");
     int rc = grad ? td_same_client(&c, grad, "set_grad") : TD_OK;
     if (!rc) rc = check_grad(a, grad);
     if (!rc) rc = td_enter(c, "set_grad");
@@ -452,7 +452,7 @@ TD_API td_array *td_data_of(td_array *a)
         d->is_grad = a->is_grad;
         td_control(c, TD_REC_DATA_OF, NULL, 1, &a->id, 1, &d->id, 0, NULL);
         td_array_announce(d);
-        if (td_tracing) td_trace_data_of(d, a);
+        if (td_recording) td_recording->data_of(d, a);
     }
     td_leave(c);
     return d;

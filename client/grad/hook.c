@@ -2,7 +2,9 @@
  *
  * Numbers of hooks and nodes are this client's to choose and never chosen again; a forked child goes on from where its
  * parent was, with hooks of the same numbers. */
-#include "client/program/trace.h"
+#include "client/grad/hook.h"
+#include "client/tensor/recorder.h"
+#include "client/tensor/saving.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +38,7 @@ uint32_t td_new_hook(td_client *c)
 TD_API uint32_t td_hook(td_array *a, td_hook_kind kind)
 {
     if (!a) return td_raise_null("hook", "the array"), 0;
-    if (td_tracing) td_trace_refuse(a, NULL, "a hook on what it makes");
+    if (td_recording) td_recording->refuse(a, NULL, "a hook on what it makes");
     if (td_enter(a->client, "hook")) return 0;
     td_client *c = a->client;
     uint32_t rest[3] = {td_new_hook(c), kind, 0};
@@ -108,7 +110,7 @@ TD_API uint32_t td_at_function(const char *where, const char *name, td_list in, 
 {
     uint32_t ids[TD_MAX_INPUTS], rest[MOST_REST];
     td_client *c = NULL;
-    if (td_tracing) td_trace_refuse(NULL, where, "a function with a backward of its own");
+    if (td_recording) td_recording->refuse(NULL, where, "a function with a backward of its own");
     if (in.n + out.n + saved.n > TD_MAX_INPUTS || out.n > TD_MAX_OUTPUTS) {
         td_raise(TD_E_INVALID, "function", "%d inputs, %d results and %d that are saved; too many", in.n, out.n,
                  saved.n);
@@ -126,9 +128,9 @@ TD_API uint32_t td_at_function(const char *where, const char *name, td_list in, 
     int n = put_name(rest, 4 + out.n, name);
     rc = td_control(c, TD_REC_FUNCTION, where, in.n + out.n + saved.n, ids, 0, NULL, n, rest);
     if (!rc && c->eager) rc = td_outcome(c);
-    if (rc && td_wants_saved()) td_saving_over(c);
+    if (rc && td_wants_saved()) td_is_saving.over(c);
     td_leave(c);
-    if (!rc && td_wants_saved()) rc = td_tell_saved(c);
+    if (!rc && td_wants_saved()) rc = td_is_saving.tell(c);
     return rc ? 0 : rest[0];
 }
 

@@ -3,16 +3,10 @@
  * While a thread wants to know, its ops say so in their records; behind each the daemon is asked for what its nodes
  * saved, one value a request, which also says what became of the one before. The daemon has one list for all threads:
  * so one thread at a time asks, from the record of its op to the last value. */
-#include "client/client.h"
+#include "client/grad/hook.h"
+#include "client/tensor/saving.h"
 
 #include <stdio.h>
-
-_Thread_local td_saving td_is_saving __attribute__((tls_model("initial-exec")));
-
-TD_API void td_set_on_saved(td_on_saved on_saved, void *context)
-{
-    td_is_saving = (td_saving){on_saved, context};
-}
 
 TD_API uint32_t td_hook_number(td_client *c)
 {
@@ -102,10 +96,9 @@ static bool is_telling(const td_client *c)
     return c->telling && pthread_equal(c->teller, pthread_self());
 }
 
-int td_enter_saving(td_client *c, const char *op)
+/* One thread at a time. */
+static int begin(td_client *c, const char *op)
 {
-    int rc = td_enter(c, op);
-    if (rc || !td_wants_saved()) return rc;
     if (c->telling && !is_telling(c)) {
         c->blocked++;
         c->waiting++;
@@ -123,12 +116,12 @@ int td_enter_saving(td_client *c, const char *op)
     return TD_OK;
 }
 
-void td_saving_over(td_client *c)
+static void over(td_client *c)
 {
     if (is_telling(c) && !--c->telling && c->waiting) pthread_cond_broadcast(&c->wake);
 }
 
-int td_tell_saved(td_client *c)
+static int tell(td_client *c)
 {
     td_saving asks = td_is_saving;
     td_saved_value saved;
@@ -151,7 +144,12 @@ int td_tell_saved(td_client *c)
     td_is_saving = asks;
     td_set_grad_enabled(before);
     td_lock(c);
-    td_saving_over(c);
+    over(c);
     td_unlock(c);
     return failed ? td_raise_error(&why, NULL, NULL) : TD_OK;
+}
+
+TD_API void td_set_on_saved(td_on_saved wanted, void *context)
+{
+    td_is_saving = (td_saving){wanted, context, begin, over, tell};
 }

@@ -13,6 +13,7 @@
 
 #include "client/program/programs.h"
 #include "client/program/trace_numbers.h"
+#include "client/tensor/recorder.h"
 #include "client/tensor/run.h"
 #include "proto/ops/opid.h"
 #include "proto/program/edit.h"
@@ -25,6 +26,7 @@
 #include <stdlib.h>
 
 _Thread_local td_trace *td_tracing __attribute__((tls_model("initial-exec")));
+static void turn_on(td_trace *t);
 static _Thread_local td_trace *paused; /* then there is none in td_tracing */
 
 enum { CONSTANTS = 64, MOST_WARNINGS = 100 };
@@ -79,8 +81,9 @@ struct td_trace {
 static td_trace *mine(void)
 {
     td_trace *t = td_tracing;
-    if (t && t->generation != td_fork_generation()) t = td_tracing = NULL;
-    return t;
+    if (!t || t->generation == td_fork_generation()) return t;
+    turn_on(NULL);
+    return NULL;
 }
 
 static bool knows(const td_trace *t, const td_array *a)
@@ -355,8 +358,8 @@ static void record_written(td_trace *t, const td_op *op, bool in_place, uint32_t
     if (!td_ir_failed(t->e)) is_value(t, target, result);
 }
 
-void td_trace_op(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
-                 const td_attrs *attrs, int nout, td_array *const *out)
+static void tell_op(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
+                    const td_attrs *attrs, int nout, td_array *const *out)
 {
     uint32_t args[TD_MAX_PARAMS + TD_MAX_ATTRS];
     td_trace *t = mine();
@@ -369,15 +372,15 @@ void td_trace_op(td_client *c, const char *where, const td_op *op, unsigned flag
     else fail(t, TD_E_UNSUPPORTED, where, "%s with several out= cannot be part of a program", op->name);
 }
 
-void td_trace_data_of(td_array *made, td_array *of)
+static void tell_data_of(td_array *made, td_array *of)
 {
     td_attrs nothing;
     td_arg in = td_arg_array(of);
     td_attrs_init(&nothing);
-    td_trace_op(of->client, NULL, td_op_by_id(TD_OP_DETACH), 0, 1, &in, &nothing, 1, &made);
+    tell_op(of->client, NULL, td_op_by_id(TD_OP_DETACH), 0, 1, &in, &nothing, 1, &made);
 }
 
-void td_trace_data(td_array *made, const void *data)
+static void tell_data(td_array *made, const void *data)
 {
     td_scalar s;
     td_attrs attrs;
@@ -389,7 +392,7 @@ void td_trace_data(td_array *made, const void *data)
     td_attrs_ints(&attrs, d->ndim, d->shape);
     td_attrs_scalar(&attrs, s);
     td_attrs_dtype(&attrs, (td_dtype)d->dtype);
-    td_trace_op(made->client, NULL, td_op_by_id(TD_OP_FULL), 0, 0, NULL, &attrs, 1, &made);
+    tell_op(made->client, NULL, td_op_by_id(TD_OP_FULL), 0, 0, NULL, &attrs, 1, &made);
 }
 
 /* ---- what a program does not see */
@@ -528,7 +531,7 @@ void td_trace_gone(const int64_t *at)
     if (t) td_numbers_gone(&t->numbers, at);
 }
 
-void td_trace_standing(td_ints v, uint64_t *names)
+static void tell_standing(td_ints v, uint64_t *names)
 {
     const td_trace *t = mine();
     if (t) td_numbers_standing(&t->numbers, v.n, v.at, names);
@@ -548,13 +551,13 @@ td_ints td_trace_shape(td_array *a)
     return td_dims_of(d->ndim, d->shape);
 }
 
-void td_trace_give(td_attrs *a, td_arg v)
+static void tell_give(td_attrs *a, td_arg v)
 {
     td_trace *t = mine();
     if (t) td_numbers_give(&t->numbers, a, -1, followed(t, v));
 }
 
-void td_trace_give_ints(td_attrs *a, td_ints v)
+static void tell_give_ints(td_attrs *a, td_ints v)
 {
     td_trace *t = mine();
     if (t) td_numbers_give_ints(&t->numbers, a, v.n, v.at);
@@ -767,6 +770,25 @@ static int take_inputs(td_trace *t, td_list inputs)
                               : TD_OK;
 }
 
+static const td_recorder recorder = {.op = tell_op,
+                                     .data_of = tell_data_of,
+                                     .data = tell_data,
+                                     .look = td_trace_look,
+                                     .refuse = td_trace_refuse,
+                                     .size = td_trace_size,
+                                     .stand = td_trace_stand,
+                                     .gone = td_trace_gone,
+                                     .standing = tell_standing,
+                                     .shape = td_trace_shape,
+                                     .give = tell_give,
+                                     .give_ints = tell_give_ints};
+
+static void turn_on(td_trace *t)
+{
+    td_tracing = t;
+    td_recording = t ? &recorder : NULL;
+}
+
 TD_API td_trace *td_trace_begin(td_client *client, td_list inputs)
 {
     td_client *c = client;
@@ -787,7 +809,8 @@ TD_API td_trace *td_trace_begin(td_client *client, td_list inputs)
     if (t && take_inputs(t, inputs)) drop(t), t = NULL;
     if (t) c->handles++;
     td_leave(c);
-    return td_tracing = t;
+    turn_on(t);
+    return t;
 }
 
 bool td_trace_pause(bool on)
@@ -795,7 +818,7 @@ bool td_trace_pause(bool on)
     bool was = paused != NULL;
     if (on ? !td_tracing : !paused || td_tracing) return was;
     td_trace *t = on ? td_tracing : paused;
-    td_tracing = on ? NULL : t;
+    turn_on(on ? NULL : t);
     paused = on ? t : NULL;
     return was;
 }
@@ -804,7 +827,7 @@ bool td_trace_pause(bool on)
 static void end(td_trace *t)
 {
     td_client *c = t->client;
-    if (td_tracing == t) td_tracing = NULL;
+    if (td_tracing == t) turn_on(NULL);
     if (paused == t) paused = NULL;
     for (uint32_t k = 0; k < t->ncaptured; k++) td_release(t->captured[k].array);
     td_lock(c);

@@ -12,14 +12,6 @@ extern _Thread_local td_trace *td_tracing __attribute__((tls_model("initial-exec
 
 /* ---- told under the client's lock */
 
-/* An op was asked for, in the form in which the program asked: before what it is made of. */
-void td_trace_op(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
-                 const td_attrs *attrs, int nout, td_array *const *out);
-/* `made` has the same bytes as `of`, outside of its graph. */
-void td_trace_data_of(td_array *made, td_array *of);
-/* A tensor with the values at `data` was made. */
-void td_trace_data(td_array *made, const void *data);
-
 /* A program was called, and gave this. */
 void td_trace_call(const td_program *p, const char *where, int n, const td_value *args, const td_value *result);
 
@@ -43,13 +35,8 @@ void td_trace_use(uint64_t name, const char *how);
 /* From now on these integers stand there, until they are gone. */
 void td_trace_stand(int n, const int64_t *at, const uint64_t *names);
 void td_trace_gone(const int64_t *at);
-void td_trace_standing(td_ints v, uint64_t *names); /* 0 for those that are constants */
 /* The sizes of `a`, as what follows asks for something of that shape; gone after that. */
 td_ints td_trace_shape(td_array *a);
-/* What the attribute appended last was given as. */
-void td_trace_give(td_attrs *a, td_arg v);
-void td_trace_give_ints(td_attrs *a, td_ints v);
-
 /* ---- told without it */
 
 /* Its value is looked at: "item". A program does not see what is then done by it. */

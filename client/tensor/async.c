@@ -1,6 +1,6 @@
 /* Requests about values: each is a question that its call would wait for, or two, one after the other. */
 #include "client/tensor/async.h"
-#include "client/program/trace.h"
+#include "client/tensor/recorder.h"
 #include "client/tensor/run.h"
 #include "client/tensord_bind.h"
 #include "proto/ops/opid.h"
@@ -121,14 +121,14 @@ static td_request *about(td_array *a, const char *op, int timeout_ms, td_done do
 
 TD_API td_request *td_async_ready(td_array *a, int timeout_ms, td_done done, void *context)
 {
-    if (td_tracing && a) td_trace_look(a, "ready");
+    if (td_recording && a) td_recording->look(a, "ready");
     td_request *r = about(a, "ready", timeout_ms, done, context);
     return r ? td_request_begin(r, TD_OK) : NULL;
 }
 
 TD_API td_request *td_async_read(td_array *a, void *buffer, size_t bytes, int timeout_ms, td_done done, void *context)
 {
-    if (td_tracing && a) td_trace_look(a, "read");
+    if (td_recording && a) td_recording->look(a, "read");
     td_request *r = about(a, "read", timeout_ms, done, context);
     if (!r) return NULL;
     td_value_request *v = td_value_request_of(r);

@@ -2,7 +2,7 @@
  *
  * Intermediate arrays are released here; the call site of the whole is that of every part. What needs nothing to be
  * done gives another handle on the same tensor, so that a result is always the caller's own. */
-#include "client/program/trace.h"
+#include "client/tensor/recorder.h"
 #include "client/tensor/run.h"
 
 #include <string.h>
@@ -28,7 +28,7 @@ static int fail_at(const char *where, const char *op)
 /* Of a tensor that is known; what a trace records then has the sizes of that tensor. */
 static td_ints shape_of(td_array *x)
 {
-    return td_tracing ? td_trace_shape(x) : td_dims_of(x->desc.ndim, x->desc.shape);
+    return td_recording ? td_recording->shape(x) : td_dims_of(x->desc.ndim, x->desc.shape);
 }
 
 /* A wrapped dimension, or -1 with this thread's error. */
@@ -149,7 +149,7 @@ TD_API td_array *td_at_contiguous(const char *where, td_array *x)
 {
     const td_desc *d = desc_of(x);
     if (!d) return NULL;
-    if (td_tracing) return td_at_packed(where, x); /* what a program is called with may lie otherwise */
+    if (td_recording) return td_at_packed(where, x); /* what a program is called with may lie otherwise */
     return td_desc_is_contiguous(d) ? td_alias(x) : td_at_copy(where, x, TD_DTYPE_NONE);
 }
 
@@ -213,7 +213,7 @@ TD_API td_array *td_at_reshape(const char *where, td_array *x, td_ints shape)
     td_error e = {0};
     bool views = !try_view(d, shape, &e);
     /* what a program is called with may lie otherwise: it looks there whether to view or to copy */
-    if (td_tracing && (views || e.code == TD_E_SHAPE)) return td_at_reshaped(where, x, shape);
+    if (td_recording && (views || e.code == TD_E_SHAPE)) return td_at_reshaped(where, x, shape);
     if (views) return td_at_view(where, x, shape);
     td_array *packed = td_at_copy(where, x, TD_DTYPE_NONE); /* where not even that helps, view says why */
     return then(packed, td_at_view(where, packed, shape));
@@ -248,16 +248,16 @@ static td_array *unflatten_traced(const char *where, td_array *x, int at, td_int
     for (int k = 0; k < x->desc.ndim; k++) {
         if (k == at) {
             memcpy(shape + n, sizes.at, (size_t)sizes.n * sizeof *shape);
-            td_trace_standing(sizes, names + n);
+            td_recording->standing(sizes, names + n);
             n += sizes.n;
         } else {
             shape[n] = x->desc.shape[k];
-            names[n++] = td_trace_size(x, k);
+            names[n++] = td_recording->size(x, k);
         }
     }
-    td_trace_stand(n, shape, names);
+    td_recording->stand(n, shape, names);
     td_array *y = td_at_view(where, x, td_dims_of(n, shape));
-    td_trace_gone(shape);
+    td_recording->gone(shape);
     return y;
 }
 
@@ -273,7 +273,7 @@ TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td
     }
     int64_t own[TD_MAX_DIMS], shape[TD_MAX_DIMS];
     if (!fill_sizes(d->shape[at], sizes, own)) return NULL;
-    if (td_tracing) return unflatten_traced(where, x, at, sizes);
+    if (td_recording) return unflatten_traced(where, x, at, sizes);
     for (int k = 0; k < d->ndim; k++)
         for (int i = 0; i < (k == at ? sizes.n : 1); i++) shape[n++] = k == at ? own[i] : d->shape[k];
     return td_at_view(where, x, td_dims_of(n, shape));

@@ -1,5 +1,5 @@
 /* From the arguments of a C call to the attributes of an op. */
-#include "client/program/trace.h"
+#include "client/tensor/recorder.h"
 #include "client/tensor/run.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ static bool give_number(td_attrs *a, const td_op *op, td_arg v)
 bool td_give_number(td_attrs *a, const td_op *op, td_arg v)
 {
     if (!give_number(a, op, v)) return false;
-    if (td_tracing) td_trace_give(a, v);
+    if (td_recording) td_recording->give(a, v);
     return true;
 }
 
@@ -87,7 +87,7 @@ bool td_give_text(td_attrs *a, const td_op *op, const char *v)
 bool td_give_ints(td_attrs *a, const td_op *op, td_ints v)
 {
     if (!given(v.at ? td_attrs_ints(a, v.n, v.at) : td_attrs_none(a), op)) return false;
-    if (td_tracing && v.at) td_trace_give_ints(a, v);
+    if (td_recording && v.at) td_recording->give_ints(a, v);
     return true;
 }
 

@@ -1,7 +1,7 @@
 /* Handles: reference counts and scopes.
  *
  * Handles are recycled: making and releasing one costs no malloc. Counts are plain numbers under the client's lock. */
-#include "client/client.h"
+#include "client/tensor/looks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,12 +10,25 @@ static _Thread_local td_scope *innermost __attribute__((tls_model("initial-exec"
 
 /* ---- making and ending ------------------------------------------------------------------------------------------- */
 
+/* With the client, which nobody uses any more. */
+static void forget(td_client *c)
+{
+    td_forget_looks(c);
+    for (td_array *a = c->spare, *next; a; a = next) {
+        next = a->next;
+        free(a);
+    }
+}
+
 static td_array *take_handle(td_client *c)
 {
     td_array *a = c->spare;
-    if (a) c->spare = a->next;
-    else a = malloc(sizeof *a);
-    return a;
+    if (a) {
+        c->spare = a->next;
+        return a;
+    }
+    c->forget = forget;
+    return malloc(sizeof *a);
 }
 
 static void spare_handle(td_client *c, td_array *a)

@@ -1,8 +1,8 @@
 /* The last inference of each pointwise op, for programs that do the same again and again.
  *
- * A pointwise result follows from how the call looks (proto/ops/look.h), and from less than that: strides do not matter but
- * for what may lie channels last, because other results are packed, nor (but for some rules, see below) do the values
- * of numbers. So a call that agrees in the rest has the remembered result; anything else is inferred anew. */
+ * A pointwise result follows from how the call looks (proto/ops/look.h), and from less than that: strides do not matter
+ * but for what may lie channels last, because other results are packed, nor (but for some rules, see below) do the
+ * values of numbers. So a call that agrees in the rest has the remembered result; anything else is inferred anew. */
 #include "client/tensor/memo.h"
 
 #include <stdlib.h>

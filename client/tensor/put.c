@@ -1,7 +1,7 @@
 /* Values in: small ones travel in the batch, large ones are put where they lie, in leased memory.
  *
  * The daemon checks every put against the lease; nothing is trusted because it was written here. */
-#include "client/program/trace.h"
+#include "client/tensor/recorder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -186,7 +186,7 @@ TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const
         a = l ? announce(l, dtype, shape) : NULL;
         if (l) td_drop_lease(l);
     }
-    if (td_tracing && a) td_trace_data(a, data);
+    if (td_recording && a) td_recording->data(a, data);
     if (a && c->eager && td_outcome(c)) {
         td_array_free(a);
         a = NULL;

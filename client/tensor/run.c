@@ -6,14 +6,18 @@
 #include "proto/base/device.h"
 #include "proto/ops/opid.h"
 
-#include "client/program/trace.h"
 #include "client/tensor/memo.h"
+#include "client/tensor/recorder.h"
+#include "client/tensor/saving.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { FEW_INPUTS = 16, FEW_OUTPUTS = 8 };
+
+_Thread_local const td_recorder *td_recording __attribute__((tls_model("initial-exec")));
+_Thread_local td_saving td_is_saving __attribute__((tls_model("initial-exec")));
 
 /* One call on its way. The arrays are the local ones of td_run, or one piece of heap for long lists. */
 typedef struct issue {
@@ -401,11 +405,11 @@ int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int
     if (one && one->nouts <= FEW_OUTPUTS) rc = run_just(&u, one, &its, pick, nout);
     else if (op->compose) rc = td_run_composed(u.c, where, op, flags, nin, in, attrs, max_out, out, nout);
     else rc = run_issue(&u, nout);
-    if (td_tracing && !rc) td_trace_op(u.c, where, op, flags, nin, in, attrs, *nout, out);
-    if (rc && td_wants_saved()) td_saving_over(u.c);
+    if (td_recording && !rc) td_recording->op(u.c, where, op, flags, nin, in, attrs, *nout, out);
+    if (rc && td_wants_saved()) td_is_saving.over(u.c);
     td_leave(u.c);
     if (rc || !td_wants_saved()) return rc;
-    rc = td_tell_saved(u.c);
+    rc = td_is_saving.tell(u.c);
     for (int k = 0; rc && !(flags & TD_RF_OUT) && k < *nout; k++) td_release(out[k]);
     return rc;
 }

@@ -2,7 +2,7 @@
  *
  * `settled` remembers how far the stream's writes had gone when a value was known to be there: while this client has
  * asked for no further write, looking again costs no round trip. */
-#include "client/program/trace.h"
+#include "client/tensor/recorder.h"
 #include "proto/base/device.h"
 
 #include <math.h>
@@ -148,7 +148,7 @@ static int item_away(td_array *a, td_scalar *out)
 TD_API int td_read(td_array *a, void *buffer, size_t bytes)
 {
     if (!a) return td_raise_null("read", "the array");
-    if (td_tracing) td_trace_look(a, "read");
+    if (td_recording) td_recording->look(a, "read");
     if (is_away(a)) return read_away(a, buffer, bytes);
     int rc = td_enter(a->client, "read");
     if (rc) return rc;
@@ -167,7 +167,7 @@ TD_API int td_item(td_array *a, td_scalar *out)
 {
     *out = td_int(0);
     if (!a) return td_raise_null("item", "the array");
-    if (td_tracing) td_trace_look(a, "item");
+    if (td_recording) td_recording->look(a, "item");
     if (is_away(a)) return item_away(a, out);
     int rc = td_enter(a->client, "item");
     if (rc) return rc;
@@ -291,7 +291,7 @@ const void *td_data_as(td_array *a, bool settle, td_info *info)
         td_raise_null("data", "the array");
         return NULL;
     }
-    if (td_tracing) td_trace_look(a, "data");
+    if (td_recording) td_recording->look(a, "data");
     if (td_enter(a->client, "data")) return NULL;
     bool apart = info && is_settled(a);
     int rc = check_here(a);
@@ -340,7 +340,7 @@ TD_API void *td_write_begin(td_array *a, int timeout_ms)
         td_raise_null("write_begin", "the array");
         return NULL;
     }
-    if (td_tracing) td_trace_refuse(a, NULL, "writing into the memory of what it makes");
+    if (td_recording) td_recording->refuse(a, NULL, "writing into the memory of what it makes");
     if (td_enter(a->client, "write_begin")) return NULL;
     int rc = td_resolve(a);
     if (!rc) rc = begin_writing(a, timeout_ms);

@@ -26,14 +26,6 @@ td_client *td_client_new(void)
     return c;
 }
 
-static void free_spare_handles(td_client *c)
-{
-    for (td_array *a = c->spare, *next; a; a = next) {
-        next = a->next;
-        free(a);
-    }
-}
-
 void td_client_free(td_client *c)
 {
     if (!c) return;
@@ -42,8 +34,7 @@ void td_client_free(td_client *c)
     td_forget_leases(c);
     td_link_forget(c);
     td_forget_mappings(c);
-    td_forget_looks(c);
-    free_spare_handles(c);
+    if (c->forget) c->forget(c);
     for (td_reply_wait *w = c->waits, *next; w; w = next) {
         next = w->next;
         if (w->heap) free(w);

@@ -1,0 +1,9 @@
+/* Numbers of hooks: what the files of this room share. */
+#ifndef TENSORD_GRAD_HOOK_H
+#define TENSORD_GRAD_HOOK_H
+
+#include "client/client.h"
+
+uint32_t td_new_hook(td_client *c); /* under the lock */
+
+#endif
