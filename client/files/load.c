@@ -2,7 +2,7 @@
  *
  * Each storage is read once, straight to where it stays; tensors that look at one storage are views of one here, too.
  * The tree that they stand in becomes the note that queues' items have, so bindings unpack it with what they have. */
-#include "client/client.h"
+#include "client/tensor/array.h"
 #include "client/files/file.h"
 #include "client/files/note.h"
 #include "client/files/programs.h"

@@ -4,7 +4,7 @@
  * What is written is the bytes where they lie, in shared memory, without a copy. A file appears whole or not at all. */
 #include "client/files/save.h"
 
-#include "client/client.h"
+#include "client/tensor/array.h"
 #include "client/files/programs.h"
 #include "proto/base/hash.h"
 

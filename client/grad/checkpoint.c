@@ -2,7 +2,7 @@
  *
  * A region is a thread's own. Threads that use one client share its stream, so each op of one that is in another region
  * than the last is preceded by a record that says so. */
-#include "client/client.h"
+#include "client/tensor/array.h"
 
 TD_API int td_checkpoint_begin(td_client *c)
 {

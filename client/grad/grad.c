@@ -2,6 +2,7 @@
  *
  * The graph is the daemon's. What comes back from it has strides that the daemon chose, so such handles are `unknown`
  * until somebody looks. */
+#include "client/tensor/array.h"
 #include "client/tensor/recorder.h"
 
 #include <stdlib.h>

@@ -3,6 +3,7 @@
  * Numbers of hooks and nodes are this client's to choose and never chosen again; a forked child goes on from where its
  * parent was, with hooks of the same numbers. */
 #include "client/grad/hook.h"
+#include "client/tensor/array.h"
 #include "client/tensor/recorder.h"
 #include "client/tensor/saving.h"
 

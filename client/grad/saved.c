@@ -4,6 +4,7 @@
  * saved, one value a request, which also says what became of the one before. The daemon has one list for all threads:
  * so one thread at a time asks, from the record of its op to the last value. */
 #include "client/grad/hook.h"
+#include "client/tensor/array.h"
 #include "client/tensor/saving.h"
 
 #include <stdio.h>

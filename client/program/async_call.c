@@ -5,6 +5,7 @@
 #include "client/program/programs.h"
 #include "client/program/trace.h"
 #include "client/tensor/awaited.h"
+#include "client/wire/request.h"
 
 #include "proto/program/values.h"
 

@@ -1,4 +1,5 @@
 /* Programs under names: published for all, opened by number; and what an opened one captures, when somebody asks. */
+#include "client/share/names.h"
 #include "client/program/programs.h"
 #include "client/tensor/awaited.h"
 

@@ -2,7 +2,7 @@
 #ifndef TENSORD_CLIENT_PROGRAMS_H
 #define TENSORD_CLIENT_PROGRAMS_H
 
-#include "client/client.h"
+#include "client/tensor/array.h"
 #include "proto/program/ir.h"
 #include "proto/program/values.h"
 

@@ -5,7 +5,7 @@
 #ifndef TENSORD_CLIENT_TRACE_H
 #define TENSORD_CLIENT_TRACE_H
 
-#include "client/client.h"
+#include "client/tensor/array.h"
 #include "proto/program/ir.h"
 
 extern _Thread_local td_trace *td_tracing __attribute__((tls_model("initial-exec"))); /* this thread's, or NULL */

@@ -1,5 +1,5 @@
 /* Requests that open a name. */
-#include "client/share/opened.h"
+#include "client/share/internal.h"
 #include "client/tensor/async.h"
 #include "client/tensor/awaited.h"
 #include "client/tensord_bind.h"

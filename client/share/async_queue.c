@@ -1,5 +1,5 @@
 /* Requests about queues. An item that comes when nobody wants it any more goes back to its place. */
-#include "client/share/opened.h"
+#include "client/share/internal.h"
 #include "client/share/queue.h"
 #include "client/tensor/awaited.h"
 

@@ -6,6 +6,7 @@
  * A put that may wait for ever does not wait here: the item is on its way when it returns, and what became of it is
  * looked at by the next put or the close. One put at most is on its way, so that the queue stays bounded. */
 #include "client/share/queue.h"
+#include "client/share/internal.h"
 #include "client/tensor/awaited.h"
 
 #include <stdio.h>

@@ -2,8 +2,7 @@
 #ifndef TENSORD_CLIENT_QUEUE_H
 #define TENSORD_CLIENT_QUEUE_H
 
-#include "client/client.h"
-
+#include "client/tensor/array.h"
 #include <stdatomic.h>
 
 struct td_queue {

@@ -1,7 +1,8 @@
 /* Looking for a name, or a queue, in the private daemons of other programs of the user, for who wants one that its own
  * daemon has not. Each is asked in a connection of its own, seldom and not for long: one may be stopped. */
-#include "client/client.h"
 
+#include "client/share/internal.h"
+#include "client/wire/places.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* Sharing between sessions by name. */
+#include "client/share/internal.h"
 #include "client/tensor/awaited.h"
 
 #include <stdio.h>

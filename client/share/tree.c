@@ -4,8 +4,8 @@
  * is a new tensor of service memory, which ops of this stream fill, and which takes the place of what had the name at
  * once. Who opens it believes nothing of it: rows are copied before they are looked at, and what lies outside is
  * refused. */
-#include "client/client.h"
 
+#include "client/share/internal.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Requests about values: each is a question that its call would wait for, or two, one after the other. */
 #include "client/tensor/async.h"
+#include "client/tensor/internal.h"
 #include "client/tensor/recorder.h"
 #include "client/tensor/run.h"
 #include "client/tensord_bind.h"

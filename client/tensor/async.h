@@ -2,6 +2,7 @@
 #ifndef TENSORD_TENSOR_ASYNC_H
 #define TENSORD_TENSOR_ASYNC_H
 
+#include "client/tensor/array.h"
 #include "client/wire/request.h"
 
 typedef struct td_value_request {

@@ -1,5 +1,6 @@
 /* Ids that an answer binds; see awaited.h. */
 #include "client/tensor/awaited.h"
+#include "client/tensor/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #ifndef TENSORD_TENSOR_AWAITED_H
 #define TENSORD_TENSOR_AWAITED_H
 
-#include "client/client.h"
+#include "client/tensor/array.h"
 #include "client/wire/request.h"
 
 /* A question whose answer binds ids. */

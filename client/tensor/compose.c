@@ -3,6 +3,7 @@
  * Intermediate arrays are released here; the call site of the whole is that of every part, and an error has the name of
  * the whole. What needs nothing to be done gives another handle on the same tensor, so that a result is always the
  * caller's own. */
+#include "client/tensor/internal.h"
 #include "client/tensor/run.h"
 #include "proto/ops/formula.h"
 #include "proto/ops/opid.h"

@@ -2,6 +2,7 @@
  *
  * Intermediate arrays are released here; the call site of the whole is that of every part. What needs nothing to be
  * done gives another handle on the same tensor, so that a result is always the caller's own. */
+#include "client/tensor/internal.h"
 #include "client/tensor/recorder.h"
 #include "client/tensor/run.h"
 

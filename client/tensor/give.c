@@ -1,4 +1,5 @@
 /* From the arguments of a C call to the attributes of an op. */
+#include "client/tensor/internal.h"
 #include "client/tensor/recorder.h"
 #include "client/tensor/run.h"
 

@@ -1,8 +1,8 @@
 /* Handles: reference counts and scopes.
  *
  * Handles are recycled: making and releasing one costs no malloc. Counts are plain numbers under the client's lock. */
-#include "client/tensor/looks.h"
 
+#include "client/tensor/internal.h"
 #include <stdlib.h>
 #include <string.h>
 

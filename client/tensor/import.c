@@ -2,6 +2,7 @@
  *
  * The daemon's socket takes a descriptor only when one was announced, so an import is two requests. */
 #include "client/tensor/awaited.h"
+#include "client/tensor/internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

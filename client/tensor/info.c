@@ -1,6 +1,6 @@
 /* Looking: what the daemon knows of one tensor. */
-#include "client/client.h"
 
+#include "client/tensor/internal.h"
 #include <stdio.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * tensor has in the program's list, and dtypes are promoted over all of it. Then it is run in pieces: each into its
  * place of the result when nothing is recorded, so that every byte is written once; else the pieces are made and
  * joined, so that gradients find their way through ordinary ops. */
+#include "client/tensor/internal.h"
 #include "client/tensor/run.h"
 
 #include "proto/ops/opid.h"

@@ -4,6 +4,7 @@
  * but for what may lie channels last, because other results are packed, nor (but for some rules, see below) do the
  * values of numbers. So a call that agrees in the rest has the remembered result; anything else is inferred anew. */
 #include "client/tensor/memo.h"
+#include "client/tensor/internal.h"
 
 #include <stdlib.h>
 

@@ -2,7 +2,7 @@
 #ifndef TENSORD_CLIENT_MEMO_H
 #define TENSORD_CLIENT_MEMO_H
 
-#include "client/client.h"
+#include "client/tensor/array.h"
 #include "proto/ops/look.h"
 
 enum { TD_MEMOS = 64, TD_MEMO_WORDS = 12 };

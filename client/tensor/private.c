@@ -3,7 +3,7 @@
  * Each is of one tensor's pages, and its own. A page that was written no longer follows what the daemon writes, and may
  * hold parts of other tensors; so no mapping is ever used for a second tensor, nor for another reader. The segment's
  * descriptor is kept from the first of them on, as long as the segment is mapped. */
-#include "client/client.h"
+#include "client/tensor/internal.h"
 #include "shm/segment.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* Values in: small ones travel in the batch, large ones are put where they lie, in leased memory.
  *
  * The daemon checks every put against the lease; nothing is trusted because it was written here. */
+#include "client/tensor/internal.h"
 #include "client/tensor/recorder.h"
 
 #include <stdlib.h>

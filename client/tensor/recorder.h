@@ -4,8 +4,7 @@
  * a thread's variable: who tells asks td_recording first. */
 #ifndef TENSORD_TENSOR_RECORDER_H
 #define TENSORD_TENSOR_RECORDER_H
-
-#include "client/client.h"
+#include "client/tensor/array.h"
 
 typedef struct td_recorder {
     /* ---- told under the client's lock */

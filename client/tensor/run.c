@@ -3,6 +3,7 @@
  * Inference runs on the same function as in the daemon, so what passes here has a right shape there. On failure nothing
  * was written to the stream and no handle was made. */
 #include "client/tensor/run.h"
+#include "client/tensor/internal.h"
 #include "proto/base/device.h"
 #include "proto/ops/opid.h"
 

@@ -1,8 +1,7 @@
 /* Running an op by its row of the table: what the generated functions and the Python module stand on. */
 #ifndef TENSORD_CLIENT_RUN_H
 #define TENSORD_CLIENT_RUN_H
-
-#include "client/client.h"
+#include "client/tensor/array.h"
 
 /* Run an op. `c` may be NULL when an input is an array. `in` are the tensor arguments in the order of the signature,
  * lists flattened, NULL arrays for absent optional ones; `attrs` the other arguments, complete. Up to `max_out` handles

@@ -2,8 +2,7 @@
  * record and behind its end. grad/saved.c fills them. */
 #ifndef TENSORD_TENSOR_SAVING_H
 #define TENSORD_TENSOR_SAVING_H
-
-#include "client/client.h"
+#include "client/tensor/array.h"
 
 typedef struct td_saving {
     td_on_saved take; /* NULL: nobody asks */

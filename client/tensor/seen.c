@@ -5,7 +5,7 @@
  * these storages only. A storage is known by its place once that is known; before, by a number that what is made here
  * gets and its views share. What came otherwise (.grad, a name, a queue) has no number and may be any storage that was
  * handed on before; in doubt the place is asked for, once. */
-#include "client/tensor/looks.h"
+#include "client/tensor/internal.h"
 #include "proto/base/hash.h"
 
 #include <stdlib.h>

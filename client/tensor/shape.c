@@ -2,7 +2,7 @@
  *
  * A descriptor never changes once it is known. Results of ops whose shape depends on values, and gradients (whose
  * strides the daemon chooses), are `unknown` until somebody looks; an op that takes one as input looks. */
-#include "client/client.h"
+#include "client/tensor/internal.h"
 #include "proto/base/device.h"
 
 #include <stdlib.h>

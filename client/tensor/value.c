@@ -2,6 +2,7 @@
  *
  * `settled` remembers how far the stream's writes had gone when a value was known to be there: while this client has
  * asked for no further write, looking again costs no round trip. */
+#include "client/tensor/internal.h"
 #include "client/tensor/recorder.h"
 #include "proto/base/device.h"
 

@@ -4,7 +4,7 @@
  * only after it has given up the client's lock. So a thread that holds the interpreter may always wait for a client's
  * lock: its holder needs nothing but time. A thread that forks never steps aside: the interpreter's lock is what makes
  * its fork safe. */
-#include "client/client.h"
+#include "client/wire/internal.h"
 
 static void *(*put_down)(void);
 static void (*take_up)(void *);

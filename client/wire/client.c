@@ -1,6 +1,6 @@
 /* The life of a client: made by td_connect, ended by td_disconnect, freed with the last handle on it. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -2,7 +2,7 @@
  *
  * A socket that was not named by the user is only trusted in a directory of mode 0700 that is ours, and whoever answers
  * must run as us, as root, or as the owner of the socket that the user named. */
-#include "client/client.h"
+#include "client/wire/internal.h"
 #include "proto/base/place.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* The last error of each thread. It stays until td_clear_error() or the next failure; being handed NULL is no new
  * failure. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <stdarg.h>
 #include <stdio.h>
 

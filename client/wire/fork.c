@@ -7,8 +7,8 @@
  * does the parent go on, so that what the child's handles mean is what they meant at the fork; if the child takes too
  * long, its clients are lost and say so. A raw clone() runs no handlers; a page that is wiped in every new
  * process tells. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* The numbers of tensors: chosen here, bound by a record, free again behind a RELEASE.
  *
  * An id is used again only after its RELEASE stands in the stream, so the daemon never sees one id for two tensors. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <stdlib.h>
 
 void td_free_id(td_client *c, uint32_t id)

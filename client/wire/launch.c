@@ -5,8 +5,8 @@
  * (LISTEN_FDS, as systemd hands them over; places.c says where) whose directory it removes at its end. It is made by a
  * clone whose end sends no signal and needs no wait by the program; between that and exec only what is safe in a forked
  * child of a threaded program is called. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  *
  * A program that asks for a lease of the same size again and again gets the next one fetched ahead, so that in the
  * steady state no put waits for the daemon. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,6 +2,7 @@
  *
  * All of it is read from /proc, of processes that may end meanwhile: what cannot be read ends the way. */
 #include "client/wire/lineage.h"
+#include "client/wire/internal.h"
 
 #include <fcntl.h>
 #include <stdio.h>

@@ -5,6 +5,7 @@
  * asleep at all times but while somebody reads, so whoever has read says so anew (td_loop_listen), and looks once more.
  *
  * Whoever waits in a call reads for the loop too, as it does for other threads. */
+#include "client/wire/internal.h"
 #include "client/wire/request.h"
 
 #include <errno.h>

@@ -3,7 +3,7 @@
  * A segment is mapped once a process, whatever number of tensors lie in it, and its descriptor is closed as soon as it
  * is mapped. A mapping stays until the daemon asks for it back and nothing points into it. Addresses come from the
  * daemon and are checked all the same. */
-#include "client/client.h"
+#include "client/wire/internal.h"
 #include "shm/segment.h"
 
 #include <stdlib.h>

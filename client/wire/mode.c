@@ -1,5 +1,5 @@
 /* The modes of a thread: what each record says of how its op is meant, and the device that things are made on. */
-#include "client/client.h"
+#include "client/wire/internal.h"
 #include "proto/base/device.h"
 
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
  * root, so two of them never start two daemons for one root, and nobody removes a socket that has just been made. A
  * daemon at its end removes its socket before it stops listening: so a socket that refuses was left by one that was
  * killed. */
-#include "client/client.h"
+#include "client/wire/internal.h"
 #include "proto/base/place.h"
 #include "proto/base/text.h"
 

@@ -2,8 +2,8 @@
  *
  * A private daemon belongs to the root of the program that started it (lineage.h), whichever of its processes was
  * first: it listens in a directory of mode 0700 that is named after the root, by its number and when it began, in one
- * of the user's places (proto/base/place.h). So a process finds it by going up its parents, with nothing put into anybody's
- * environment; and tensorctl finds all of them.
+ * of the user's places (proto/base/place.h). So a process finds it by going up its parents, with nothing put into
+ * anybody's environment; and tensorctl finds all of them.
  *
  * TENSORD_BELOW=PID keeps the processes below that one to themselves: they look for no daemon that it, a process above
  * it or the user runs. It itself looks for none of a process above it. */

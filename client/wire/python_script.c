@@ -1,4 +1,5 @@
 /* What a Python is called: by the script that it runs. */
+#include "client/wire/internal.h"
 #include "client/wire/places.h"
 
 #include <stdio.h>

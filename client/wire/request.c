@@ -4,6 +4,7 @@
  * What the daemon granted to a request that was given up goes back (td_question.late). */
 #include "client/wire/request.h"
 #include "client/tensord_bind.h"
+#include "client/wire/internal.h"
 
 #include <stdio.h>
 #include <stdlib.h>

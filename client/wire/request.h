@@ -5,8 +5,7 @@
  * request begins with a td_request, and says by a td_request_kind what it adds to the life of one. */
 #ifndef TENSORD_WIRE_REQUEST_H
 #define TENSORD_WIRE_REQUEST_H
-
-#include "client/client.h"
+#include "client/wire/stream.h"
 
 typedef struct td_question td_question;
 

@@ -1,11 +1,11 @@
-/* A busy connection's bytes go through memory instead of the socket (proto/wire/ring.h): no system call for a message, and
- * no wake-up while both sides are at it.
+/* A busy connection's bytes go through memory instead of the socket (proto/wire/ring.h): no system call for a message,
+ * and no wake-up while both sides are at it.
  *
  * Only who waits often asks for it, since it takes a lease of the session's memory: the lease is asked for beside a
  * wait, the ring beside a later one, so that nobody waits for either. TENSORD_RING=0 leaves everything on the
  * socket, 1 asks at the first wait. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>

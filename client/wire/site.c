@@ -1,8 +1,8 @@
 /* Call sites: "file:line" literals become small numbers, by the address of the text, so that a record carries one word.
  *
  * The table is a cache: a full neighbourhood is overwritten, and the new text is sent again under the same number. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <stdlib.h>
 #include <string.h>
 

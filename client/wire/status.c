@@ -1,4 +1,5 @@
 /* Looking: tables of the daemon. */
+#include "client/wire/internal.h"
 #include "client/wire/request.h"
 
 #include <stdio.h>

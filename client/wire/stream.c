@@ -3,8 +3,8 @@
  * Invariants: the writer is only appended to and flushed under the lock; the reader belongs to the one thread that set
  * `reading`. Whoever waits for room to write reads too (or knows that somebody does), so that the two sides never wait
  * for each other. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>

@@ -2,8 +2,8 @@
  *
  * Answers come in that order too, but for what waits for others: a server with a thousand gets out is answered behind
  * all of them. */
-#include "client/client.h"
 
+#include "client/wire/internal.h"
 #include <string.h>
 
 static td_bucket *bucket(td_client *c, uint64_t serial)

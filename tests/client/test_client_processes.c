@@ -1,5 +1,5 @@
 /* libtensord with more than one process: sharing, fork, a daemon that dies. */
-#include "client/client.h"
+#include "client/tensord_bind.h"
 #include "tests/client/common.h"
 
 #include <dirent.h>

@@ -1,6 +1,6 @@
 /* Programs from C: results of all kinds, gradients through them, what they capture and write, branches that wait for
  * values, errors and where they come from, forked children, and that all of it goes again. */
-#include "client/client.h"
+#include "client/tensord_bind.h"
 #include "tests/client/common.h"
 
 #include <sys/wait.h>

@@ -1,6 +1,6 @@
 /* Traces: what a thread does between begin and end is a program that does the same again: ops of all forms, what is
  * captured, writes, views, modes, random numbers; what a program cannot follow is said; nothing is left behind. */
-#include "client/client.h"
+#include "client/tensord_bind.h"
 #include "tests/client/common.h"
 
 #include <pthread.h>

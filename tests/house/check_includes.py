@@ -7,6 +7,7 @@ inside proto it includes its own room and those before it: base, ops and infer, 
 Inside daemon/session: calls > objects > stream.
 A room's internal.h is included by that room alone. A device is written against public headers alone (BACKEND_MAY): the fake
 device of the tests shows that these are enough.
+Inside client a room uses itself, the rooms that CLIENT names for it, and the public headers.
 Each fault is printed as FILE:LINE: what is wrong."""
 import os
 import re
@@ -25,6 +26,12 @@ INNER = {"daemon/session": ["calls", "objects", "stream"]}
 BACKENDS = ("tests/support/fake_device.", "daemon/cuda/")
 BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/tensor/device.h",
                "daemon/tensor/tensor.h", "shm/heap.h", "shm/segment.h", "shm/need.h"}
+# Inside client: which other rooms each one uses.
+CLIENT = {"wire": set(), "tensor": {"wire"}, "share": {"tensor", "wire"}, "grad": {"tensor", "wire"}, "script": set(),
+          "files": {"tensor", "script"}, "program": {"share", "files", "script", "tensor", "wire"},
+          "tensorctl": {"files", "program", "wire"}, "python": {"program", "share", "files", "script", "tensor", "wire"}, "examples": set()}
+# Public headers, and those that the build makes for script.
+PUBLIC = {"client/tensord.h", "client/tensord_bind.h", "client/tensord_ops.h", "client/script_varargs.h", "client/script_aten.h", "client/script_prelude.h"}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
 NO_MEMORY = re.compile(r'\btd_fail\([^;"]*TD_E_(MEMORY|SYSTEM),\s*"no memory (?!to work)|\btd_raise\([^;"]*TD_E_MEMORY[^;]*"no memory')
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
@@ -70,6 +77,22 @@ def check_backend(root):
                 if m and is_private(path, m.group(2)):
                     found.append(f"{path}:{number}: a device includes {m.group(2)}, which its room keeps to itself")
     return found if seen else ["tests/support:1: the fake device is not there"], max(seen, 1)
+
+
+def within_client(path, target):
+    """What is wrong with an include inside client, or None."""
+    if not path.startswith("client/") or not target.startswith("client/") or target in PUBLIC:
+        return None
+    if target.count("/") < 2:
+        return f"includes {target}, which is no public header and in no room"
+    here, there = path.split("/")[1], target.split("/")[1]
+    if here == there:
+        return None
+    if target.endswith("/internal.h"):
+        return f"includes {target}, which is for client/{there} alone"
+    if path.count("/") < 2 or there not in CLIENT.get(here, set()):
+        return f"includes {target}: client/{there} is not below client/{here}"
+    return None
 
 
 def within_proto(path, target):
@@ -123,6 +146,8 @@ def check_file(root, path):
                 faults.append(f"{path}:{number}: {room} includes {target}: {to} is to its left")
             elif is_private(path, target):
                 faults.append(f"{path}:{number}: {target} is private to its room")
+            elif within_client(path, target):
+                faults.append(f"{path}:{number}: {within_client(path, target)}")
             elif within_proto(path, target):
                 faults.append(f"{path}:{number}: {target} is in a room of proto that comes after its own")
             elif to == room and goes_back(path, target, room):
@@ -142,12 +167,26 @@ def check_top(root):
     return [f"{n}:1: does not belong at the top of the tree" for n in names if n not in TOP], len(names)
 
 
+# (file, what it includes, whether that is refused)
+KNOWN = [("client/wire/stream.c", "client/tensor/array.h", True), ("client/tensor/run.c", "client/program/trace.h", True),
+         ("client/share/queue.c", "client/grad/hook.h", True), ("client/program/call.c", "client/tensor/internal.h", True),
+         ("client/tensor/run.c", "client/client.h", True), ("client/program/call.c", "client/tensor/array.h", False),
+         ("client/wire/ring.c", "client/wire/internal.h", False), ("client/wire/ring.c", "client/tensord.h", False)]
+
+
+def check_itself():
+    """The rule for client's rooms refuses what it has to, and nothing else."""
+    wrong = [(path, target) for path, target, refused in KNOWN if bool(within_client(path, target)) != refused]
+    return [f"{path}:1: the rule for an include of {target} is not what it was" for path, target in wrong], len(KNOWN)
+
+
 def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
     fake = "tests/support/fake_device.c"
     assert is_private(fake, "daemon/sched/internal.h") and is_private("daemon/graph/run.c", "daemon/sched/internal.h")
     assert not is_private(fake, "daemon/sched/executor.h") and not is_private("daemon/sched/pool.c", "daemon/sched/internal.h")
     results = [check_top(root), check_backend(root)]
+    results = [check_top(root), check_itself()]
     results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
     results += [(list(no_memory_faults(root, path)), 1) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
     faults = [fault for found, _ in results for fault in found]

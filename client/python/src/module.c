@@ -3,6 +3,7 @@
  * Importing it asks nothing of the daemon; the first tensor connects. One interpreter of a process can have it, because
  * the connection is the process's. */
 #include "client/python/src/py.h"
+#include "client/wire/places.h"
 #include "proto/base/text.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-#include "client/client.h"
+#include "client/tensord_bind.h"
 #include "client/tensor/run.h"
 
 /* What is known here of an object's part in a graph, so that a write that must be refused is refused at once. */

@@ -1,0 +1,260 @@
+/* A connection to a daemon: what the rooms above use of its state, its lock and its errors.
+ *
+ * One lock a client. It is held by every public call from its first look at the client to its last, and given up only
+ * while a thread sleeps on the socket (stream.c) or maps memory. Bytes enter the stream under the lock, so the order of
+ * the stream is the order of the calls. The stream has one reader at a time: whoever waits reads, and hands every reply
+ * to the wait it belongs to.
+ *
+ * A client is one piece of memory, so it also has the fields of the rooms above. This room does not look at these. */
+#ifndef TENSORD_WIRE_CLIENT_H
+#define TENSORD_WIRE_CLIENT_H
+
+#include "client/tensord.h"
+#include "client/tensord_bind.h"
+#include "proto/base/arena.h"
+#include "proto/base/clock.h"
+#include "proto/base/patience.h"
+#include "proto/wire/frame.h"
+#include "proto/wire/record.h"
+#include "proto/wire/wire.pb-c.h"
+#include <pthread.h>
+#include <sys/types.h>
+
+typedef Td__Wire__Reply td_reply;
+typedef struct td_reply_wait td_reply_wait;
+typedef struct td_memo td_memo;             /* tensor/memo.h */
+typedef struct td_seen_entry td_seen_entry; /* tensor/seen.c */
+typedef struct td_mapping td_mapping;       /* memory.h */
+
+/* A reply that is still to come. `on_reply` runs under the lock, on whatever thread reads, and copies out what it needs
+ * (the message is gone when it returns); it may take *fd. It is not run when the connection is lost or the reply is an
+ * error. */
+enum { TD_WAIT_BUCKETS = 128 };
+struct td_reply_wait {
+    td_reply_wait *next, *before; /* in the order of the questions */
+    td_reply_wait *same;          /* with others of its bucket */
+    uint64_t serial;
+    bool done;
+    bool heap;    /* nobody waits: freed when it is done */
+    bool put;     /* of an item that may be on its way to a full queue */
+    bool stopped; /* its answer came, if it has, when the program no longer wanted to wait */
+    /* At its end, under the lock; `answered`: not because the connection is lost, or the process a forked child. */
+    void (*over)(td_client *c, td_reply_wait *w, bool answered);
+    int code; /* of the reply */
+    td_error error;
+    int (*on_reply)(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e);
+    void (*on_said)(td_reply_wait *w, const uint8_t *text,
+                    size_t n); /* before that, also of an error: what a program printed */
+    void *context;
+};
+
+typedef struct td_bucket {
+    td_reply_wait *first, *last;
+} td_bucket;
+
+/* How far the connection is on its way from the socket to a ring: see ring.c. */
+typedef struct td_link {
+    enum { TD_LINK_SOCKET, TD_LINK_LEASE, TD_LINK_RING, TD_LINK_NEVER } stage;
+    unsigned waits; /* so far */
+    td_patience patience;
+    td_lease *lease;
+    td_ring ring;
+    td_reply_wait answer; /* to the request for the ring */
+} td_link;
+
+/* Requests in a list. */
+typedef struct td_requests {
+    td_request *first, *last;
+    unsigned n;
+} td_requests;
+
+/* What a program with an event loop has of a client: see loop.c. */
+typedef struct td_loop {
+    bool on;             /* it has asked for the descriptor */
+    bool inherited;      /* it had, before this process was forked */
+    bool writes;         /* it waits for room in the socket, too */
+    bool awake;          /* a dispatch is at work, under the lock */
+    int fd, timer;       /* the descriptor, and what is in it beside the socket */
+    int64_t alarm;       /* when the timer goes off; INT64_MAX: never */
+    int64_t soonest;     /* no request's deadline is earlier */
+    unsigned waits;      /* questions that the daemon holds until others do something */
+    td_requests parked;  /* to be asked when these are fewer */
+    unsigned parked_now; /* of them, those that do not wait for others */
+    td_requests out, over;
+    td_client *stopper; /* the way by which calls are stopped, while ... */
+    unsigned stops;     /* ... so many of these are still to be answered */
+} td_loop;
+
+enum { TD_SPARE_LEASES = 2, TD_SITES = 4096 };
+enum {
+    TD_RELEASE_BATCH = 128,
+    TD_RELEASE_BYTES = 1 << 18
+}; /* as many handles, or as much memory, wait for their RELEASE */
+
+typedef struct td_site_slot {
+    const char *text; /* the very pointer */
+    uint16_t id;
+    bool sent;
+} td_site_slot;
+
+struct td_client {
+    pthread_mutex_t lock;
+    pthread_cond_t wake; /* a reader stopped reading, or a wait was done */
+    td_client *next;     /* of all clients (fork.c) */
+    int socket;          /* -1: closed */
+    char path[108];
+    char version[32];
+    uint32_t pid, session;
+    uint64_t token, inline_limit;
+    bool rings;          /* the daemon takes ours */
+    bool calls_programs; /* which may have to be stopped */
+    bool is_private;     /* the daemon is a private one, of ours or of a process above us */
+    td_link link;
+    td_loop loop;
+    _Atomic int lost; /* 0, or the code that every call returns from now on; `why` has the words. May be looked at by
+                         who has not the lock */
+    td_error why;
+    bool eager;                   /* td_set_eager_errors */
+    void (*forget)(td_client *c); /* what the rooms above have of it; NULL: nothing */
+    bool ended;                   /* td_disconnect was called: freed with the last handle */
+    uint64_t handles;             /* that live: arrays, leases, queues */
+
+    /* out */
+    td_words words; /* records of the batch being built */
+    unsigned char *data;
+    size_t data_bytes, data_capacity;
+    unsigned records, batch;
+    td_writer writer;
+    uint64_t writes;          /* records so far that may change bytes somewhere */
+    uint64_t drawn;           /* ops that took random numbers, since the seed */
+    uint32_t region, regions; /* the checkpoint that the stream is in, or 0; how many there were */
+    uint64_t asked;           /* records so far */
+    uint64_t heard;           /* replies so far */
+    uint64_t quiet;           /* `asked` when the last sync came back: nothing was pending */
+
+    /* in */
+    td_reader reader;
+    td_arena arena;
+    bool reading;             /* a thread is in recvmsg or poll for us */
+    pthread_t teller;         /* tells what its ops saved, ... */
+    unsigned telling;         /* ... so deep; others that want to tell wait for its end */
+    uint64_t frames;          /* that were made for this session, behind the Hello */
+    bool forking;             /* a thread is about to fork, and waits for the daemon: no other goes on meanwhile */
+    unsigned waiting;         /* threads on `wake` */
+    unsigned asleep;          /* threads in a wait: they keep the client, as handles do */
+    _Atomic unsigned blocked; /* threads that wait for the lock: they do, too */
+    unsigned patient;         /* threads that wait for what others will do: the stream is held up until then */
+    uint64_t next_serial;
+    td_reply_wait *waits, *last_wait;
+    td_bucket by_serial[TD_WAIT_BUCKETS];
+    uint64_t *given_up; /* serials whose answers nobody waits for any more */
+    size_t ngiven_up, room_given_up;
+    bool forgetful;     /* some of them could not be noted */
+    int64_t half_since; /* a part of a frame has come, and nothing since; 0: no */
+    bool (*stop)(void *);
+    void *stop_context;
+    unsigned wakes; /* since `stop` was asked last */
+
+    /* ids */
+    uint32_t next_queue, next_program;
+    bool puts_sent; /* items may be on their way into queues */
+    uint32_t next_id, nfree, free_capacity, nreleased;
+    uint64_t released_bytes;
+    uint32_t *free_ids;
+    uint32_t released[TD_RELEASE_BATCH];
+    td_array *spare; /* handles for reuse */
+
+    /* call sites */
+    td_site_slot *sites;
+    uint16_t nsites;
+    uint16_t unsent[256]; /* slots whose text goes with the next batch */
+    unsigned nunsent;
+
+    /* memory */
+    td_mapping *mappings;
+    int nmappings;
+    td_lease *spares[TD_SPARE_LEASES]; /* fetched ahead */
+    uint64_t last_lease;               /* bytes of the last one asked for */
+
+    td_seen_entry *seen;               /* see seen.c */
+    uint32_t seen_unknown, seen_grads; /* looks at storages without a number, at those of a .grad */
+    uint64_t storages;                 /* numbers given so far */
+    uint64_t freed_graph;              /* of these, those up to here were there before a backward that keeps no graph */
+    uint64_t handed_on;                /* of these, those up to here may have come back without their number */
+
+    bool hooks; /* it has made some: a backward may come to one */
+    uint32_t next_hook, next_node;
+    td_words gone; /* hooks that are nowhere any more, as nobody here has asked yet */
+    td_on_hook on_hook;
+    void *hook_context;
+    td_memo *memos; /* see memo.c */
+    uint32_t grad_scope;
+    uint32_t devices;    /* bit for each device that the daemon has */
+    uint8_t *refused;    /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */
+    td_error fork_error; /* why a child being made cannot have a connection */
+};
+
+/* ---- errors */
+td_error *td_thread_error(void); /* of this thread, cleared but for op and where: for the next failure */
+/* Fail with this thread's error: td_raise(TD_E_TYPE, "td_read", "..."). Returns the code. */
+int td_raise(int code, const char *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Keep a copy as this thread's error; returns its code. */
+int td_raise_error(const td_error *e, const char *op, const char *where);
+/* An array was expected and NULL came: keeps an error that already stands. */
+int td_raise_null(const char *op, const char *argument);
+
+/* ---- its life */
+td_client *td_client_new(void);
+/* Lock, and check that the client is of this process and connected. On failure nothing is locked. */
+int td_enter(td_client *c, const char *op);
+void td_leave(td_client *c);
+void td_lock(td_client *c);
+void td_unlock(td_client *c);
+/* Under the lock: wait until everything asked so far has ended; the first error that was not told yet. */
+int td_outcome(td_client *c);
+/* Wait until everything asked so far has ended; errors stay untold. Not under the lock. */
+int td_settle(td_client *c);
+/* td_settle() in two halves, under the lock. */
+typedef struct td_quiet_wait {
+    td_reply_wait wait;
+    td_client *of; /* NULL: nothing was to be waited for */
+    uint64_t asked;
+} td_quiet_wait;
+void td_ask_quiet(td_client *c, td_quiet_wait *x);
+int td_await_quiet(td_quiet_wait *x);
+/* A line for whoever runs the program goes this way; to stderr, unless a binding has its own. */
+extern void (*td_say)(const char *line);
+/* The connection is unusable from here on. */
+void td_lose(td_client *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Would td_connect(NULL) find a daemon, or else fail otherwise than for want of one? */
+bool td_daemon_runs(void);
+
+/* ---- stepping aside: see aside.c */
+enum { TD_LONG_COPY = 64 << 10 }; /* bytes; who copies so many steps aside */
+
+/* ---- what each thread says of its ops: mode.c */
+unsigned td_mode(void);        /* TD_RM_* of this thread, without the device */
+unsigned td_mode_making(void); /* with the device of what is made of nothing */
+static inline unsigned td_device_making(void)
+{
+    return td_mode_making() >> TD_RM_DEVICE;
+}
+
+/* ---- forks */
+/* False in a process made by a raw clone, which ran no handlers. */
+bool td_fork_intact(void);
+/* How many forks lie between this process and the one that loaded the library. */
+unsigned td_fork_generation(void);
+
+static inline int64_t td_now_ms(void) /* signed: what is left may be less than nothing */
+{
+    return (int64_t)td_clock_ms();
+}
+
+/* Milliseconds as the wire has them: negative means no limit. */
+static inline uint32_t td_timeout(int ms)
+{
+    return ms < 0 ? UINT32_MAX : (uint32_t)ms;
+}
+
+#endif

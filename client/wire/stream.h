@@ -1,0 +1,85 @@
+/* What is asked of the daemon, and its answers: records in batches, calls, and the waits for replies. All of it under
+ * the lock. The order of the calls here is the order in which the daemon sees them. */
+#ifndef TENSORD_WIRE_STREAM_H
+#define TENSORD_WIRE_STREAM_H
+
+#include "client/wire/client.h"
+
+/* ---- records */
+/* Count a record into the batch; sends the batch when it is full. */
+int td_recorded(td_client *c);
+/* A record without results. */
+int td_control(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
+               const uint32_t *out, int nrest, const uint32_t *rest);
+/* Neither looks at how much is batched, so neither waits. */
+int td_record_only(td_client *c, unsigned rec, int nin, const uint32_t *in, int nrest, const uint32_t *rest);
+int td_control_only(td_client *c, unsigned rec, const char *where, int nin, const uint32_t *in, int nout,
+                    const uint32_t *out, int nrest, const uint32_t *rest);
+
+/* The id of a call site (0: none), by the address of its text. */
+uint32_t td_site(td_client *c, const char *where);
+
+/* The checkpoints that this thread is in, the innermost last. */
+#define TD_CHECKPOINT_DEPTH 64
+typedef struct td_within {
+    const td_client *client;
+    int depth;
+    uint32_t id[TD_CHECKPOINT_DEPTH];
+} td_within;
+extern _Thread_local td_within td_in_region __attribute__((tls_model("initial-exec")));
+static inline uint32_t td_region_of(const td_client *c)
+{
+    return td_in_region.depth && td_in_region.client == c ? td_in_region.id[td_in_region.depth - 1] : 0;
+}
+/* The next record is an op of this thread: the stream says where it lies, if that is not where the last one lay. */
+int td_region_switch(td_client *c);
+static inline int td_region_here(td_client *c)
+{
+    return td_region_of(c) == c->region ? 0 : td_region_switch(c);
+}
+
+/* The numbers of tensors: see ids.c. */
+uint32_t td_take_id(td_client *c);             /* 0: all are in use */
+void td_free_id(td_client *c, uint32_t id);    /* of no tensor: may be used at once */
+void td_release_id(td_client *c, uint32_t id); /* of a tensor: RELEASE goes with the batch */
+int td_emit_releases(td_client *c);
+
+/* ---- calls */
+/* A Call with `w->serial` set here; sends what is batched before it. `fd` is not taken over. */
+int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w);
+/* A Call that goes with whatever is sent next. */
+int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w);
+/* Expect a reply to a record that carries w->serial. */
+void td_expect(td_client *c, td_reply_wait *w);
+/* Wait for it. Returns its code, with this thread's error set. */
+int td_await(td_client *c, td_reply_wait *w, const char *op);
+/* Ask, and wait. Whatever it returns, the wait is over. */
+int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w, const char *op);
+/* Ask what the daemon answers when others have done something, and wait; `ms` is how long it waits for that. It may
+ * succeed although the program wants to stop. */
+int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_reply_wait *w, int ms, const char *op);
+/* A Call whose answer nobody waits for. Never waits: it is made while replies are being handled, too. */
+void td_tell(td_client *c, Td__Wire__Call *call);
+/* Stop expecting it. */
+void td_forget_wait(td_client *c, td_reply_wait *w);
+int td_push_all(td_client *c); /* sends what is batched, to the last byte */
+/* Handle what has arrived, without waiting. */
+void td_poll_replies(td_client *c);
+/* Differs from what it was when anything was asked of the daemon since, or heard from it. */
+static inline uint64_t td_moment(const td_client *c)
+{
+    return c->asked + c->heard;
+}
+
+/* ---- waits */
+/* On the list of those that expect a reply, by its serial; off it again, NULL: there is none. */
+void td_add_wait(td_client *c, td_reply_wait *w);
+td_reply_wait *td_take_wait(td_client *c, uint64_t serial);
+/* Wait until a number that answers count down is zero. */
+int td_await_none(td_client *c, const unsigned *count);
+/* Nobody will look at what became of this put, but td_await_puts does wait for it. */
+void td_leave_put(td_client *c, td_reply_wait *w);
+/* What an answer granted that nobody waits for. */
+void td_take_unclaimed(td_client *c, const td_reply *r, int *fd);
+
+#endif
