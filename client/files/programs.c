@@ -78,7 +78,7 @@ static int read_one(const td_zip *z, const td_zip_entry *en, const char *name, s
     if (!is_name(name, n)) return td_fail(e, TD_E_INVALID, "'%.80s' is no name of a program", en->name);
     memcpy(p->name, name, n);
     char *bytes = read_entry(z, en, e);
-    if (bytes) p->ir = td_ir_unpack((const uint8_t *)bytes, (size_t)en->size, 0, e);
+    if (bytes) p->ir = td_ir_decode((const uint8_t *)bytes, (size_t)en->size, 0, e);
     free(bytes);
     if (p->ir) return read_call(z, en, p, e);
     td_error why = *e;
@@ -171,7 +171,7 @@ int td_filed_make(const td_scripted_program *p, td_out_record out[TD_FILED_RECOR
     if (!is_name(name, strlen(name)))
         return td_fail(e, TD_E_INVALID, "'%.80s' is no name of a program: letters, digits and _, at most %d", name,
                        TD_FILED_NAME - 1);
-    uint8_t *packed = td_ir_pack(p->ir, &size, e);
+    uint8_t *packed = td_ir_encode(p->ir, &size, e);
     bool good = packed && add_record(out, n, name, "pb", (char *)packed, size);
     char *text = good ? td_ir_print(p->ir, e) : NULL;
     good = text && add_record(out, n, name, "txt", text, strlen(text));

@@ -39,7 +39,7 @@ static int on_open(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, t
 {
     (void)c, (void)fd;
     opening *o = w->context;
-    o->ir = td_ir_unpack(r->ir.data, r->ir.len, 0, e);
+    o->ir = td_ir_decode(r->ir.data, r->ir.len, 0, e);
     return o->ir ? TD_OK : e->code;
 }
 

@@ -168,7 +168,7 @@ static int send_new(td_program *p)
     td__wire__call__init(&call);
     td__wire__program_new__init(&q);
     uint32_t *ids = malloc(((size_t)p->ncaptured + 1) * sizeof *ids);
-    q.ir.data = ids ? td_ir_pack(p->ir, &q.ir.len, &e) : NULL;
+    q.ir.data = ids ? td_ir_encode(p->ir, &q.ir.len, &e) : NULL;
     if (!q.ir.data) {
         free(ids);
         return e.code ? td_raise_error(&e, "program_read", NULL)

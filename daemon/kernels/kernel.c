@@ -52,7 +52,7 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     k->wants_rows = k->sure = false;
     k->packing.in = 0;
     k->work = NULL;
-    k->pack = NULL;
+    k->prepack = NULL;
     atomic_store_explicit(&k->failed, 0, memory_order_relaxed);
     int code = plan(k, e);
     if (!code && k->wants_rows) code = td_fail(e, TD_E_UNSUPPORTED, "%s writes row by row only", k->op->name);

@@ -51,20 +51,20 @@ typedef struct td_phase {
 } td_phase;
 
 /* What the first phase makes of one input, which could be kept for the next call: the input laid out anew. It is that
- * phase's chunks from `from` on, each of which says td_kpack_made at its end, and lies in `bytes` of work memory that
- * nothing else is in, unless the call is given a pack. */
-typedef struct td_kpacking {
+ * phase's chunks from `from` on, each of which says td_prepack_made at its end, and lies in `bytes` of work memory that
+ * nothing else is in, unless the call is given a td_prepack. */
+typedef struct td_packing {
     uint8_t in; /* 1 + the input's number; 0: there is nothing of this kind */
     int64_t from;
     size_t bytes, at; /* at: where in work memory */
     /* What beside the input's bytes and descriptor decides how they are laid out: so many words, written to key. */
     int (*key)(const td_kcall *k, int64_t key[TD_KPACK_KEY]);
-} td_kpacking;
+} td_packing;
 
-typedef struct td_kpack {
+typedef struct td_prepack {
     void *memory;
     _Atomic int64_t made; /* chunks that have written their part */
-} td_kpack;
+} td_prepack;
 
 struct td_kcall {
     /* given */
@@ -92,34 +92,34 @@ struct td_kcall {
     /* What a chunk of the last phase writes of out[0], which has no gaps, and no other chunk: what comes behind can go
      * on there at once. NULL: nobody can say. */
     void (*wrote)(const td_kcall *k, int64_t chunk, td_kpart *part);
-    td_kpacking packing;
+    td_packing packing;
     _Alignas(16) unsigned char state[TD_KSTATE_BYTES]; /* the plan's own notes for its chunks */
     /* given between plan and run */
     void *work;
-    td_kpack *pack; /* where what `packing` says is, or is made; NULL: in `work` */
+    td_prepack *prepack; /* where what `packing` says is, or is made; NULL: in `work` */
     /* result: the first failure of any chunk */
     _Atomic int failed;
     td_error error;
 };
 
 /* Where chunks find what is packed, and put it. */
-static inline void *td_kpack_at(const td_kcall *k)
+static inline void *td_prepack_at(const td_kcall *k)
 {
-    return k->pack ? k->pack->memory : (char *)k->work + k->packing.at;
+    return k->prepack ? k->prepack->memory : (char *)k->work + k->packing.at;
 }
-static inline void td_kpack_made(const td_kcall *k)
+static inline void td_prepack_made(const td_kcall *k)
 {
-    if (k->pack) atomic_fetch_add_explicit(&k->pack->made, 1, memory_order_release);
+    if (k->prepack) atomic_fetch_add_explicit(&k->prepack->made, 1, memory_order_release);
 }
 
 /* Have all chunks said so? */
-static inline bool td_kpack_is_whole(const td_kcall *k)
+static inline bool td_prepack_is_whole(const td_kcall *k)
 {
     return k->nphases &&
-           atomic_load_explicit(&k->pack->made, memory_order_acquire) == k->phase[0].chunks - k->packing.from;
+           atomic_load_explicit(&k->prepack->made, memory_order_acquire) == k->phase[0].chunks - k->packing.from;
 }
-/* The pack is there: what is left of the first phase. */
-static inline void td_kpack_leave_out(td_kcall *k)
+/* The operand is prepacked: what is left of the first phase. */
+static inline void td_prepack_leave_out(td_kcall *k)
 {
     if (k->packing.from) {
         k->phase[0].chunks = k->packing.from;

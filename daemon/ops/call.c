@@ -2,7 +2,7 @@
  *
  * A call is large (kernel state, attributes, room for a dozen operands), so only what is used is ever initialised. Its
  * operands are borrowed while it is issued; td_call_hold makes them its own. */
-#include "daemon/ops/packs.h"
+#include "daemon/ops/prepacked.h"
 #include "daemon/ops/prepare.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,7 +84,7 @@ td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_erro
     atomic_init(&c->k.failed, 0);
     c->k.nphases = 0;
     c->k.packing.in = 0;
-    c->k.pack = NULL;
+    c->k.prepack = NULL;
     c->k.device = TD_CPU;
     td_error_clear(&c->k.error);
     memcpy(c->where, who->where, sizeof c->where);
@@ -123,7 +123,7 @@ void td_call_free(td_call *c)
 {
     if (!c) return;
     settle(c, true);
-    td_packs_take_back(c);
+    td_prepacked_take_back(c);
     if (c->flags & TD_CF_HELD) td_call_let_go(c);
     td_prep_discharge(c);
     td_tensor_unref(c->cast);

@@ -20,11 +20,12 @@ static const td_op group_row = {.name = "program",
 
 /* ---- the call */
 
-static void note(td_call *c, td_fused *g, td_fused_packs *packs, const char *caller, void (*finished)(td_call *c))
+static void note(td_call *c, td_fused *g, td_fused_prepacked *prepacked, const char *caller,
+                 void (*finished)(td_call *c))
 {
     td_fused_note *n = (td_fused_note *)(void *)c->k.state;
     n->g = td_fused_ref(g);
-    n->packs = packs;
+    n->prepacked = prepacked;
     n->finished = finished;
     snprintf(n->caller, sizeof n->caller, "%s", caller);
 }
@@ -78,7 +79,7 @@ static void over(td_call *c)
 {
     td_fused_note *n = (td_fused_note *)(void *)c->k.state;
     n->finished(c);
-    td_fused_put_packs(n->g, n->packs, !c->cause && !atomic_load(&c->k.failed));
+    td_fused_put_prepacked(n->g, n->prepacked, !c->cause && !atomic_load(&c->k.failed));
     td_fused_unref(n->g);
 }
 
@@ -140,11 +141,11 @@ int td_fused_call(td_fused *g, td_issuer *who, td_tensor *const *inputs, td_tens
     if (!rc) {
         set_inputs(c, g, inputs);
         td_prep_operands(c, TD_FLOAT32, TD_CPU);
-        td_fused_packs *packs = td_fused_take_packs(g, inputs);
-        td_fused_set_kernel(&c->k, g, packs);
-        note(c, g, packs, caller, finished);
+        td_fused_prepacked *prepacked = td_fused_take_prepacked(g, inputs);
+        td_fused_set_kernel(&c->k, g, prepacked);
+        note(c, g, prepacked, caller, finished);
         rc = td_prep_charge(c, need, e);
-        if (rc) drop(g->ngiven, outs), td_fused_put_packs(g, packs, false), td_fused_unref(g);
+        if (rc) drop(g->ngiven, outs), td_fused_put_prepacked(g, prepacked, false), td_fused_unref(g);
     }
     if (!rc) {
         conclude(c, g);

@@ -30,7 +30,7 @@ typedef struct td_fused_plan {
     td_phase phase[TD_MAX_PHASES];
     td_replan_fn replan;
     void (*wrote)(const td_kcall *k, int64_t chunk, td_kpart *part);
-    td_kpacking packing;
+    td_packing packing;
     size_t state_bytes;
     unsigned char *state;
 } td_fused_plan;
@@ -114,7 +114,7 @@ struct td_fused {
     uint64_t tile;                /* its elements */
     uint8_t *used;                /* of each input: TD_FUSED_USED, TD_FUSED_WRITTEN */
     bool heads;                   /* the first part has chunks, behind each of which the rest, one run, goes on */
-    bool packs;                   /* a part packs an input */
+    bool prepacks;                /* a part packs an input */
     int64_t tiles, tiles_a_chunk; /* of a sweep; 0: it is none */
     bool last;                    /* the last tile is smaller: */
     uint64_t last_tile;           /* its elements */
@@ -172,26 +172,26 @@ void td_run_part(const td_fused *g, const td_fused_run *r, const td_kpart *part,
 void td_run_tile(const td_fused *g, const td_fused_run *r, int64_t tile, unsigned char *const *base);
 void td_runs_free(td_fused *g);
 
-/* fused_pack.c: what parts have packed, of one call. NULL: nothing. */
-typedef struct td_fused_packs {
-    td_kpack *pack; /* NULL: the part packs for itself */
+/* fused_prepacked.c: what parts have packed, of one call. NULL: nothing. */
+typedef struct td_fused_prepacked {
+    td_prepack *prepack; /* NULL: the part packs for itself */
     bool ready;
-} td_fused_packs;
-td_fused_packs *td_fused_take_packs(const td_fused *g, td_tensor *const *inputs);
+} td_fused_prepacked;
+td_fused_prepacked *td_fused_take_prepacked(const td_fused *g, td_tensor *const *inputs);
 /* It was run, well or not. */
-void td_fused_put_packs(const td_fused *g, td_fused_packs *p, bool good);
+void td_fused_put_prepacked(const td_fused *g, td_fused_prepacked *p, bool good);
 
 /* fused_run.c */
 /* What a call keeps in its state. */
 typedef struct td_fused_note {
     td_fused *g;
-    td_fused_packs *packs; /* of each part; NULL: there are none */
+    td_fused_prepacked *prepacked; /* of each part; NULL: there are none */
     void (*finished)(td_call *c);
     char caller[56];
 } td_fused_note;
 /* A part as it was planned, but for where operands lie. */
 void td_fused_set_up(const td_fused_part *p, const td_fused_plan *plan, td_kcall *k);
 /* Phases, memory and cost of a call that runs it. */
-void td_fused_set_kernel(td_kcall *k, const td_fused *g, const td_fused_packs *packs);
+void td_fused_set_kernel(td_kcall *k, const td_fused *g, const td_fused_prepacked *prepacked);
 
 #endif

@@ -320,7 +320,7 @@ static void count(td_fused *g, const td_kcall *k, const char *where)
     if (g->work_bytes < k->work_bytes) g->work_bytes = k->work_bytes;
     if (g->scratch_bytes < k->scratch_bytes) g->scratch_bytes = k->scratch_bytes;
     g->cost_ns += k->cost_ns;
-    g->packs |= k->nphases && k->packing.in;
+    g->prepacks |= k->nphases && k->packing.in;
     g->ncalls++;
 }
 

@@ -65,7 +65,7 @@ void td_fused_set_up(const td_fused_part *p, const td_fused_plan *plan, td_kcall
     k->nphases = plan->nphases;
     k->clean_phases = 0;
     k->packing = plan->packing;
-    k->pack = NULL;
+    k->prepack = NULL;
     for (int i = 0; i < plan->nphases; i++) k->phase[i] = plan->phase[i];
     memcpy(k->state, plan->state, plan->state_bytes);
 }
@@ -125,9 +125,9 @@ static void run_row(td_kcall *k, int64_t chunk, void *scratch)
         if (!p->plan.nphases) continue;
         take_args(g, p, &p->plan, base, 0, b->args);
         set_up(p, &p->plan, b, work + g->arena);
-        const td_fused_packs *packs = note_of(k)->packs;
-        if (packs) b->k.pack = packs[p - g->parts].pack;
-        if (packs && packs[p - g->parts].ready) td_kpack_leave_out(&b->k);
+        const td_fused_prepacked *prepacked = note_of(k)->prepacked;
+        if (prepacked) b->k.prepack = prepacked[p - g->parts].prepack;
+        if (prepacked && prepacked[p - g->parts].ready) td_prepack_leave_out(&b->k);
         p->plan.replan(&b->k);
         if (run_part(&b->k, rest)) continue;
         failed(k, &b->k, p->where);
@@ -149,7 +149,7 @@ static void run_head(td_kcall *k, int phase, int64_t chunk, void *scratch)
     begin(b);
     take_args(g, p, &p->plan, base, 0, b->args);
     set_up(p, &p->plan, b, (unsigned char *)k->work + g->arena);
-    if (note_of(k)->packs) b->k.pack = note_of(k)->packs[0].pack;
+    if (note_of(k)->prepacked) b->k.prepack = note_of(k)->prepacked[0].prepack;
     p->plan.replan(&b->k);
     b->k.phase[phase].fn(&b->k, chunk, rest);
     if (atomic_load_explicit(&b->k.failed, memory_order_relaxed)) {
@@ -171,12 +171,12 @@ static void run_second(td_kcall *k, int64_t chunk, void *scratch)
     run_head(k, 1, chunk, scratch);
 }
 
-static void set_head(td_kcall *k, const td_fused *g, const td_fused_packs *packs)
+static void set_head(td_kcall *k, const td_fused *g, const td_fused_prepacked *prepacked)
 {
     static const td_chunk_fn run[] = {run_first, run_second};
     const td_fused_plan *head = &g->parts[0].plan;
     k->nphases = 0;
-    for (int i = packs && packs[0].ready; i < head->nphases; i++)
+    for (int i = prepacked && prepacked[0].ready; i < head->nphases; i++)
         k->phase[k->nphases++] = (td_phase){run[i], head->phase[i].chunks};
 }
 
@@ -229,7 +229,7 @@ static void run_tiles(td_kcall *k, int64_t chunk, void *scratch)
         if (!run_tile(k, g, tile, tile == from, base, scratch)) return;
 }
 
-void td_fused_set_kernel(td_kcall *k, const td_fused *g, const td_fused_packs *packs)
+void td_fused_set_kernel(td_kcall *k, const td_fused *g, const td_fused_prepacked *prepacked)
 {
     k->nphases = 1;
     k->clean_phases = 0;
@@ -242,8 +242,8 @@ void td_fused_set_kernel(td_kcall *k, const td_fused *g, const td_fused_packs *p
     k->replan = NULL;
     k->packing.in = 0;
     k->work = NULL;
-    k->pack = NULL;
-    if (g->heads) set_head(k, g, packs);
+    k->prepack = NULL;
+    if (g->heads) set_head(k, g, prepacked);
     if (!g->tiles) return;
     k->phase[0] = (td_phase){run_tiles, (g->tiles + g->tiles_a_chunk - 1) / g->tiles_a_chunk};
     k->scratch_bytes += g->arena + LINE;

@@ -26,7 +26,7 @@ static void give(td_kcall *k, const td_call *c)
     k->replan = NULL;
     k->wrote = NULL;
     k->packing.in = 0;
-    k->pack = NULL;
+    k->prepack = NULL;
     k->seed = c->who->seed;
     k->counter = c->who->counter;
     k->work = NULL;

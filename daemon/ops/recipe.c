@@ -152,7 +152,7 @@ static void replan(const td_recipe *r, td_kcall *k)
     k->wrote = r->wrote;
     k->packing = r->packing;
     k->work = NULL;
-    k->pack = NULL;
+    k->prepack = NULL;
     if (r->state_bytes == STATE) memcpy(k->state, r->state, STATE); /* a size that is known: moves in a row, no call */
     else memcpy(k->state, r->state, r->state_bytes);
     r->replan(k);

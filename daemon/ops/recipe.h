@@ -20,7 +20,7 @@ typedef struct td_recipe {
     /* The plan; replan NULL: it cannot be moved to other addresses, so each call is planned anew. */
     td_replan_fn replan;
     void (*wrote)(const td_kcall *k, int64_t chunk, td_kpart *part);
-    td_kpacking packing;
+    td_packing packing;
     size_t scratch_bytes, work_bytes, state_bytes;
     double cost_ns;
     bool lasting, sure;

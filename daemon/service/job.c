@@ -1,5 +1,5 @@
 /* Owners that are no session, and their turns. See job.h. */
-#include "daemon/ops/packs.h"
+#include "daemon/ops/prepacked.h"
 #include "daemon/service/service.h"
 #include "proto/base/text.h"
 
@@ -16,7 +16,7 @@ enum {
 
 static void submit(td_issuer *who, td_call *c)
 {
-    if (c->k.packing.in) td_packs_give(c);
+    if (c->k.packing.in) td_prepacked_give(c);
     td_sched_submit(who->scheduler, c);
 }
 

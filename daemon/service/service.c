@@ -1,6 +1,6 @@
 /* The service's life, and the accounts of users. */
 #include "daemon/service/service.h"
-#include "daemon/ops/packs.h"
+#include "daemon/ops/prepacked.h"
 #include "proto/base/device.h"
 
 #include <stdio.h>
@@ -11,7 +11,10 @@
 enum { KEEP_PART = 16, KEEP_MOST = 64 << 20 }; /* of the memory, warm for kernels to work with */
 /* Of its own memory, for what comes from connections and goes to them; up to half of it, so that frames have room. */
 enum { WIRE_PART = 4, WIRE_LEAST = 64 << 20 };
-enum { PACKS_PART = 8, PACKS_MOST = 512 << 20 }; /* as much as this part of it, beside it, for packs of weights */
+enum {
+    PREPACKED_PART = 8,
+    PREPACKED_MOST = 512 << 20
+}; /* as much as this part of it, beside it, for packs of weights */
 
 static uint64_t part_of(uint64_t memory, uint64_t part, uint64_t most)
 {
@@ -22,7 +25,7 @@ static uint64_t part_of(uint64_t memory, uint64_t part, uint64_t most)
 static uint64_t room_for_packs(uint64_t memory)
 {
     const char *wish = getenv("TENSORD_PACKS");
-    return wish && !strcmp(wish, "0") ? 0 : part_of(memory, PACKS_PART, PACKS_MOST);
+    return wish && !strcmp(wish, "0") ? 0 : part_of(memory, PREPACKED_PART, PREPACKED_MOST);
 }
 
 /* Sessions come and go; a user's account stays as long as anything is charged to it. */
@@ -70,7 +73,7 @@ int td_service_init(td_service *s, const td_service_options *o, td_error *e)
     s->account->limit_objects = (o->own_bytes - s->account->limit_wire) / TD_OBJECT_BYTES;
     int rc = td_heap_new(&s->heap, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) {
-        td_packs_set_room(room_for_packs(o->memory), o->background, o->arg);
+        td_prepacked_set_room(room_for_packs(o->memory), o->background, o->arg);
         td_sched_options so = {.keep_bytes = part_of(o->memory, KEEP_PART, KEEP_MOST),
                                .workers = o->workers,
                                .helped = true,
@@ -91,7 +94,7 @@ static void drop_name(const td_name *n, void *service)
 
 void td_service_deinit(td_service *s)
 {
-    td_packs_set_room(0, NULL, NULL);
+    td_prepacked_set_room(0, NULL, NULL);
     td_name_waits_drop(s);
     td_name_each(s, UINT32_MAX, drop_name, s);
     td_queues_clear(s);

@@ -9,10 +9,10 @@
 #include "proto/program/ir.h"
 
 /* The bytes of a verified module, to be freed; NULL: there is no memory. */
-uint8_t *td_ir_pack(const td_ir *ir, size_t *length, td_error *e);
+uint8_t *td_ir_encode(const td_ir *ir, size_t *length, td_error *e);
 /* The module that they say, verified (with its flags, verify.h) and sealed; NULL: TD_E_PROTOCOL when it is no such
  * message, TD_E_UNSUPPORTED for an op that is none here, what the verifier says. */
-td_ir *td_ir_unpack(const uint8_t *bytes, size_t length, unsigned flags, td_error *e);
+td_ir *td_ir_decode(const uint8_t *bytes, size_t length, unsigned flags, td_error *e);
 /* The memory that this takes at most, with the module, to charge before. */
 uint64_t td_ir_unpack_takes(size_t length);
 

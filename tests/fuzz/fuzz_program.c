@@ -38,9 +38,9 @@ static void comes_back(td_ir *ir)
     td_error e = {0};
     char *text = td_ir_print(ir, &e);
     size_t n = 0;
-    uint8_t *bytes = td_ir_pack(ir, &n, &e);
+    uint8_t *bytes = td_ir_encode(ir, &n, &e);
     demand(text && bytes, "not written", &e);
-    td_ir *read = td_ir_read(text, strlen(text), &e), *unpacked = td_ir_unpack(bytes, n, TD_VERIFY_ATEN, &e);
+    td_ir *read = td_ir_read(text, strlen(text), &e), *unpacked = td_ir_decode(bytes, n, TD_VERIFY_ATEN, &e);
     demand(read && unpacked, "not read again", &e);
     demand(td_ir_equal(ir, read), "another one was read", &e);
     demand(td_ir_equal(ir, unpacked), "another one was unpacked", &e);
@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     td_error e = {0};
     if (!size) return 0;
-    td_ir *ir = data[0] & 1 ? td_ir_unpack(data + 1, size - 1, TD_VERIFY_ATEN, &e)
+    td_ir *ir = data[0] & 1 ? td_ir_decode(data + 1, size - 1, TD_VERIFY_ATEN, &e)
                             : td_ir_read((const char *)data + 1, size - 1, &e);
     demand(ir || (e.code != 0 && e.message[0]), "refused without a word", &e);
     if (ir && (data[0] & 1 || td_ir_verify(ir, TD_VERIFY_ATEN, &e) == 0)) {

@@ -14,7 +14,7 @@ static inline uint8_t *packed(const char *text, size_t *n)
 {
     td_error e = {0};
     td_ir *ir = td_ir_read(text, strlen(text), &e);
-    uint8_t *bytes = ir ? td_ir_pack(ir, n, &e) : NULL;
+    uint8_t *bytes = ir ? td_ir_encode(ir, n, &e) : NULL;
     if (!bytes) printf("%s\n", e.message);
     td_ir_unref(ir);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);

@@ -541,7 +541,7 @@ int main(int argc, char **argv)
     sessions.max_unread = 4096;
     for (int k = 0; k < PROGRAMS; k++) {
         td_ir *ir = td_ir_read(texts[k], strlen(texts[k]), &e);
-        programs[k].bytes = ir ? td_ir_pack(ir, &programs[k].n, &e) : NULL;
+        programs[k].bytes = ir ? td_ir_encode(ir, &programs[k].n, &e) : NULL;
         if (!programs[k].bytes) printf("%s\n", e.message), abort();
         td_ir_unref(ir);
     }

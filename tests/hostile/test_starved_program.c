@@ -38,7 +38,7 @@ static int start(void)
 {
     td_error e = {0};
     whole = td_ir_read(text, strlen(text), &e);
-    bytes = whole ? td_ir_pack(whole, &length, &e) : NULL;
+    bytes = whole ? td_ir_encode(whole, &length, &e) : NULL;
     return !bytes;
 }
 
@@ -59,7 +59,7 @@ static int reads(td_error *e)
 
 static int unpacks(td_error *e)
 {
-    td_ir *ir = td_ir_unpack(bytes, length, 0, e);
+    td_ir *ir = td_ir_decode(bytes, length, 0, e);
     td_ir_unref(ir);
     return ir ? 0 : e->code;
 }
@@ -67,7 +67,7 @@ static int unpacks(td_error *e)
 static int packs(td_error *e)
 {
     size_t n;
-    uint8_t *packed = td_ir_pack(whole, &n, e);
+    uint8_t *packed = td_ir_encode(whole, &n, e);
     free(packed);
     return packed ? 0 : e->code;
 }

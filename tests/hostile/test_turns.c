@@ -1659,7 +1659,7 @@ static uint8_t *large_program(size_t *length)
     for (int i = 0; i < NODES; i++) at += sprintf(at, "  %%x%d : Tensor = td::neg(%%x%d)\n", i + 1, i);
     sprintf(at, "  return (%%x%d)\n", NODES);
     td_ir *ir = td_ir_read(text, strlen(text), &e);
-    uint8_t *bytes = ir ? td_ir_pack(ir, length, &e) : NULL;
+    uint8_t *bytes = ir ? td_ir_encode(ir, length, &e) : NULL;
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     td_ir_unref(ir);
     free(text);
@@ -1768,7 +1768,7 @@ static uint8_t *small_program(const char *text, size_t *length)
 {
     td_error e = {0};
     td_ir *ir = td_ir_read(text, strlen(text), &e);
-    uint8_t *bytes = ir ? td_ir_pack(ir, length, &e) : NULL;
+    uint8_t *bytes = ir ? td_ir_encode(ir, length, &e) : NULL;
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
     td_ir_unref(ir);
     return bytes;

@@ -292,7 +292,7 @@ static void begin_plan(td_kcall *k)
     k->wrote = NULL;
     k->packing.in = 0;
     k->work = NULL;
-    k->pack = NULL;
+    k->prepack = NULL;
     atomic_store(&k->failed, 0);
     memset(k->state, UNTOUCHED, sizeof k->state);
 }
@@ -336,16 +336,16 @@ static void check_moved(td_plan_fn plan, const td_kcall *k)
 
 /* What a call makes of an input and could keep: made where it is told, or there already. The same bits in each way. */
 static int packs_made;
-static void give_pack(td_kcall *k, td_kpack *pack, int how)
+static void give_pack(td_kcall *k, td_prepack *pack, int how)
 {
-    k->pack = pack;
+    k->prepack = pack;
     if (how != TWO_THREADS) return;
     int nphases = k->nphases;
     k->nphases = 1;
     run_phases(k, how);
     k->nphases = (uint8_t)nphases;
-    CU_ASSERT(atomic_load(&k->failed) || td_kpack_is_whole(k));
-    td_kpack_leave_out(k);
+    CU_ASSERT(atomic_load(&k->failed) || td_prepack_is_whole(k));
+    td_prepack_leave_out(k);
     packs_made++;
 }
 
@@ -360,14 +360,14 @@ static int run_guarded(td_plan_fn plan, td_kcall *k, int how, td_error *e)
     k->work = work.bytes ? work.at : NULL;
     bool packs = k->packing.in && how != IN_ORDER;
     guarded packed = guarded_new(packs ? k->packing.bytes : 0, 64, false);
-    td_kpack pack = {.memory = packed.at};
+    td_prepack pack = {.memory = packed.at};
     if (packs) give_pack(k, &pack, how);
     run_phases(k, how);
     CU_ASSERT(guarded_intact(&work) && guarded_intact(&packed));
     guarded_free(&work);
     guarded_free(&packed);
     k->work = NULL;
-    k->pack = NULL;
+    k->prepack = NULL;
     if (atomic_load(&k->failed) && e) *e = k->error;
     return atomic_load(&k->failed);
 }

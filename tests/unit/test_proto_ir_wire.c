@@ -45,14 +45,14 @@ static void comes_back(void)
     td_ir *ir = read(whole);
     td_error e = {0};
     size_t n;
-    uint8_t *bytes = td_ir_pack(ir, &n, &e);
+    uint8_t *bytes = td_ir_encode(ir, &n, &e);
     CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
-    td_ir *again = td_ir_unpack(bytes, n, 0, &e);
+    td_ir *again = td_ir_decode(bytes, n, 0, &e);
     CU_ASSERT_STRING_EQUAL(e.message, "");
     CU_ASSERT_PTR_NOT_NULL_FATAL(again);
     CU_ASSERT_TRUE(td_ir_equal(ir, again));
     for (size_t i = 0; i < n; i++) { /* cut short: what comes first is not all */
-        td_ir *less = td_ir_unpack(bytes, i, 0, &e);
+        td_ir *less = td_ir_decode(bytes, i, 0, &e);
         CU_ASSERT_PTR_NULL(less);
         td_ir_unref(less);
     }
@@ -65,13 +65,13 @@ static void any_byte(void)
 {
     td_ir *ir = read(whole);
     size_t n;
-    uint8_t *bytes = td_ir_pack(ir, &n, NULL);
+    uint8_t *bytes = td_ir_encode(ir, &n, NULL);
     unsigned refused = 0;
     for (size_t i = 0; i < n; i++)
         for (int bit = 0; bit < 8; bit++) {
             td_error e = {0};
             bytes[i] ^= (uint8_t)(1 << bit);
-            td_ir *other = td_ir_unpack(bytes, n, TD_VERIFY_ATEN, &e);
+            td_ir *other = td_ir_decode(bytes, n, TD_VERIFY_ATEN, &e);
             CU_ASSERT_EQUAL(other == NULL, e.code != 0 && e.message[0]);
             refused += !other;
             if (other) CU_ASSERT_EQUAL(td_ir_verify(other, TD_VERIFY_ATEN, &e), 0);
@@ -180,11 +180,11 @@ static void written_beside(void)
 static void nonsense(void)
 {
     td_error e = {0};
-    CU_ASSERT_PTR_NULL(td_ir_unpack((const uint8_t *)"", 0, 0, &e));
+    CU_ASSERT_PTR_NULL(td_ir_decode((const uint8_t *)"", 0, 0, &e));
     CU_ASSERT_STRING_EQUAL(e.message, "these bytes are no program: its layout is of another release");
-    CU_ASSERT_PTR_NULL(td_ir_unpack((const uint8_t *)"\xff\xff", 2, 0, &e));
+    CU_ASSERT_PTR_NULL(td_ir_decode((const uint8_t *)"\xff\xff", 2, 0, &e));
     CU_ASSERT_EQUAL(e.code, TD_E_PROTOCOL);
-    CU_ASSERT_PTR_NULL(td_ir_unpack((const uint8_t *)"\x08\x01", 2, 0, &e)); /* the layout alone */
+    CU_ASSERT_PTR_NULL(td_ir_decode((const uint8_t *)"\x08\x01", 2, 0, &e)); /* the layout alone */
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "these bytes are no program"));
 }
 

@@ -121,7 +121,7 @@ struct td_reading {
 
 static void unpack(td_reading *j)
 {
-    j->ir = td_ir_unpack(j->bytes, j->length, 0, &j->error);
+    j->ir = td_ir_decode(j->bytes, j->length, 0, &j->error);
 }
 
 /* What is no longer than it looks: no pass makes more of it than there is. */

@@ -3,7 +3,7 @@
  * A table is made as a job of who asked for it, some rows at a time, already as they are sent; the sessions,
  * names and queues that it goes through may come and go meanwhile. One is made at a time. */
 #include "daemon/ops/fused.h"
-#include "daemon/ops/packs.h"
+#include "daemon/ops/prepacked.h"
 #include "daemon/session/calls/table.h"
 #include "daemon/tensor/device.h"
 #include "proto/base/device.h"
@@ -175,7 +175,7 @@ static bool tell_counts(table *b)
     key_value(b, "bytes_used", td_cell_integer(v->budget.used));
     add_devices_used(b);
     key_value(b, "bytes_work", td_cell_integer(v->budget.work));
-    key_value(b, "bytes_packed", td_cell_integer(td_packs_bytes()));
+    key_value(b, "bytes_packed", td_cell_integer(td_prepacked_bytes()));
     key_value(b, "bytes_warm", td_cell_integer(v->budget.warm_bytes));
     key_value(b, "bytes_bookkeeping", td_cell_integer(live.bytes));
     key_value(b, "bytes_own", td_cell_integer(td_account_own(v->account)));
@@ -192,7 +192,7 @@ static bool tell_counts(table *b)
     key_value(b, "run_inline", td_cell_integer(st.run_inline));
     key_value(b, "run_pool", td_cell_integer(st.run_pool));
     key_value(b, "run_planned", td_cell_integer(td_fused_ran()));
-    key_value(b, "run_packed", td_cell_integer(td_packs_used()));
+    key_value(b, "run_packed", td_cell_integer(td_prepacked_used()));
     key_value(b, "workers", td_cell_integer(st.workers));
     key_value(b, "busy_s", td_cell_real(st.busy_ns / 1e9));
     key_value(b, "frames_in", td_cell_integer(v->frames_in));

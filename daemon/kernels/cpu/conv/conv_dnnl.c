@@ -97,7 +97,7 @@ static int weights_in(const td_conv *c)
 static void *packed_weights(const td_kcall *k, const dnnl_state *s, const td_dnnl_conv *d, int64_t part)
 {
     const td_conv *c = &s->c;
-    if (d->packed_bytes[TD_DNNL_W]) return (char *)td_kpack_at(k) + (size_t)part * s->packed_bytes;
+    if (d->packed_bytes[TD_DNNL_W]) return (char *)td_prepack_at(k) + (size_t)part * s->packed_bytes;
     return (char *)k->in[weights_in(c)].data + part * (c->o / s->parts) * c->k * 4;
 }
 
@@ -108,7 +108,7 @@ static void weights_chunk(td_kcall *k, int64_t chunk, void *scratch)
     const td_dnnl_conv *d = td_dnnl_conv_get(&s->image);
     const char *w = (const char *)k->in[weights_in(c)].data + chunk * (c->o / s->parts) * c->k * 4;
     if (!d || !td_dnnl_conv_reorder(d, TD_DNNL_W, w, packed_weights(k, s, d, chunk), scratch)) broken(k);
-    else td_kpack_made(k);
+    else td_prepack_made(k);
     td_dnnl_conv_put(d);
 }
 
@@ -179,7 +179,7 @@ static void plan_images(td_kcall *k, dnnl_state *s, const td_dnnl_conv *d)
     s->packed_bytes = d->packed_bytes[TD_DNNL_W];
     if (s->packed_bytes) {
         size_t bytes = s->packed_bytes * (size_t)s->parts;
-        k->packing = (td_kpacking){
+        k->packing = (td_packing){
             .in = (uint8_t)(1 + weights_in(&s->c)), .bytes = bytes, .at = td_plan_work(k, bytes), .key = weights_key};
         td_plan_phase(k, weights_chunk, s->parts);
     }

@@ -102,7 +102,7 @@ static void pack_spread(float *to, const td_gemm *g, const td_gemm_mat *x, int64
 
 static float *packed(const td_kcall *k, const td_gemm_mat *x, bool is_a)
 {
-    return is_a || !k->packing.in ? (float *)((char *)k->work + x->pack_at) : td_kpack_at(k);
+    return is_a || !k->packing.in ? (float *)((char *)k->work + x->pack_at) : td_prepack_at(k);
 }
 
 /* Panels [b, e) of all matrices of an operand; `lines` long, its strides those across and along K. */
@@ -145,7 +145,7 @@ static void pack_chunk(td_kcall *k, int64_t chunk, void *scratch)
     td_cut_range(all_panels(g, x, is_a), is_a ? g->pack_rows_a : g->pack_rows_b,
                  is_a ? chunk : chunk - g->pack_chunks_a, &b, &e);
     pack_panels(k, g, x, is_a, b, e);
-    if (!is_a && k->packing.in) td_kpack_made(k);
+    if (!is_a && k->packing.in) td_prepack_made(k);
 }
 
 /* ---- blocks of C */
@@ -265,7 +265,7 @@ void td_gemm_plan_packed(td_kcall *k, td_gemm *g)
     int64_t pack_b = plan_pack(k, g, &g->b, false, &g->pack_rows_b);
     size_t bytes = k->work_bytes - g->b.pack_at;
     if (g->in_b && !g->b.rows && !k->nphases)
-        k->packing = (td_kpacking){g->in_b, g->pack_chunks_a, bytes, g->b.pack_at, panels_key};
+        k->packing = (td_packing){g->in_b, g->pack_chunks_a, bytes, g->b.pack_at, panels_key};
     td_plan_phase(k, pack_chunk, g->pack_chunks_a + pack_b);
     td_plan_phase(k, block_chunk, g->batch * g->tiles_m * g->tiles_n);
     if (g->acc != g->dtype) k->scratch_bytes = (size_t)(g->tile_m * g->tile_n) * sizeof(float);

@@ -146,7 +146,7 @@ int td_ir_to_message(const td_ir *ir, Td__Wire__Program *m, td_error *e)
     return td_no_memory(e, "to write a program of %u nodes", ir->nnodes);
 }
 
-uint8_t *td_ir_pack(const td_ir *ir, size_t *length, td_error *e)
+uint8_t *td_ir_encode(const td_ir *ir, size_t *length, td_error *e)
 {
     Td__Wire__Program m;
     if (td_ir_to_message(ir, &m, e)) return NULL;

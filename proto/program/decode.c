@@ -367,7 +367,7 @@ uint64_t td_ir_unpack_takes(size_t length)
     return ALWAYS + (uint64_t)EACH * length;
 }
 
-td_ir *td_ir_unpack(const uint8_t *bytes, size_t length, unsigned flags, td_error *error)
+td_ir *td_ir_decode(const uint8_t *bytes, size_t length, unsigned flags, td_error *error)
 {
     td_arena arena;
     td_ir *ir = NULL;

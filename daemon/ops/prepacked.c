@@ -1,9 +1,9 @@
-/* See packs.h. All of it belongs to the loop thread but the memory, which the workers of one call write, and those of
- * later ones read.
+/* See prepacked.h. All of it belongs to the loop thread but the memory, which the workers of one call write, and those
+ * of later ones read.
  *
- * Invariant: a pack on a storage's list is also among all of the loop's, which are in the order of their last use. It
- * has one reference for being there and one for each call that has it. */
-#include "daemon/ops/packs.h"
+ * Invariant: a prepack on a storage's list is also among all of the loop's, which are in the order of their last use.
+ * It has one reference for being there and one for each call that has it. */
+#include "daemon/ops/prepacked.h"
 #include "proto/base/clock.h"
 #include "shm/segment.h"
 #include <stddef.h>
@@ -11,43 +11,43 @@
 #include <string.h>
 
 enum {
-    STEADY = 2,        /* uses before the one that makes a pack */
+    STEADY = 2,        /* uses before the one that makes a prepack */
     LEAST = 16 << 10,  /* bytes: less is packed in no time */
     LARGE = 512 << 10, /* bytes that are not freed here */
-    MOST_OF_ONE = 4,   /* packs of a storage */
+    MOST_OF_ONE = 4,   /* prepacks of a storage */
     IDLE_MS = 1000     /* unused for so long, one gives way to another: what all are used in turns stays as it is */
 };
 
-typedef struct pack {
-    td_kpack k;
+typedef struct prepack {
+    td_prepack k;
     uint32_t refs;
     bool ready;                 /* else the call that has it makes it */
     uint64_t bytes, used_ms;    /* used_ms: when it was last given */
-    struct pack *next;          /* of the same storage */
-    struct pack *older, *newer; /* of all */
-    struct packs *of;           /* NULL: it is not kept any more */
+    struct prepack *next;       /* of the same storage */
+    struct prepack *older, *newer; /* of all */
+    struct prepacks *of;           /* NULL: it is not kept any more */
     uint16_t op;
     td_desc desc;
     int words;
     int64_t key[TD_KPACK_KEY];
-} pack;
+} prepack;
 
 /* Of a storage. */
-typedef struct packs {
+typedef struct prepacks {
     td_kept kept; /* first */
     td_storage *storage;
-    pack *first;
+    prepack *first;
     int count;
-} packs;
+} prepacks;
 
 static _Thread_local struct {
-    pack *oldest, *newest;
+    prepack *oldest, *newest;
     uint64_t bytes, room, used;
-    td_packs_away away;
+    td_prepacked_away away;
     void *hook_arg;
 } loop_all;
 
-static void unref(pack *p)
+static void unref(prepack *p)
 {
     if (--p->refs) return;
     if (loop_all.away && p->bytes >= LARGE) loop_all.away(loop_all.hook_arg, free, NULL, p->k.memory);
@@ -55,13 +55,13 @@ static void unref(pack *p)
     free(p);
 }
 
-static void unlink_use(pack *p)
+static void unlink_use(prepack *p)
 {
     *(p->older ? &p->older->newer : &loop_all.oldest) = p->newer;
     *(p->newer ? &p->newer->older : &loop_all.newest) = p->older;
 }
 
-static void link_use(pack *p)
+static void link_use(prepack *p)
 {
     p->older = loop_all.newest, p->newer = NULL;
     *(loop_all.newest ? &loop_all.newest->newer : &loop_all.oldest) = p;
@@ -69,7 +69,7 @@ static void link_use(pack *p)
 }
 
 /* Off the list of the loop, and of its storage if that is not about to drop it itself. */
-static void let_go(pack *p)
+static void let_go(prepack *p)
 {
     unlink_use(p);
     loop_all.bytes -= p->bytes;
@@ -80,18 +80,18 @@ static void let_go(pack *p)
 
 static void drop_all(td_kept *k)
 {
-    packs *s = (packs *)(void *)k;
-    for (pack *p = s->first, *next; p; p = next) {
+    prepacks *s = (prepacks *)(void *)k;
+    for (prepack *p = s->first, *next; p; p = next) {
         next = p->next;
         let_go(p);
     }
     free(s);
 }
 
-static void forget(pack *p)
+static void forget(prepack *p)
 {
-    packs *s = p->of;
-    for (pack **at = &s->first; *at; at = &(*at)->next)
+    prepacks *s = p->of;
+    for (prepack **at = &s->first; *at; at = &(*at)->next)
         if (*at == p) {
             *at = p->next;
             break;
@@ -102,7 +102,7 @@ static void forget(pack *p)
     free(s);
 }
 
-static bool is_idle(const pack *p, uint64_t now)
+static bool is_idle(const prepack *p, uint64_t now)
 {
     return now - p->used_ms >= IDLE_MS;
 }
@@ -112,18 +112,18 @@ static bool make_room(uint64_t bytes, uint64_t now)
 {
     uint64_t room = loop_all.room, kept = loop_all.bytes;
     if (bytes > room / 2) return false;
-    for (pack *p = loop_all.oldest; p && kept + bytes > room && is_idle(p, now); p = p->newer) kept -= p->bytes;
+    for (prepack *p = loop_all.oldest; p && kept + bytes > room && is_idle(p, now); p = p->newer) kept -= p->bytes;
     if (kept + bytes > room) return false;
     while (loop_all.bytes + bytes > room) forget(loop_all.oldest);
     return true;
 }
 
 /* And for one more of this storage. */
-static bool make_place(packs *s, uint64_t now)
+static bool make_place(prepacks *s, uint64_t now)
 {
     if (!s || s->count < MOST_OF_ONE) return true;
-    pack *oldest = s->first;
-    for (pack *p = s->first; p; p = p->next)
+    prepack *oldest = s->first;
+    for (prepack *p = s->first; p; p = p->next)
         if (p->used_ms < oldest->used_ms) oldest = p;
     if (!is_idle(oldest, now)) return false;
     forget(oldest);
@@ -132,23 +132,23 @@ static bool make_place(packs *s, uint64_t now)
 
 /* ---- */
 
-static bool is_same(const pack *p, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
+static bool is_same(const prepack *p, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
 {
     return p->op == k->op->id && p->bytes == k->packing.bytes && p->words == words &&
            !memcmp(p->key, key, (size_t)words * sizeof *key) && td_desc_equal(&p->desc, d);
 }
 
-static pack *find(const packs *s, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
+static prepack *find(const prepacks *s, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
 {
-    for (pack *p = s ? s->first : NULL; p; p = p->next)
+    for (prepack *p = s ? s->first : NULL; p; p = p->next)
         if (is_same(p, k, d, words, key)) return p;
     return NULL;
 }
 
-static packs *list_of(td_storage *st)
+static prepacks *list_of(td_storage *st)
 {
-    if (st->kept) return (packs *)(void *)st->kept;
-    packs *s = calloc(1, sizeof *s);
+    if (st->kept) return (prepacks *)(void *)st->kept;
+    prepacks *s = calloc(1, sizeof *s);
     if (!s) return NULL;
     s->kept.drop = drop_all;
     s->storage = st;
@@ -157,12 +157,12 @@ static packs *list_of(td_storage *st)
 }
 
 /* Without memory, or room: NULL, and the call packs for itself. */
-static pack *make(td_storage *st, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
+static prepack *make(td_storage *st, const td_kcall *k, const td_desc *d, int words, const int64_t *key)
 {
     uint64_t bytes = k->packing.bytes, now = td_clock_ms();
-    if (!make_place((packs *)(void *)st->kept, now) || !make_room(bytes, now)) return NULL;
-    packs *s = list_of(st);
-    pack *p = s ? calloc(1, sizeof *p) : NULL;
+    if (!make_place((prepacks *)(void *)st->kept, now) || !make_room(bytes, now)) return NULL;
+    prepacks *s = list_of(st);
+    prepack *p = s ? calloc(1, sizeof *p) : NULL;
     if (p && td_system_has(bytes)) p->k.memory = aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (!p || !p->k.memory) {
         if (s && !s->first) st->kept = NULL, free(s);
@@ -185,12 +185,12 @@ static bool may_keep(const td_kcall *k, const td_storage *st)
            !(st->flags & ~(unsigned)TD_SF_SERVICE) && !st->poison;
 }
 
-td_kpack *td_packs_take(td_storage *st, const td_desc *d, const td_kcall *k, bool *ready)
+td_prepack *td_prepacked_take(td_storage *st, const td_desc *d, const td_kcall *k, bool *ready)
 {
     if (!may_keep(k, st)) return NULL;
     int64_t key[TD_KPACK_KEY];
     int words = k->packing.key(k, key);
-    pack *p = find((packs *)(void *)st->kept, k, d, words, key);
+    prepack *p = find((prepacks *)(void *)st->kept, k, d, words, key);
     if (p && !p->ready) return NULL; /* it is being made */
     if (p) {
         unlink_use(p), link_use(p);
@@ -207,9 +207,9 @@ td_kpack *td_packs_take(td_storage *st, const td_desc *d, const td_kcall *k, boo
     return &p->k;
 }
 
-void td_packs_put(td_kpack *taken, bool whole)
+void td_prepacked_put(td_prepack *taken, bool whole)
 {
-    pack *p = (pack *)(void *)((char *)taken - offsetof(pack, k));
+    prepack *p = (prepack *)(void *)((char *)taken - offsetof(prepack, k));
     if (!p->ready) {
         p->ready = whole;
         if (!whole && p->of) forget(p);
@@ -217,26 +217,26 @@ void td_packs_put(td_kpack *taken, bool whole)
     unref(p);
 }
 
-void td_packs_give(td_call *c)
+void td_prepacked_give(td_call *c)
 {
     td_kcall *k = &c->k;
     int in = k->packing.in - 1;
     td_storage *st = in >= 0 && in < c->nin ? td_call_in_storage(c, in) : NULL;
     if (!st || c->cast || c->cause || td_call_writes_input(c, in)) return;
     bool ready = false;
-    k->pack = td_packs_take(st, &c->in[in].tensor->desc, k, &ready);
-    if (ready) td_kpack_leave_out(k);
+    k->prepack = td_prepacked_take(st, &c->in[in].tensor->desc, k, &ready);
+    if (ready) td_prepack_leave_out(k);
 }
 
-void td_packs_take_back(td_call *c)
+void td_prepacked_take_back(td_call *c)
 {
     td_kcall *k = &c->k;
-    if (!k->pack) return;
-    td_packs_put(k->pack, td_kpack_is_whole(k) && !atomic_load(&k->failed));
-    k->pack = NULL;
+    if (!k->prepack) return;
+    td_prepacked_put(k->prepack, td_prepack_is_whole(k) && !atomic_load(&k->failed));
+    k->prepack = NULL;
 }
 
-void td_packs_set_room(uint64_t bytes, td_packs_away away, void *hook_arg)
+void td_prepacked_set_room(uint64_t bytes, td_prepacked_away away, void *hook_arg)
 {
     loop_all.room = bytes;
     loop_all.away = away;
@@ -244,12 +244,12 @@ void td_packs_set_room(uint64_t bytes, td_packs_away away, void *hook_arg)
     while (loop_all.oldest && loop_all.bytes > loop_all.room) forget(loop_all.oldest);
 }
 
-uint64_t td_packs_bytes(void)
+uint64_t td_prepacked_bytes(void)
 {
     return loop_all.bytes;
 }
 
-uint64_t td_packs_used(void)
+uint64_t td_prepacked_used(void)
 {
     return loop_all.used;
 }
