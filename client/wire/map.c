@@ -101,7 +101,7 @@ static bool outdated(const td_mapping *m, const Td__Wire__Address *at, int fd)
 int td_map_address(td_client *c, const Td__Wire__Address *at, int *fd, int32_t *mapping, unsigned char **bytes,
                    td_error *e)
 {
-    if (at->handle_kind != 0)
+    if (at->handle_kind != TD__WIRE__HANDLE_KIND__HANDLE_SEGMENT)
         return td_fail(e, TD_E_UNSUPPORTED,
                        "the tensor lies on a device that this library cannot map; copy it to the cpu first");
     if (at->offset > at->segment_size || at->nbytes > at->segment_size - at->offset)

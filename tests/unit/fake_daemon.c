@@ -142,6 +142,7 @@ static int fill_address(fake_daemon *f, peer *p, Td__Wire__Address *a, uint64_t 
     a->offset = offset;
     a->nbytes = bytes;
     a->writable = true;
+    a->handle_kind = (Td__Wire__HandleKind)f->options.handle_kind;
     if (p->has_segment) return -1;
     p->has_segment = true;
     a->descriptor = true;

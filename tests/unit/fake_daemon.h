@@ -18,6 +18,7 @@ typedef struct fake_options {
     bool reverse_replies; /* hold two replies back and send them in the opposite order */
     uint32_t die_at;      /* close the connection after so many records */
     bool slow_reader;     /* read a little at a time, with pauses */
+    uint32_t handle_kind; /* how addresses of tensors and leases say that they are to be mapped */
 } fake_options;
 
 typedef struct fake_counts {

@@ -195,6 +195,20 @@ static void data_in_and_out(void)
     stop();
 }
 
+/* An address of a kind that this library does not know is refused, and maps nothing; values come as before. */
+static void unknown_handles_are_refused(void)
+{
+    for (uint32_t kind = 1; kind <= 3; kind++) {
+        start(&(fake_options){.handle_kind = kind});
+        td_array *a = td_full(client, td_dims(2), 1.5, TD_FLOAT32), *b = td_add(a, a);
+        CU_ASSERT_PTR_NULL(td_data(a));
+        CHECK_ERROR(TD_E_UNSUPPORTED, "copy it to the cpu first");
+        CU_ASSERT_EQUAL(td_item_f64(td_select(b, 0, 0)), 3);
+        td_release(a), td_release(b);
+        stop();
+    }
+}
+
 static void leases_are_fetched_ahead(void)
 {
     start(NULL);
@@ -524,9 +538,10 @@ static void composites(void)
 TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_the_call},
               {"names the line of a late error", names_the_line_of_a_late_error},
               {"releases in order", releases_in_order}, {"scopes release", scopes_release},
-              {"data in and out", data_in_and_out}, {"leases are fetched ahead", leases_are_fetched_ahead},
-              {"writes in place", writes_in_place}, {"unknown shapes are asked", unknown_shapes_are_asked},
-              {"replies out of order", replies_out_of_order}, {"threads share a client", threads_share_a_client},
+              {"data in and out", data_in_and_out}, {"unknown handles are refused", unknown_handles_are_refused},
+              {"leases are fetched ahead", leases_are_fetched_ahead}, {"writes in place", writes_in_place},
+              {"unknown shapes are asked", unknown_shapes_are_asked}, {"replies out of order", replies_out_of_order},
+              {"threads share a client", threads_share_a_client},
               {"a slow daemon is no deadlock", a_slow_daemon_is_no_deadlock},
               {"a lost daemon is told", a_lost_daemon_is_told}, {"connections are checked", connections_are_checked},
               {"other tables refuse only what differs", other_tables_refuse_only_what_differs},
