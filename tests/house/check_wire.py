@@ -62,7 +62,7 @@ def check_itself():
 
 def main():
     check_itself()
-    text = (Path(sys.argv[1]) / "proto" / "wire.proto").read_text()
+    text = (Path(sys.argv[1]) / "proto" / "wire" / "wire.proto").read_text()
     found = list(problems(text))
     print("\n".join(f"proto/wire/wire.proto: {p}" for p in found) or f"{len(messages(text))} messages, none contains itself")
     sys.exit(bool(found))
