@@ -2,7 +2,7 @@
 
 It puts together the op table and client/python/surface.toml (whose head says what its columns mean). Invariant: every function has a
 signature whose arguments are named as Python's users know them, a line of doc, and one way to be run: an op, a C expression, or a function
-of tensord/_more.py.
+of tensord/core/_overloads.py.
 """
 
 import ast

@@ -184,14 +184,14 @@ def test_arrays_whose_elements_lie_on_top_of_each_other(how):
 
 
 def test_arrays_that_only_look_alike():
-    from tensord import _spans
+    from tensord.core import _overlapping
 
     for a in (np.arange(12.0), np.arange(12.0)[::-1], np.arange(12.0).reshape(3, 4).T[:, ::2], np.zeros((0, 3)), np.array(5), np.broadcast_to(np.array(None), 9),
               np.zeros(3, dtype="f8,i4")["f1"], np.broadcast_to(np.float64(1), 1), np.zeros(3, "V0")):
-        assert _spans.reduced(a) is None
+        assert _overlapping.reduced(a) is None
     for a in (np.broadcast_to(np.int8(3), (2, 2)), np.lib.stride_tricks.sliding_window_view(np.arange(9)[::-1], 5)[::2, ::-1],
               np.broadcast_to(np.arange(24).reshape(2, 3, 4)[:, ::-1, ::2], (5, 2, 3, 2))):
-        make, arguments = _spans.reduced(a)
+        make, arguments = _overlapping.reduced(a)
         assert arguments[0].size < a.size and np.array_equal(make(*arguments), a) and make(*arguments).strides == a.strides
 
 

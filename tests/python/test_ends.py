@@ -152,8 +152,8 @@ def here(*ignored):
         setup += "class Slow: find_spec = staticmethod(here)\nsys.meta_path.insert(0, Slow)\n"
     else:
         setup += """
-from tensord._turns import Turn
-from tensord._script_several import Made
+from tensord.program._mutex import Turn
+from tensord.program._unions import Made
 td.manual_seed(3); first = td.rand(3).tolist(); td.manual_seed(3)
 dice, turn, made, future = td.Generator().manual_seed(1), Turn(), Made(), td.futures.Future()
 """
@@ -200,7 +200,7 @@ def test_a_fork_while_another_thread_imports_the_package():
 
 
 def test_all_locks_are_free_in_a_child():
-    """Those that _forking.py makes are."""
+    """Those that core/_forking.py makes are."""
     files = pathlib.Path(td.__file__).parent.rglob("*.py")
     others = [file.name for file in files if file.name != "_forking.py" and re.search(r"\b(Lock|RLock|Condition|Semaphore|BoundedSemaphore)\(\)", file.read_text())]
     assert not others, others

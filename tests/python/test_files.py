@@ -189,10 +189,10 @@ def test_a_fifo(tmp_path, monkeypatch):
     """What comes through one may come in parts; one that nobody writes is not waited for without end."""
     pipe, x = tmp_path / "pipe", {f"{k}" * 200: td.full((2,), k) for k in range(2000)}
     os.mkfifo(pipe)
-    monkeypatch.setattr("tensord._save.FIFO_SECONDS", 0.05)
+    monkeypatch.setattr("tensord.files._save.FIFO_SECONDS", 0.05)
     with pytest.raises(td.Timeout, match="pipe' is a FIFO, which no process has opened for writing for 0.05 s"):
         td.load(pipe)
-    monkeypatch.setattr("tensord._save.FIFO_SECONDS", 1000)
+    monkeypatch.setattr("tensord.files._save.FIFO_SECONDS", 1000)
     for form in ("safetensors", "pt", "npz"):
         writer = threading.Thread(target=td.save, args=(x, pipe), kwargs={"format": form})
         writer.start()

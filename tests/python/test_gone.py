@@ -15,7 +15,7 @@ from multiprocessing.reduction import ForkingPickler
 import pytest
 import tensord as td
 from common import SLOW, wait_for
-from tensord import _lent
+from tensord.share import _loans
 from tensord.data import SharedDict, SharedList
 
 METHODS = multiprocessing.get_all_start_methods()
@@ -98,11 +98,11 @@ if importlib.util.find_spec("torch"):
 
 
 def _load(data):
-    usual, _lent.TAKE_SECONDS = _lent.TAKE_SECONDS, 0  # nothing of it is on its way
+    usual, _loans.TAKE_SECONDS = _loans.TAKE_SECONDS, 0  # nothing of it is on its way
     try:
         return pickle.loads(data)
     finally:
-        _lent.TAKE_SECONDS = usual
+        _loans.TAKE_SECONDS = usual
 
 
 class Gone:
@@ -234,7 +234,7 @@ def test_of_torch():
 
 
 def _send(q, kinds):
-    _lent.LENT_SECONDS = 0.2
+    _loans.LENT_SECONDS = 0.2
     for kind in kinds:
         q.put(KINDS[kind][0]())
     os.kill(os.getpid(), signal.SIGKILL)
@@ -256,7 +256,7 @@ def test_of_a_sender_that_was_killed(method, monkeypatch):
     p.join(LONG)
     assert p.exitcode == -signal.SIGKILL
     assert wait_for(lambda: not lent_by(p.pid), LONG)
-    monkeypatch.setattr(_lent, "TAKE_SECONDS", 0)  # nothing is on its way
+    monkeypatch.setattr(_loans, "TAKE_SECONDS", 0)  # nothing is on its way
     for kind in lent:
         x = q.get()
         is_gone(lambda: _use(kind, x))

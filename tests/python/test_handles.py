@@ -13,7 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 import pytest
 import tensord as td
 from common import SLOW, at_rest, seed, settles, wait_for
-from tensord import _pickle
+from tensord.core import _pickling
 
 METHODS = multiprocessing.get_all_start_methods()
 LONG = 60 * SLOW
@@ -22,7 +22,7 @@ LONG = 60 * SLOW
 @pytest.fixture
 def brief(monkeypatch):
     """Handles that nobody takes are kept for a fifth of a second."""
-    monkeypatch.setattr(_pickle, "HANDLE_SECONDS", 0.2)
+    monkeypatch.setattr(_pickling, "HANDLE_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_what_else_is_pickled_waits_for_its_time(brief):
     """Whoever pickles to compare, or to a file, never takes it."""
     kept = td.ones(3, 5)
     with pytest.MonkeyPatch.context() as longer:  # they are looked at before their time is over
-        longer.setattr(_pickle, "HANDLE_SECONDS", 60)
+        longer.setattr(_pickling, "HANDLE_SECONDS", 60)
         taken = [pickle.dumps(x) for x in (td.ones(2, 9), kept, td.ones(2, 9))]
         assert handles() == ["float32[2, 9]", "float32[2, 9]", "float32[3, 5]"]
         assert [pickle.loads(x).sum().item() for x in taken] == [18, 15, 18]
@@ -268,7 +268,7 @@ class Unreachable:
         self.path = path
 
     def __reduce__(self):
-        return _pickle.rebuild, ("handle/" + "0" * 32, self.path, td.Tensor, {}, (td.float32, (3,), 12345))
+        return _pickling.rebuild, ("handle/" + "0" * 32, self.path, td.Tensor, {}, (td.float32, (3,), 12345))
 
 
 class Stranded:

@@ -10,7 +10,7 @@ import hook_programs
 import pytest
 import tensord as td
 from common import HERE, held, script, wait_for
-from tensord import _hooks
+from tensord.autograd import _hooks
 
 with open(os.path.join(HERE, "hook_results.json")) as f:
     EXPECTED = json.load(f)  # of PyTorch 2.13

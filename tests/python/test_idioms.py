@@ -365,7 +365,7 @@ def test_types_by_the_names_of_pytorch():
 
 def test_what_is_absent_says_what_does_its_work():
     """Who changes the import of a script is told why a name of PyTorch's is missing; who asks by hasattr() goes on."""
-    from tensord import _absent
+    from tensord.core import _absent
 
     assert sum(map(len, _absent._WHY.values())) > 30
     for module, names in _absent._WHY.items():

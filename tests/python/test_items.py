@@ -13,7 +13,8 @@ import zoneinfo
 import pytest
 import tensord as td
 from common import at_rest, daemon, held, script, seed, wait_for
-from tensord import _C, _carry
+from tensord import _C
+from tensord.share import _codec
 
 LARGE = 1 << 20  # bytes from which on they go as a tensor; a message has 16 MB
 
@@ -84,9 +85,9 @@ def test_time_zones():
     got = handed(datetime.datetime(2024, 1, 1, tzinfo=there))
     assert got.tzinfo is there
     with pytest.raises(LookupError, match="the zone 'No/Where', which is not known here"):
-        _carry.together(("ZoneInfo", "No/Where"))
+        _codec.together(("ZoneInfo", "No/Where"))
     with pytest.raises(LookupError, match="which is not known here"):
-        _carry.together(("ZoneInfo", "../../etc/passwd"))
+        _codec.together(("ZoneInfo", "../../etc/passwd"))
 
 
 def test_values_of_another_class_are_not_taken_for_them():
@@ -136,9 +137,9 @@ def test_exceptions_bring_attributes_and_where_they_were_raised():
 def test_exceptions_whose_class_is_not_there():
     parts = ("exception", "nobody_has_imported", "Error", (), {}, "")
     with pytest.raises(LookupError, match="the exception nobody_has_imported.Error, which this program has not imported"):
-        _carry.together(parts)
+        _codec.together(parts)
     with pytest.raises(LookupError):
-        _carry.together(("exception", "subprocess", "Popen", ("true",), {}, ""))
+        _codec.together(("exception", "subprocess", "Popen", ("true",), {}, ""))
     with pytest.raises(TypeError, match="define it at the top of a module"):
         handed(type("Local", (ValueError,), {})())
 
@@ -289,7 +290,7 @@ def test_what_others_put_as_values_and_exceptions():
     """Whatever stands in place of their parts is an error that is told, and no crash."""
     rng = random.Random(seed())
     drawn = [None, True, 1, -1, 2**70, 1.5, "", "ValueError", "builtins", "builtins.Exception", b"x", (), [], {}, ("a",), {"args": 1, "__notes__": 5}, {"__class__": 3}, "2024"]
-    kinds = [*_carry._VALUES, "exception", "exception", "exception"]
+    kinds = [*_codec._VALUES, "exception", "exception", "exception"]
     made = 0
     for _ in range(4000):
         kind = rng.choice(kinds)
@@ -297,7 +298,7 @@ def test_what_others_put_as_values_and_exceptions():
         if kind == "exception" and rng.random() < 0.8:
             parts = (kind, "builtins", rng.choice(["ValueError", "OSError", "ExceptionGroup", "UnicodeDecodeError", "int", "SyntaxError"]), *parts[3:])
         try:
-            repr(_carry.together(parts))
+            repr(_codec.together(parts))
             made += 1
         except Exception:
             pass

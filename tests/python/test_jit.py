@@ -9,7 +9,7 @@ import sys
 import pytest
 
 import tensord as td
-from tensord import _script
+from tensord.program import _script
 
 SCALE = 2.5
 BIAS = td.tensor([1.0, -2.0])

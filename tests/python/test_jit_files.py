@@ -455,7 +455,7 @@ def test_what_saves_what(tmp_path):
 
 
 def note_of(tree):
-    from tensord import _save
+    from tensord.files import _save
 
     to = _save._Notes(True)
     _save._note(tree, to, "")

@@ -73,9 +73,9 @@ def numpy_memory(rng, name, out):
 
 def torch_child(rng, name, out):
     import torch
-    from tensord import _lent
+    from tensord.share import _loans
 
-    _lent.LENT_SECONDS = 0.2  # after its end
+    _loans.LENT_SECONDS = 0.2  # after its end
     td.torch.set_sharing_strategy()
     while True:
         out.send(torch.full((rng.randrange(1, 30000),), 5.0))
@@ -176,9 +176,9 @@ def test_kills(tmp_path, monkeypatch):
     if HAVE_TORCH:
         import torch
 
-        from tensord import _lent
+        from tensord.share import _loans
 
-        monkeypatch.setattr(_lent, "TAKE_SECONDS", 0.2)  # who sent it may have been killed before its words were out
+        monkeypatch.setattr(_loans, "TAKE_SECONDS", 0.2)  # who sent it may have been killed before its words were out
         td.torch.set_sharing_strategy()
     with daemon(tmp_path) as d:
         td.connect(d.path)

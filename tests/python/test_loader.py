@@ -450,7 +450,7 @@ def runs(pid):
 
 
 def test_nothing_is_left(monkeypatch, tmp_path):
-    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 0.3)
+    monkeypatch.setattr("tensord.share._loans.LENT_SECONDS", 0.3)
     list(DataLoader(Numbers(), batch_size=4, num_workers=2))
     before = at_rest()
     list(DataLoader(Numbers(), batch_size=4, num_workers=2))
@@ -478,7 +478,7 @@ class Large(Dataset):
 def test_memory_is_bounded_and_free_at_once(kind, monkeypatch):
     """Batches of 16 MB: as many as are under way or in hand are in use, little more is committed, and what a loader that is dropped in the middle
     leaves is free with its workers, not only when its handles' time has passed."""
-    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 1000)
+    monkeypatch.setattr("tensord.share._loans.LENT_SECONDS", 1000)
     tdt.set_sharing_strategy()
     try:
         before = at_rest()[0]

@@ -10,7 +10,7 @@ import saved_programs
 import tensord as td
 from common import HERE, held
 from hook_programs import n
-from tensord import _hooks
+from tensord.autograd import _hooks
 
 with open(os.path.join(HERE, "saved_results.json")) as f:
     EXPECTED = json.load(f)  # of PyTorch 2.13

@@ -6,7 +6,7 @@ import pytest
 
 import tensord as td
 import tensord.nn.functional as F
-from tensord import _script
+from tensord.program import _script
 
 CASES = []
 

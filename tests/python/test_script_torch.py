@@ -481,14 +481,15 @@ def quoted(p: "Point") -> "Point":
 
 
 def test_files_whose_named_tuples_make_no_sense(named, tmp_path):
-    from tensord import _C, _script_named
+    from tensord import _C
+    from tensord.program import _namedtuples
 
     for shape in (3, ["n"], ["n", 0, "A", ["x"]], ["n", 0, "A", ["1x"], None], ["n", 0, "import os", [], ], ["q", None], ["l"], ["l", None, None], [["l"]], {"n": 1}, ["n", 0, "A", "ab", None]):
         with pytest.raises(_C.InvalidError, match="makes no sense"):
-            _script_named.loaded_giver(shape, "f")
+            _namedtuples.loaded_giver(shape, "f")
     for shape, value in ((["n", 0, "A", ["x"], None], 3), (["l", ["t", None]], [1]), (["d", ["t"]], [1]), (["n", 0, "A", ["x", "y"], None, None], (1,))):
         with pytest.raises(_C.InvalidError, match="gives something else"):
-            _script_named.loaded_giver(shape, "f")(value)
+            _namedtuples.loaded_giver(shape, "f")(value)
 
 
 # ---- methods of modules inside
@@ -779,16 +780,16 @@ def test_tied_parameters(tmp_path):
 
 
 def test_files_that_tie_what_is_no_pair():
-    from tensord import _filed
+    from tensord.program import _archive
 
     def state():
         return {"a": td.zeros(2), "b": td.zeros(3)}
 
     for tied in {"b": "a"}, {"c": "x"}, {"b": 3}:
         with pytest.raises(td.InvalidError, match="is another tensor than the one"):
-            _filed._tied([("f", "", (), {"tied": tied})], state())
+            _archive._tied([("f", "", (), {"tied": tied})], state())
     good = state()
-    _filed._tied([("f", "", (), {"tied": {"c": "a"}}), ("g", "", (), None)], good)
+    _archive._tied([("f", "", (), {"tied": {"c": "a"}}), ("g", "", (), None)], good)
     assert good["c"] is good["a"]
 
 

@@ -826,10 +826,10 @@ def descriptors():
 
 def test_many_handles_die_by_their_deadline_beside_an_idle_daemon(monkeypatch):
     """Nobody asks the daemon anything meanwhile, but for how many there are, and that seldom."""
-    from tensord import _pickle
+    from tensord.core import _pickling
     td.ones(1).tolist()
     before = names()
-    monkeypatch.setattr(_pickle, "HANDLE_SECONDS", 0.5)
+    monkeypatch.setattr(_pickling, "HANDLE_SECONDS", 0.5)
     handles = [pickle.dumps(td.ones(3)) for _ in range(20_000)]
     td.sync()
     for asked in range(20 * SLOW):  # each question may be the occasion for some: there must be few
@@ -840,9 +840,9 @@ def test_many_handles_die_by_their_deadline_beside_an_idle_daemon(monkeypatch):
 
 
 def test_100_000_in_flight_need_no_more_descriptors_than_one(monkeypatch):
-    from tensord import _pickle
-    assert _pickle.HANDLE_SECONDS == 60
-    monkeypatch.setattr(_pickle, "HANDLE_SECONDS", 3600)  # on a busy machine making so many may take longer than a minute
+    from tensord.core import _pickling
+    assert _pickling.HANDLE_SECONDS == 60
+    monkeypatch.setattr(_pickling, "HANDLE_SECONDS", 3600)  # on a busy machine making so many may take longer than a minute
     first = pickle.dumps(td.full((4,), 7))
     td.sync()
     before, held = descriptors(), names()

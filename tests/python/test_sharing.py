@@ -179,7 +179,7 @@ class Call:
 
 
 def test_what_a_worker_sends_when_it_ends_is_free_with_it(monkeypatch):
-    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 1000)
+    monkeypatch.setattr("tensord.share._loans.LENT_SECONDS", 1000)
     before = at_rest(90)
     it = iter(DataLoader(Last(), batch_size=None, num_workers=1))
     assert next(it)[0] == 0
@@ -195,7 +195,7 @@ class Dies(Images):
 
 
 def test_a_killed_worker_leaves_nothing(monkeypatch):
-    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 0.3)
+    monkeypatch.setattr("tensord.share._loans.LENT_SECONDS", 0.3)
     before = at_rest(90)
     with pytest.raises(RuntimeError, match="killed|exited unexpectedly"):
         for b in DataLoader(Dies(), batch_size=4, num_workers=2):
@@ -225,7 +225,7 @@ def test_a_killed_parent_leaves_nothing():
 
 
 def test_handles_outlast_a_slow_receiver(monkeypatch):
-    monkeypatch.setattr("tensord._lent.LENT_SECONDS", 0.2)
+    monkeypatch.setattr("tensord.share._loans.LENT_SECONDS", 0.2)
     data = bytes(ForkingPickler.dumps(torch.ones(5000)))
     time.sleep(0.9)
     assert pickle.loads(data).sum() == 5000

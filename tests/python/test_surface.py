@@ -14,6 +14,7 @@ import warnings
 
 import pytest
 import tensord as td
+from common import script
 
 try:
     import torch
@@ -34,7 +35,7 @@ WHOLE = {"utils.data": {"_DatasetKind"}, "utils.data.dataset": (), "utils.data.s
 @needs_new
 @pytest.mark.parametrize("place", WHOLE)
 def test_every_name_is_there(place):
-    from tensord import _absent
+    from tensord.core import _absent
 
     theirs, ours = importlib.import_module("torch." + place), importlib.import_module("tensord." + place)
     absent = {*WHOLE[place], *_absent._WHY.get("tensord." + place, ())}
@@ -470,3 +471,39 @@ def test_small_names_of_model_zoos(tmp_path, monkeypatch):
     t.register_pytree_node(Mine, t._dict_flatten, lambda values, keys: Mine(t._dict_unflatten(values, keys)), flatten_with_keys_fn=t._dict_flatten_with_keys)
     got = t.tree_map(lambda v: v + 1, Mine(a=1, b=[2]))
     assert type(got) is Mine and got == {"a": 2, "b": [3]} and [str(k) for k, _ in t._dict_flatten_with_keys(got)[0]] == ["['a']", "['b']"]
+
+
+# ---- rooms of the package
+
+
+def test_compat_is_loaded_at_its_first_use():
+    """Only what asks for a module of tensord/compat loads it: layers, training, programs and files do not."""
+    run = script("""
+        import io, sys, tensord as td
+        net = td.nn.Sequential(td.nn.Linear(2, 3), td.nn.ReLU())
+        td.nn.MSELoss()(net(td.ones(1, 2)), td.zeros(1, 3)).backward()
+        td.optim.SGD(net.parameters(), lr=0.1).step()
+        td.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+        td.jit.script(net)(td.ones(1, 2))
+        file = io.BytesIO()
+        td.save(net.state_dict(), file)
+        td.data, td.utils.data, td.amp, td.func, td.autograd.graph
+        names = ("distributions", "masked", "signal", "quasirandom", "nn.utils.prune", "nn.utils.parametrize", "cuda", "_matrix", "_settings", "_size_average", "_former", "_fusers")
+        early = [name for name in names if "tensord." + name in sys.modules]
+        found = td.distributions.Normal, td.masked.mean, td.signal.windows, td.quasirandom, td.nn.utils.prune.identity, td.nn.utils.parametrize, td.jit.fuser
+        from tensord.nn.utils import parametrizations
+        import tensord.distributions.kl
+        print(early, td.distributions.__name__, td.distributions.Normal.__module__, td.nn.utils.prune.__name__)
+    """)
+    assert run.stdout == "[] tensord.distributions tensord.distributions._located tensord.nn.utils.prune\n", run.stderr
+
+
+def test_former_names_of_modules_are_read():
+    """A file names the module of a function or a class that it holds, as it was when the file was written."""
+    import pickle
+
+    for module, name, now in (("_functions", "celu", td.celu), ("_more", "no_grad", td.no_grad), ("_script_usual", "Attribute", td.jit.Attribute),
+                              ("optim._more_optimizers", "Rprop", td.optim.Rprop)):
+        assert pickle.loads(f"ctensord.{module}\n{name}\n.".encode()) is now
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tensord._nothing_of_the_kind")

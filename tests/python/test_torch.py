@@ -320,11 +320,11 @@ def test_torch_tensors_of_each_dtype(kind):
 
 
 def test_a_dtype_that_torch_has_not_is_told(monkeypatch):
-    from tensord import _foreign
+    from tensord.core import _interop
 
     monkeypatch.delattr(torch, "int16")
     with pytest.raises(TypeError, match="has no int16, which a tensor that came has"):
-        _foreign.as_torch(td.zeros(2, dtype=td.int16))
+        _interop.as_torch(td.zeros(2, dtype=td.int16))
 
 
 def test_names_give_torch_tensors_when_told():

@@ -203,12 +203,13 @@ THEIRS = {
 
 @pytest.mark.parametrize("kind, what", [("ours", k) for k in HOSTILE] + [("theirs", k) for k in (*HOSTILE, *THEIRS)])
 def test_safe_globals_are_all_that_a_file_uses(kind, what):
-    from tensord import _whole, serialization
+    from tensord import serialization
+    from tensord.files import _objects
 
-    update, call, defaults = collections.Counter.update, Held.__call__, _whole._parameter.__defaults__
+    update, call, defaults = collections.Counter.update, Held.__call__, _objects._parameter.__defaults__
     with serialization.safe_globals([Held]), pytest.raises((td.Unsupported, td.InvalidError), match="load\\(\\)"):
         td.load(stored(kind, {**HOSTILE, **THEIRS}[what]))
-    assert collections.Counter.update is update and Held.__call__ is call and _whole._parameter.__defaults__ == defaults
+    assert collections.Counter.update is update and Held.__call__ is call and _objects._parameter.__defaults__ == defaults
 
 
 @pytest.mark.parametrize("kind", ["ours", "theirs"])

@@ -595,12 +595,10 @@ static PyObject *finish_creation(PyObject *made, const binding *b)
     return made;
 }
 
-static PyObject *in_python(const char *name);
-
 /* In the memory format that was asked for. `made` is consumed. */
 static PyObject *lay_out(PyObject *made, const binding *b)
 {
-    PyObject *lay = made ? in_python("_laid_out") : NULL;
+    PyObject *lay = made ? tdpy_python("_laid_out") : NULL;
     PyObject *given = strcmp(b->f->name, "contiguous") == 0 ? b->slot[0] : Py_None;
     PyObject *result = lay ? PyObject_CallFunction(lay, "OOOsO", made, b->format ? b->format : Py_None,
                                                    b->layout ? b->layout : Py_None, name_of(b->f), given)
@@ -615,7 +613,7 @@ static PyObject *lay_out(PyObject *made, const binding *b)
 static PyObject *put_into(PyObject *made, PyObject *out, const char *name, unsigned flags)
 {
     bool exact = flags & (TDPY_CREATION | TDPY_OUT_EXACT | TDPY_OUT_MADE);
-    PyObject *into = made ? in_python("_into") : NULL;
+    PyObject *into = made ? tdpy_python("_into") : NULL;
     const char *before = ask_as(name);
     PyObject *result = into ? PyObject_CallFunction(into, "OOsi", made, out, name, (int)exact) : NULL;
     asked = before;
@@ -789,7 +787,7 @@ static PyObject *run_placed(binding *b)
         if (own) b->slot[0] = own;
         made = run_bound(b, false);
     }
-    PyObject *store = made ? in_python("_store") : NULL;
+    PyObject *store = made ? tdpy_python("_store") : NULL;
     if (store) result = PyObject_CallFunction(store, "OOs", x, made, "inplace");
     Py_XDECREF(store);
     Py_XDECREF(made);
@@ -943,24 +941,10 @@ static int set_keyword(PyObject *keywords, PyObject *key, PyObject *value)
     return PyDict_SetItem(keywords, key, value);
 }
 
-/* A function that Python says best. */
-static PyObject *in_python(const char *name)
-{
-    static const char *const names[] = {"tensord._more",   "tensord._compose", "tensord._math",
-                                        "tensord._matrix", "tensord._formats", "tensord._averages"};
-    static PyObject *modules[sizeof names / sizeof *names];
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!modules[i] && !(modules[i] = PyImport_ImportModule(names[i]))) return NULL;
-        PyObject *found = PyDict_GetItemString(PyModule_GetDict(modules[i]), name);
-        if (found) return Py_NewRef(found);
-    }
-    return PyObject_GetAttrString(modules[0], name); /* raises */
-}
-
 /* What makes tensors, with layout=, memory_format= and pin_memory=. `function` is consumed. */
 static PyObject *taking_formats(PyObject *function)
 {
-    PyObject *taking = function ? in_python("_taking") : NULL;
+    PyObject *taking = function ? tdpy_python("_taking") : NULL;
     PyObject *result = taking ? PyObject_CallFunctionObjArgs(taking, function, NULL) : NULL;
     Py_XDECREF(taking);
     Py_XDECREF(function);
@@ -976,7 +960,7 @@ static bool names_format(PyObject *kw)
 static PyObject *forward(const char *name, const char *called, bool creates, PyObject *self, PyObject *const *args,
                          Py_ssize_t n, PyObject *kw)
 {
-    PyObject *function = in_python(called), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
+    PyObject *function = tdpy_python(called), *keywords = kw ? PyDict_New() : NULL, *result = NULL;
     PyObject *all = PyTuple_New(n + (self != NULL));
     if (creates && names_format(kw)) function = taking_formats(function);
     bool good = function && all && (!kw || keywords);

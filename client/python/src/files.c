@@ -1,4 +1,4 @@
-/* Files of tensors and of programs, for tensord/_save.py and _filed.py. */
+/* Files of tensors and of programs, for tensord/files/_save.py and program/_archive.py. */
 #include "client/python/src/py.h"
 
 #include "client/files/programs.h"

@@ -4,8 +4,8 @@
  * plain one has to ask: that is where the program loses it, and where a warning tells.
  *
  * Comparisons that this package makes itself tell nothing: most look whether arguments fit. They are part of the
- * program instead, which fails where one comes out otherwise (_stepwise.py): so no call goes a way that was taken for
- * other sizes. When the trace is over it is its number, and nothing more. */
+ * program instead, which fails where one comes out otherwise (program/_loops.py): so no call goes a way that was taken
+ * for other sizes. When the trace is over it is its number, and nothing more. */
 #include "client/python/src/py.h"
 
 #include "client/program/trace.h"
@@ -361,9 +361,9 @@ static bool hold(PyObject *a, PyObject *b, int how, bool found)
                    (tdpy_is_followed(b) && td_trace_follows(((number *)b)->name));
     if (inside || !follows) return true;
     inside = true;
-    PyObject *module = PyImport_ImportModule("tensord._stepwise"), *made = NULL;
-    if (module) made = PyObject_CallMethod(module, "hold", "OOiO", a, b, how, found ? Py_True : Py_False);
-    Py_XDECREF(module);
+    PyObject *holds = tdpy_python("hold"), *made = NULL;
+    if (holds) made = PyObject_CallFunction(holds, "OOiO", a, b, how, found ? Py_True : Py_False);
+    Py_XDECREF(holds);
     Py_XDECREF(made);
     inside = false;
     return made != NULL;

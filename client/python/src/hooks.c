@@ -1,4 +1,4 @@
-/* Hooks and functions of Python's own: numbers go to the daemon, tensord/_hooks.py keeps what they stand for.
+/* Hooks and functions of Python's own: numbers go to the daemon, tensord/autograd/_hooks.py keeps what they stand for.
  *
  * The library calls back on the thread that asked for the backward, which has the GIL and no lock. */
 #include "client/python/src/py.h"

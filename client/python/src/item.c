@@ -1,7 +1,7 @@
 /* Items of queues: a tree of plain data as bytes, with the tensors in it beside them; and back.
  *
  * A byte says what follows: N T F; i (8 bytes), I (digits), f, c; s, b; l, t, d (a count and so many, or twice as many,
- * items); x (which of the tensors); m (a tuple, what _carry.py made of an object); r (how far back stands the long s, b
+ * items); x (which of the tensors); m (a tuple, what share/_codec.py made of an object); r (how far back stands the long s, b
  * or I that is meant again: files have it). Counts are 8 bytes, as lengths are.
  * What is large goes as the bytes of one more tensor, whose number follows: B and S, as b and s; L, all of the item. A
  * tensor that is there twice is one tensor, and one object where it arrives. Packing may run other threads (an array
@@ -279,7 +279,7 @@ static bool is_array(const tdpy_packed *p, PyObject *x)
     return numpy && !p->keys && !PyUnicode_Check(x) && !PyBytes_Check(x);
 }
 
-/* Arrays, and what _carry.py takes apart. */
+/* Arrays, and what share/_codec.py takes apart. */
 static bool pack_other(tdpy_packed *p, PyObject *x, int depth)
 {
     if (is_array(p, x)) return pack_array(p, x);
@@ -551,7 +551,7 @@ static PyObject *unpack_dict(unpacking *u, int depth)
     return dict;
 }
 
-/* What _carry.py took apart. */
+/* What share/_codec.py took apart. */
 static PyObject *unpack_parts(unpacking *u, int depth)
 {
     bool tuple = u->at < u->end && *u->at == 't';

@@ -656,6 +656,7 @@ static int exec_module(PyObject *module)
                 tdpy_init_followed(module) && tdpy_init_functions(module) &&
                 PyModule_AddFunctions(module, tdpy_autograd_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_hook_functions) == 0 &&
+                PyModule_AddFunctions(module, tdpy_name_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_share_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_file_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_numpy_functions) == 0 &&

@@ -1,4 +1,4 @@
-/* Programs under names, for tensord/_named.py. */
+/* Programs under names, for tensord/program/_published.py. */
 #include "client/python/src/py.h"
 
 #include "client/program/programs.h"

@@ -418,7 +418,26 @@ bool tdpy_has_out(PyObject *kw);
  * creates takes the dtype from y. */
 PyObject *tdpy_into(tdpy_caller *f, const char *name, unsigned flags, PyObject *const *args, Py_ssize_t n,
                     PyObject *kw);
-/* The same by tensord/_more.py. */
+
+/* A name that lives in Python. */
+typedef struct {
+    const char *name, *module;
+    const char *attribute; /* its name in the module; NULL: the module itself */
+    PyObject *imported;    /* the module, from the first use on */
+} tdpy_name;
+
+/* Sorted by name (python_names.c). */
+typedef struct {
+    size_t n;
+    tdpy_name *at;
+} tdpy_names;
+
+extern const tdpy_names tdpy_shown;  /* what the package finds when it is asked for */
+extern const tdpy_names tdpy_called; /* what this module calls */
+extern PyMethodDef tdpy_name_functions[];
+/* What tdpy_called has; its module is imported at the first use. */
+PyObject *tdpy_python(const char *name);
+/* tdpy_call() of a function of that table. */
 PyObject *tdpy_forward(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *kw);
 /* The same, of a function that has another name in Python than `name`, by which errors call it. */
 PyObject *tdpy_forward_as(const char *name, const char *called, PyObject *self, PyObject *const *args, Py_ssize_t n,

@@ -1,7 +1,7 @@
 /* Queues as Python sees them: a member, which puts or gets as what it joined, and what tensord.Queue inherits.
  *
  * The common way of an item, put(x) and get() of who has joined and waits for ever or a while, runs no line of Python;
- * all else (joining, deaths of producers) is Queue's, in _queue.py. A member holds no Python object, and a queue none
+ * all else (joining, deaths of producers) is Queue's, in share/_queue.py. A member holds no Python object, and a queue none
  * but members, so neither needs garbage collection. */
 #include "client/share/queue.h"
 #include "client/python/src/py.h"
@@ -15,7 +15,7 @@ typedef struct queue {
     tdpy_out out;
 } queue;
 
-static PyObject *empty_error, *full_error; /* once _queue.py has told them */
+static PyObject *empty_error, *full_error; /* once share/_queue.py has told them */
 
 static td_queue *queue_of(PyObject *self)
 {

@@ -2,7 +2,7 @@
  * what is in memory is copied once, and the tensor looks at it as they do. Written out, one number could be a gigabyte.
  *
  * Strides are in elements. Ours are never negative: of what goes backwards only the dimensions without a step are not
- * written out. (tensord/_spans.py says the same to pickle.) */
+ * written out. (tensord/core/_overlapping.py says the same to pickle.) */
 #include "client/python/src/py.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* A trace as Python sees it: a thread's ops from one call to another become the text of a program. What is done with
- * trees of examples and results, tensord/_trace.py does. */
+ * trees of examples and results, tensord/program/_trace.py does. */
 #include "client/python/src/py.h"
 
 #include "client/program/trace.h"

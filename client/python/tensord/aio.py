@@ -21,7 +21,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 from tensord import _C
-from tensord._queue import _CONSUMER, _PRODUCER, Queue as _Queue
+from tensord.share._queue import _CONSUMER, _PRODUCER, Queue as _Queue
 
 if TYPE_CHECKING:
     import numpy as _np
@@ -137,7 +137,7 @@ async def tolist(tensor: _C.Tensor, timeout: float | None = None) -> Any:
 
 async def numpy(tensor: _C.Tensor, timeout: float | None = None) -> "_np.ndarray[Any, Any]":
     """A copy of the values as an array of NumPy. (The memory itself: numpy() of what ready() gave.)"""
-    from tensord._more import _numpy
+    from tensord.core._overloads import _numpy
 
     if tensor.dtype is _C.bfloat16:
         raise _C.DTypeError("NumPy knows no bfloat16; call float() first")
@@ -151,7 +151,7 @@ async def call(program: Any, /, *args: Any, timeout: float | None = None, **kwar
     what it had written by then stays written. Calls of one that keeps what it writes in its module go one after the other, and the
     time of each begins when it is its turn. A parameter called timeout is given by its place. One of td.jit.open() whose daemon has gone
     is opened anew, without a wait for its name."""
-    from tensord._named import Named, OpenedProgram
+    from tensord.program._published import Named, OpenedProgram
 
     if isinstance(program, types.MethodType) and isinstance(program.__func__, Named):
         program, args = program.__func__, (program.__self__, *args)

@@ -18,9 +18,10 @@ import typing
 import warnings
 from typing import Any, Callable, Dict, Iterable, List, Optional, Union
 
-from tensord import _C, _paths
+from tensord import _C
+from tensord.core import _aliases
 from tensord._C import Tensor
-from tensord._more import no_grad
+from tensord.core._overloads import no_grad
 
 __all__ = ["GradScaler", "autocast", "clear_autocast_cache", "custom_bwd", "custom_fwd", "get_autocast_cpu_dtype", "get_autocast_dtype", "get_autocast_gpu_dtype",
            "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled", "set_autocast_cache_enabled"]
@@ -287,4 +288,4 @@ class GradScaler:
         self._growth_factor, self._backoff_factor, self._growth_interval = (state_dict[k] for k in ("growth_factor", "backoff_factor", "growth_interval"))
 
 
-_paths.put(__name__, sys.modules[__name__], {"grad_scaler": "GradScaler", "autocast_mode": "autocast custom_bwd custom_fwd is_autocast_available"})
+_aliases.put(__name__, sys.modules[__name__], {"grad_scaler": "GradScaler", "autocast_mode": "autocast custom_bwd custom_fwd is_autocast_available"})

@@ -9,7 +9,8 @@ norm is 'backward' (the default: inverses are divided by the number of places), 
 import math
 from typing import Any
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import Tensor, ops
 
 __all__ = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "ifft2", "rfft2", "irfft2", "hfft2", "ihfft2", "fftn", "ifftn", "rfftn", "irfftn",
@@ -28,7 +29,7 @@ def _stored(made, out):
     """Real results may be widened, though not to complex ones."""
     if out is not None and not made.is_complex() and _C.is_tensor(out) and out.is_complex():
         raise _C.DTypeError(f"fft: expected out to have a floating point dtype, but got {out.dtype}")
-    return made if out is None else _more._into(made, out, "fft", made.is_complex())
+    return made if out is None else _overloads._into(made, out, "fft", made.is_complex())
 
 
 def _dims(dim):
@@ -138,7 +139,7 @@ def _frequencies(name, parts, n, d, dtype, device, requires_grad, out):
         places = _C.cat([ops.arange(*part, 1, exact) for part in parts])
         return places.mul(1.0 / step if step else math.copysign(math.inf, step)).to(dtype)
 
-    return _stored(_more._made(device, requires_grad, make), out)
+    return _stored(_overloads._made(device, requires_grad, make), out)
 
 
 def fftfreq(n: int, d: float = 1.0, *, out: Any = None, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:

@@ -13,7 +13,8 @@ import typing as _typing
 from typing import Any
 
 import tensord as td
-from tensord import _C, _absent
+from tensord import _C
+from tensord.core import _absent
 
 __all__ = ["functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "linearize", "replace_all_batch_norm_modules_", "stack_module_state",
            "vjp", "vmap"]
@@ -381,7 +382,7 @@ def _one_for_all(column):
 
 
 def _state():
-    from tensord._random import _session
+    from tensord.core._generators import _session
 
     return _session()
 

@@ -32,16 +32,19 @@ trace() makes a program of what any function, or a module, does with examples:
 Programs live on in files (p.save("model.td"), td.jit.load("model.td")) and under names (p.publish("model"), td.jit.open("model")).
 """
 import functools
+import importlib
 import sys
 import types
 import typing
 from typing import Any
 
-from . import _C, _paths, _script_classes, _script_named
-from ._named import Named, OpenedProgram, open, timeout
-from ._script_program import Scripted
-from ._script_usual import (Attribute, Future, enable_onednn_fusion, export_opnames, fork, fuser, interface, is_tracing, onednn_fusion_enabled, optimized_execution,
-                            run_frozen_optimizations, script_if_tracing, set_fusion_strategy, strict_fusion, wait)
+from tensord import _C
+from tensord.core import _aliases
+from tensord.program import _classes, _namedtuples
+from tensord.program._published import Named, OpenedProgram, open, timeout
+from tensord.program._scripted import Scripted
+from tensord.program._jit_api import (Attribute, Future, export_opnames, fork, interface, is_tracing, run_frozen_optimizations, script_if_tracing,
+                                      wait)
 
 _script_if_tracing = script_if_tracing  # as model zoos call it
 
@@ -54,7 +57,7 @@ __all__ = ["Attribute", "CompilationUnit", "Error", "Final", "FrozenModule", "Fu
 
 Final = typing.Final
 Error = _C.Error
-_paths.put(__name__, typing, {"annotations": "Any Callable Dict List Optional Tuple Union " + " ".join(f"BroadcastingList{n}=List" for n in range(1, 7))})
+_aliases.put(__name__, typing, {"annotations": "Any Callable Dict List Optional Tuple Union " + " ".join(f"BroadcastingList{n}=List" for n in range(1, 7))})
 
 
 class ScriptWarning(Warning):
@@ -108,10 +111,10 @@ def script(obj: Any, optimize=None) -> Any:
     and the state of the module that it was made of, and is made anew when that one goes from training to eval(). `optimize` is taken for PyTorch's sake."""
     if isinstance(obj, types.FunctionType):
         return ScriptFunction(obj)
-    if isinstance(obj, Named) or _script_classes.is_class(obj):
+    if isinstance(obj, Named) or _classes.is_class(obj):
         return obj  # a program already, or a class, which programs know by its source
     if hasattr(obj, "_modules") and hasattr(obj, "_buffers"):
-        from ._script_module import RecursiveScriptModule
+        from tensord.program._modules import RecursiveScriptModule
 
         return RecursiveScriptModule(obj)
     raise TypeError(f"script() takes a function or a module, not {type(obj).__name__}")
@@ -139,7 +142,7 @@ def unused(fn):
 
 def _overload(fn):
     """One of the forms of a function; programs know them by its calls."""
-    _script_named.OVERLOADED.add((fn.__module__, fn.__qualname__))
+    _namedtuples.OVERLOADED.add((fn.__module__, fn.__qualname__))
     return fn
 
 
@@ -163,37 +166,39 @@ def is_scripting():
 
 def __getattr__(name):
     if name == "RecursiveScriptModule":
-        from ._script_module import RecursiveScriptModule
+        from tensord.program._modules import RecursiveScriptModule
 
         return RecursiveScriptModule
     if name == "ScriptModule":
-        from ._script_base import ScriptModule
+        from tensord.program._module_base import ScriptModule
 
         return ScriptModule
     if name == "script_method":
-        from ._script_written import script_method
+        from tensord.program._script_method import script_method
 
         return script_method
     if name == "CompilationUnit":
-        from ._script_unit import CompilationUnit
+        from tensord.program._compilation_unit import CompilationUnit
 
         return CompilationUnit
     if name in ("LoadedProgram", "load", "save"):
-        from . import _filed
+        from tensord.program import _archive
 
-        return getattr(_filed, name)
+        return getattr(_archive, name)
     if name in ("FrozenModule", "freeze", "optimize_for_inference"):
-        from . import _script_frozen
+        from tensord.program import _frozen
 
-        return getattr(_script_frozen, name)
+        return getattr(_frozen, name)
+    if name in ("enable_onednn_fusion", "fuser", "onednn_fusion_enabled", "optimized_execution", "set_fusion_strategy", "strict_fusion"):
+        return getattr(importlib.import_module("tensord._fusers"), name)
     if name == "isinstance":
-        from ._script_types import isinstance as is_of
+        from tensord.program._isinstance import isinstance as is_of
 
         return is_of
     if name in __all__:
-        from . import _trace
+        from tensord.program import _trace
 
         return getattr(_trace, name)
-    from . import _absent
+    from tensord.core import _absent
 
     return _absent.of(__name__)(name)

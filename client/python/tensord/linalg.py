@@ -12,7 +12,8 @@ whose errors come when its results are looked at. Several results have names, as
 import math as _math
 from typing import Any, NamedTuple
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import LinAlgError as LinAlgError, Tensor
 from tensord._C import ops as _ops
 
@@ -21,7 +22,7 @@ __all__ = ["LinAlgError", "cholesky", "cholesky_ex", "cond", "cross", "det", "di
            "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve", "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv",
            "tensorsolve", "vander", "vecdot", "vector_norm"]
 
-_is, _written, _exactly, _also = _C.is_tensor, _more._written, _more._exactly, _more._also
+_is, _written, _exactly, _also = _C.is_tensor, _overloads._written, _overloads._exactly, _overloads._also
 
 
 def _float(x, name):

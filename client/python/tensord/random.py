@@ -2,7 +2,7 @@
 
 import contextlib
 
-from tensord._random import (default_generator as default_generator, get_rng_state as get_rng_state, initial_seed as initial_seed, manual_seed as manual_seed,
+from tensord.core._generators import (default_generator as default_generator, get_rng_state as get_rng_state, initial_seed as initial_seed, manual_seed as manual_seed,
                              seed as seed, set_rng_state as set_rng_state)
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]

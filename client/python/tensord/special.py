@@ -2,7 +2,8 @@
 
 import typing as _typing
 
-from tensord import _C, _absent, _math
+from tensord import _C
+from tensord.core import _absent, _numeric
 from tensord._C import Tensor as _Tensor, ops as _ops
 
 airy_ai, bessel_j0, bessel_j1, bessel_y0, bessel_y1 = _ops.airy_ai, _ops.bessel_j0, _ops.bessel_j1, _ops.bessel_y0, _ops.bessel_y1
@@ -18,7 +19,7 @@ spherical_bessel_j0 = _ops.spherical_bessel_j0
 ndtr, ndtri, log_ndtr = _ops.ndtr, _ops.ndtri, _ops.log_ndtr
 logit, logsumexp, sinc, xlogy, xlog1py, zeta = _C.logit, _C.logsumexp, _C.sinc, _C.xlogy, _ops.xlog1py, _ops.zeta
 softmax, log_softmax, round = _C.softmax, _C.log_softmax, _C.round  # noqa: A001
-polygamma = _math.polygamma
+polygamma = _numeric.polygamma
 
 
 def _polynomial(name: str, shifted: bool = False) -> _typing.Any:

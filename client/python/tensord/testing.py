@@ -7,7 +7,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import Tensor, ops
 
 __all__ = ["assert_close", "make_tensor"]
@@ -71,7 +72,7 @@ def _tensor(x, beside):
     if not isinstance(x, _NUMBERS):
         return _C.tensor(x)
     kind = _C.bool if isinstance(x, bool) else _C.int64 if isinstance(x, int) else _C.float64 if isinstance(x, float) else _C.complex128
-    return _more._made(beside.device if _C.is_tensor(beside) else None, False, ops.make_full, (), x, kind)
+    return _overloads._made(beside.device if _C.is_tensor(beside) else None, False, ops.make_full, (), x, kind)
 
 
 def _close(a, b, at, rtol, atol, equal_nan, check_device, check_dtype, check_stride):
@@ -133,14 +134,14 @@ def make_tensor(*shape: Any, dtype: Any, device: Any = None, low: Any = None, hi
     drawn = (*size[:-1], size[-1] * 2) if twice else size
     if dtype.is_complex:
         kind = dtype.to_real()
-        made = _more._made(device, False, ops.rand, (*drawn, 2), kind) * (high - low) + low
+        made = _overloads._made(device, False, ops.rand, (*drawn, 2), kind) * (high - low) + low
         made = ops.view_as_complex(made)
     elif floats:
-        made = _more._made(device, False, ops.rand, drawn, dtype) * (high - low) + low
+        made = _overloads._made(device, False, ops.rand, drawn, dtype) * (high - low) + low
     else:
-        made = _more._made(device, False, ops.randint, -int(-low // 1), -int(-high // 1), drawn, _C.int64).to(dtype)
+        made = _overloads._made(device, False, ops.randint, -int(-low // 1), -int(-high // 1), drawn, _C.int64).to(dtype)
     if exclude_zero:
-        made = ops.where(made == 0, _more.finfo(dtype.to_real()).tiny if floats else 1, made).to(dtype)
+        made = ops.where(made == 0, _overloads.finfo(dtype.to_real()).tiny if floats else 1, made).to(dtype)
     if twice:
         made = made[..., ::2]
     return made.requires_grad_() if requires_grad else made

@@ -2,7 +2,8 @@
 
 import operator
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import ops
 
 
@@ -29,22 +30,22 @@ def from_dlpack(x, /, *, device=None, copy=None):
 
 def empty(shape, *, dtype=None, device=None):
     """A tensor of this shape with whatever its memory holds."""
-    return _more._made(device, None, ops.empty, _shape(shape), _float(dtype))
+    return _overloads._made(device, None, ops.empty, _shape(shape), _float(dtype))
 
 
 def full(shape, fill_value, *, dtype=None, device=None):
     """A tensor of this shape filled with a number."""
-    return _more.full(_shape(shape), fill_value, dtype, device=device)
+    return _overloads.full(_shape(shape), fill_value, dtype, device=device)
 
 
 def zeros(shape, *, dtype=None, device=None):
     """A tensor of this shape filled with zeros."""
-    return _more.full(_shape(shape), 0, _float(dtype), device=device)
+    return _overloads.full(_shape(shape), 0, _float(dtype), device=device)
 
 
 def ones(shape, *, dtype=None, device=None):
     """A tensor of this shape filled with ones."""
-    return _more.full(_shape(shape), 1, _float(dtype), device=device)
+    return _overloads.full(_shape(shape), 1, _float(dtype), device=device)
 
 
 def empty_like(x, /, *, dtype=None, device=None):
@@ -73,8 +74,8 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     if step == 0:
         raise ValueError("arange(): the step must not be 0")
     if (stop - start) * step <= 0:
-        return empty((0,), dtype=dtype or _more._number_dtype(start, stop, step), device=device)
-    return _more.arange(start, stop, step, dtype, device=device)
+        return empty((0,), dtype=dtype or _overloads._number_dtype(start, stop, step), device=device)
+    return _overloads.arange(start, stop, step, dtype, device=device)
 
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
@@ -87,8 +88,8 @@ def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     if dtype is not None and dtype.is_complex:
         return linspace(start, stop, num, dtype=dtype.to_real(), device=device, endpoint=endpoint).to(dtype)
     if endpoint:
-        return _more.linspace(start, stop, num, dtype, device=device)
-    return _more.linspace(start, stop, num + 1, dtype, device=device)[:num]
+        return _overloads.linspace(start, stop, num, dtype, device=device)
+    return _overloads.linspace(start, stop, num + 1, dtype, device=device)[:num]
 
 
 def _complex(re, im):
@@ -100,7 +101,7 @@ def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """Ones on the k-th diagonal of a matrix, zeros elsewhere."""
     n_cols = n_rows if n_cols is None else n_cols
     if k == 0:
-        return _more.eye(n_rows, n_cols, dtype, device=device)
+        return _overloads.eye(n_rows, n_cols, dtype, device=device)
     made = zeros((n_rows, n_cols), dtype=dtype, device=device)
     n = min(n_rows + min(k, 0), n_cols - max(k, 0))
     if n > 0:
@@ -112,7 +113,7 @@ def meshgrid(*arrays, indexing="xy"):
     """Coordinates of a grid from those of its sides."""
     if not arrays:
         return ()
-    return _more.meshgrid(*arrays, indexing=indexing)
+    return _overloads.meshgrid(*arrays, indexing=indexing)
 
 
 def tril(x, /, *, k=0):

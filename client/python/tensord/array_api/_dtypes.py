@@ -134,16 +134,16 @@ def astype(x, dtype, /, *, copy=True, device=None):
 
 def finfo(type, /):
     """What a float dtype can hold."""
-    from tensord import _more
+    from tensord.core import _overloads
 
-    return _more.finfo(type)
+    return _overloads.finfo(type)
 
 
 def iinfo(type, /):
     """What a whole-number dtype can hold."""
-    from tensord import _more
+    from tensord.core import _overloads
 
-    return _more.iinfo(type)
+    return _overloads.iinfo(type)
 
 
 def dtypes_of_kind(kind=None):

@@ -1,6 +1,7 @@
 """What this namespace can do, as the standard asks it."""
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord.array_api import _dtypes
 
 
@@ -20,7 +21,7 @@ class Info:
 
     def default_dtypes(self, *, device=None):
         """The dtypes that numbers of Python and indices become."""
-        _more.there("cpu" if device is None else device)
+        _overloads.there("cpu" if device is None else device)
         floats = _C.get_default_dtype()
         return {"real floating": floats, "complex floating": floats.to_complex(), "integral": _C.int64, "indexing": _C.int64}
 
@@ -30,5 +31,5 @@ class Info:
 
     def dtypes(self, *, device=None, kind=None):
         """The standard's dtypes by name: all, or those of a kind or of several."""
-        _more.there("cpu" if device is None else device)
+        _overloads.there("cpu" if device is None else device)
         return _dtypes.dtypes_of_kind(kind)

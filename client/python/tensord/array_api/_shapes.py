@@ -2,7 +2,8 @@
 
 import operator
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import ops
 from tensord.array_api import _dtypes
 
@@ -136,7 +137,7 @@ def tile(x, repetitions, /):
     return ops.repeat(x, (1,) * (x.ndim - len(repetitions)) + repetitions)
 
 
-@_more._beside
+@_overloads._beside
 def repeat(x, repeats, /, *, axis=None):
     """Each part along a dimension (none: each element) several times over; a tensor says how often for each."""
     if axis is None:

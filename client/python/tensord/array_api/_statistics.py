@@ -1,6 +1,7 @@
 """Sums, means and extremes; truth of many elements; sums and products so far."""
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import ops
 from tensord.array_api import _dtypes
 from tensord.array_api._shapes import _axes, wrap_axis
@@ -98,7 +99,7 @@ def _line(x, axis, what):
     return wrap_axis(0 if axis is None else axis, x.ndim)
 
 
-@_more._beside
+@_overloads._beside
 def _with_initial(x, axis, value):
     shape = x.shape[:axis] + (1,) + x.shape[axis + 1 :]
     return ops.cat([ops.make_full(shape, value, x.dtype), x], axis)

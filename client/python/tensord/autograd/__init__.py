@@ -5,8 +5,9 @@ import typing as _typing
 import warnings as _warnings
 
 import tensord as _td
-from tensord import _C, _absent, _paths
-from tensord._more import _backward, _flag, _kept, _tensors, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
+from tensord import _C
+from tensord.core import _absent, _aliases
+from tensord.core._overloads import _backward, _flag, _kept, _tensors, enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: F401
 from tensord.autograd import function  # noqa: F401
 from tensord.autograd.function import Function  # noqa: F401
 
@@ -97,7 +98,7 @@ def Variable(data, requires_grad=False, volatile=None):  # noqa: N802, a class i
     return data.detach().requires_grad_() if requires_grad else data
 
 
-_paths.put(__name__, _sys.modules[__name__], {"grad_mode": "enable_grad inference_mode no_grad set_grad_enabled", "variable": "Variable"})
+_aliases.put(__name__, _sys.modules[__name__], {"grad_mode": "enable_grad inference_mode no_grad set_grad_enabled", "variable": "Variable"})
 _LAZY = {"functional": "functional", "graph": "graph", "profiler": "profiler", "gradcheck": "gradcheck", "gradgradcheck": "gradcheck", "GradcheckError": "gradcheck"}
 
 if not _typing.TYPE_CHECKING:

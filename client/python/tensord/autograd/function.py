@@ -4,7 +4,8 @@ import functools
 from typing import Any
 
 import tensord as td
-from tensord import _C, _hooks
+from tensord import _C
+from tensord.autograd import _hooks
 
 _APART, _WRITTEN = 1, 2
 

@@ -3,10 +3,11 @@
 import typing
 
 import tensord as td
-from tensord import _C, _forking
-from tensord._hooks import Node, RemovableHandle, gradient_edge  # noqa: F401
-from tensord._graph import graph as draw  # noqa: F401
-from tensord._saved import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
+from tensord import _C
+from tensord.core import _forking
+from tensord.autograd._hooks import Node, RemovableHandle, gradient_edge  # noqa: F401
+from tensord.autograd._picture import graph as draw  # noqa: F401
+from tensord.autograd._saved_tensors import allow_mutation_on_saved_tensors, disable_saved_tensors_hooks, save_on_cpu, saved_tensors_hooks
 
 
 def increment_version(tensor):

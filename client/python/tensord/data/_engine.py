@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from typing import Any, Callable
 
-from tensord import _lent
+from tensord.share import _loans
 from tensord.data import _board, _pool, _worker
 
 VERSION = 1
@@ -159,7 +159,7 @@ class Pass:
         starts = [_start(b) for b in self.behind]
         self.pool = self.record.pool
         if self.pool is None:
-            self.plan.base_seed, self.plan.path = self.base_seed, _lent.connect()
+            self.plan.base_seed, self.plan.path = self.base_seed, _loans.connect()
             self.pool = self._new_pool(loader, self.flavour.context(loader.multiprocessing_context), starts)
         else:
             self.base_seed = self.pool.setup.base_seed

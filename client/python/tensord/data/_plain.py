@@ -12,8 +12,10 @@ from multiprocessing import get_context
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from tensord import _C, _lent, _pickle, _spans
-from tensord._random import manual_seed
+from tensord import _C
+from tensord.core import _overlapping, _pickling
+from tensord.share import _loans
+from tensord.core._generators import manual_seed
 
 SMALL = 4096  # bytes; so little goes in the message itself, which is quicker than a handle
 _DTYPES = ("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32", "float64", "complex64", "complex128")
@@ -49,7 +51,7 @@ def _new_array(np, shape, dtype):
 
 
 def _stack(batch, out):
-    from tensord._more import _numpy
+    from tensord.core._overloads import _numpy
 
     np = _numpy()
     arrays = [np.asarray(x) for x in batch]
@@ -119,11 +121,11 @@ def _owner(a):
 
 
 def rebuild_array(handle, path):
-    return _lent.take(handle, path).numpy()
+    return _loans.take(handle, path).numpy()
 
 
 def _reduce_array(a):
-    if a.nbytes > SMALL and (lies := _spans.reduced(a)):
+    if a.nbytes > SMALL and (lies := _overlapping.reduced(a)):
         return lies
     if a.nbytes <= SMALL or a.dtype.name not in _DTYPES:
         return a.__reduce_ex__(4)
@@ -131,11 +133,11 @@ def _reduce_array(a):
     if t is None:
         array, t = _new_array(_numpy(), a.shape, a.dtype)
         array[...] = a
-    return rebuild_array, _lent.lend(t)
+    return rebuild_array, _loans.lend(t)
 
 
 def _reduce_tensor(t):
-    return _lent.take, _lent.lend(t)
+    return _loans.take, _loans.lend(t)
 
 
 class _Pickler(ForkingPickler):
@@ -191,7 +193,7 @@ def generator_as_it_was(generator, state):
 
 def set_up_worker(k, setup):
     global _info
-    _pickle._connect(setup.path)
+    _pickling._connect(setup.path)
     seed = setup.base_seed + k
     random.seed(seed)
     manual_seed(seed)

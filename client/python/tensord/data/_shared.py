@@ -2,7 +2,7 @@
 
 A list of Python objects that workers inherit grows in each of them: looking at an object writes its count, and the page is copied. Here the
 objects lie pickled in one tensor of the daemon; an access makes a new object of a few bytes. Pickled, they travel as handles. As with tensors
-(_pickle.py) unpickling raises nothing: of what cannot be had every access says why.
+(core/_pickling.py) unpickling raises nothing: of what cannot be had every access says why.
 """
 
 import copyreg
@@ -11,7 +11,9 @@ import io
 import pickle
 import sys
 
-from tensord import _C, _lent, _spans
+from tensord import _C
+from tensord.core import _overlapping
+from tensord.share import _loans
 
 
 def _bytes_of(data):
@@ -41,7 +43,7 @@ class _Blobs:
         return self.body[self.places[i] : self.places[i + 1]]
 
     def __reduce__(self):
-        return _rebuild_blobs, (self.n, *_lent.lend(self.tensor))
+        return _rebuild_blobs, (self.n, *_loans.lend(self.tensor))
 
 
 class _Lost:
@@ -60,7 +62,7 @@ class _Lost:
 def _rebuild_blobs(n, handle, path):
     blobs = _Blobs.__new__(_Blobs)
     try:
-        blobs._open(_lent.take(handle, path), n)
+        blobs._open(_loans.take(handle, path), n)
     except _C.Error as e:
         return _Lost(e)
     return blobs
@@ -71,7 +73,7 @@ def _told(x):
     try:
         return f"{kind} of {len(x)} items"
     except _C.Error as e:
-        from tensord import _repr
+        from tensord.core import _repr
 
         return _repr.without(kind, "its items", e)
 
@@ -81,7 +83,7 @@ def _pack(x):
     if np is None or type(x) in (str, bytes, int, float):
         return pickle.dumps(x, pickle.HIGHEST_PROTOCOL)
     pickler = pickle.Pickler(out, pickle.HIGHEST_PROTOCOL)
-    pickler.dispatch_table = {**copyreg.dispatch_table, np.ndarray: _spans.reduce}
+    pickler.dispatch_table = {**copyreg.dispatch_table, np.ndarray: _overlapping.reduce}
     pickler.dump(x)
     return out.getvalue()
 

@@ -16,7 +16,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
-from tensord import _lent
+from tensord.share import _loans
 from tensord.data import _link
 
 
@@ -206,7 +206,7 @@ class Work:
             self.lent.popleft()
             self.unpacked += 1
         self.lent.append([])
-        _lent.journal = self.lent[-1]
+        _loans.journal = self.lent[-1]
         begin = time.perf_counter()
         if self.fetcher:
             self.fetcher.collating = 0.0
@@ -228,9 +228,9 @@ class Work:
 
     def take_back(self):
         """The loader has ended: what it did not take is free at once, and not only some time after this process."""
-        _lent.journal = None
+        _loans.journal = None
         for handles in self.lent:
-            _lent.take_back(handles)
+            _loans.take_back(handles)
 
     def serve(self):
         while True:

@@ -2,7 +2,7 @@
 
 import typing as _typing
 
-from tensord import _absent
+from tensord.core import _absent
 from tensord.nn import functional as functional, grad as grad, init as init, parallel as parallel, parameter as parameter, utils as utils
 from tensord.nn._convolutions import *  # noqa: F401,F403
 from tensord.nn._lazy import *  # noqa: F401,F403

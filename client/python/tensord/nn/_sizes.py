@@ -4,7 +4,8 @@ import math
 import warnings
 from typing import Any
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import Tensor, ops
 
 __all__ = ["pad", "interpolate", "upsample", "upsample_nearest", "upsample_bilinear", "grid_sample"]
@@ -53,7 +54,7 @@ _MODES: dict = {"nearest": (0, (3, 4, 5)), "nearest-exact": (1, (3, 4, 5)), "lin
 def _nearest_whole(input, sizes, scales, exact):
     """Of whole numbers, one dimension after the other."""
     for dim, (to, scale) in enumerate(zip(sizes, scales), 2):
-        if scale is not None or _more._follows(input.shape[dim]) or input.shape[dim] != to:
+        if scale is not None or _overloads._follows(input.shape[dim]) or input.shape[dim] != to:
             input = ops.resample_nearest(input, dim, to, scale, exact)
     return input
 
@@ -61,7 +62,7 @@ def _nearest_whole(input, sizes, scales, exact):
 def _bytes(input, sizes, scales, number, align_corners, antialias):
     """Of bytes lines are made first, then columns of what they have become, rounded to bytes."""
     for place in (1, 0):
-        follows = _more._follows(input.shape[2 + place]) and scales[place] is None  # where sizes are the same, what is made is, too
+        follows = _overloads._follows(input.shape[2 + place]) and scales[place] is None  # where sizes are the same, what is made is, too
         if follows or input.shape[2 + place] != sizes[place]:
             size, scale = list(input.shape[2:]), [None, None]
             size[place], scale[place] = sizes[place], scales[place]

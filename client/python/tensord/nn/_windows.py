@@ -3,7 +3,8 @@
 from typing import Any
 
 import tensord as td
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import Tensor, ops
 
 __all__ = ["conv1d", "conv2d", "conv3d", "conv_tbc", "max_pool1d", "max_pool2d", "max_pool3d", "max_pool1d_with_indices", "max_pool2d_with_indices",
@@ -174,7 +175,7 @@ def avg_pool1d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
                   count_include_pad).squeeze(-2)
 
 
-@_more._exactly
+@_overloads._exactly
 def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True, divisor_override=None) -> Tensor:
     """The mean of each window of pictures (N, C, H, W), or its sum over divisor_override.
 
@@ -191,7 +192,7 @@ def avg_pool2d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0,
     return ops.avg_pool3d(input.unsqueeze(-3), (1, *kernel), (1, *stride), (0, *padding), ceil_mode, count_include_pad, divisor_override).squeeze(-3)
 
 
-@_more._exactly
+@_overloads._exactly
 def avg_pool3d(input: Tensor, kernel_size, stride: Any = None, padding: Any = 0, ceil_mode=False, count_include_pad=True, divisor_override=None) -> Tensor:
     """The mean of each window of volumes (N, C, D, H, W), or its sum over divisor_override.
 

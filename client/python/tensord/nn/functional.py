@@ -7,10 +7,11 @@ import warnings as _warnings
 from typing import Any
 
 import tensord as td
-from tensord import _absent, _C, _more
+from tensord import _C
+from tensord.core import _absent, _overloads
 from tensord._C import Tensor, ops
 from tensord.nn._attend import *  # noqa: F401,F403
-from tensord.nn._more_losses import *  # noqa: F401,F403
+from tensord.nn._composed_losses import *  # noqa: F401,F403
 from tensord.nn._sizes import *  # noqa: F401,F403
 from tensord.nn._windows import *  # noqa: F401,F403
 from tensord.nn._windows import _pair, _refuse, _spread  # noqa: F401
@@ -200,13 +201,13 @@ def _placed(input, inplace, function):
     if not inplace:
         return function(input)
     recorded = td.is_grad_enabled() and input.requires_grad
-    return _more._store(input, function(input.clone() if recorded else input), "inplace")
+    return _overloads._store(input, function(input.clone() if recorded else input), "inplace")
 
 
 def _check_dropout(p, training):
     if not 0 <= p <= 1:
         raise _C.InvalidError(f"dropout probability has to be between 0 and 1, but got {p}")
-    return _more._flag(training, "dropout", "training") and p > 0
+    return _overloads._flag(training, "dropout", "training") and p > 0
 
 
 def dropout(input: Tensor, p=0.5, training=True, inplace=False) -> Tensor:

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import Tensor
 from tensord.nn import functional as _F
 
@@ -17,7 +18,7 @@ def _gradient(conv, n, input, weight, which, grad_output, settings):
     if len(shape) not in (n + 1, n + 2):
         raise _C.ShapeError(f"grad.conv{n}d_{('input', 'weight')[which]}(): a size of {n + 2} numbers is expected, not {tuple(shape)}")
     again = _C.is_grad_enabled() and (other.requires_grad or grad_output.requires_grad)
-    with _more.enable_grad():
+    with _overloads.enable_grad():
         wanted = _C.empty(tuple(shape), dtype=other.dtype, device=other.device).requires_grad_()
         given = (wanted, other) if which == 0 else (other, wanted)
         return autograd.grad(conv(*given, None, *settings), wanted, grad_output, create_graph=again)[0]

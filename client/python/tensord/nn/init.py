@@ -5,7 +5,7 @@ import math
 import warnings
 
 from tensord import _C
-from tensord._more import eye as _identity, no_grad
+from tensord.core._overloads import eye as _identity, no_grad
 from tensord.linalg import qr
 
 

@@ -1,10 +1,10 @@
 """Losses as modules. size_average and reduce say reduction as older programs do."""
 
+import warnings
 from typing import Any
 
 import tensord as td
 from tensord import _C
-from tensord._averages import reduction_of
 from tensord.nn import functional as F
 from tensord.nn.module import Module
 
@@ -12,6 +12,15 @@ __all__ = ["MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "CrossEntropyLoss",
            "GaussianNLLLoss", "PoissonNLLLoss", "CosineEmbeddingLoss", "MarginRankingLoss", "TripletMarginLoss",
            "TripletMarginWithDistanceLoss", "HingeEmbeddingLoss", "SoftMarginLoss", "MultiMarginLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
            "CTCLoss", "NLLLoss2d"]
+
+
+def reduction_of(size_average: "bool | None", reduce: "bool | None", reduction: str, stacklevel: int = 3) -> str:
+    """What the two say in one word, with a warning; `reduction`, when neither is given."""
+    if size_average is None and reduce is None:
+        return reduction
+    said = "none" if reduce is not None and not reduce else "mean" if size_average is None or size_average else "sum"
+    warnings.warn(f"size_average and reduce args will be deprecated, please use reduction='{said}' instead.", UserWarning, stacklevel)
+    return said
 
 
 class _Loss(Module):

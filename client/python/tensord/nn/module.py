@@ -9,7 +9,8 @@ from collections import OrderedDict
 from typing import Any, Callable, Iterator
 
 import tensord as td
-from tensord import _C, _formats
+from tensord import _C
+from tensord.core import _layouts
 from tensord.nn._adopted import adopt
 from tensord.nn._module_hooks import Hook, WithKwargs, after as _after_all, around as _around_all, before as _before_all, registered
 from tensord.nn._state import Never as _Never, State, is_lazy as _is_lazy
@@ -314,7 +315,7 @@ class Module(State):
     def to(self, *args, **kwargs):
         """Floats in another dtype; parameters, their gradients and buffers on another device. Parameters stay the objects that they are, and
         lie row after row whatever memory_format says: so convolutions take their weights."""
-        _formats._order(kwargs.pop("memory_format", None) or _formats.preserve_format, "to")
+        _layouts._order(kwargs.pop("memory_format", None) or _layouts.preserve_format, "to")
         _C.ops.make_full((0,), 0, _C.float32).to(*args, **kwargs)  # a device that is not here is refused also without parameters
         return self._apply(lambda x: _moved(x, args, kwargs))
 

@@ -3,7 +3,8 @@
 import sys as _sys
 import typing as _typing
 
-from tensord import _absent, _C, _paths
+from tensord import _C
+from tensord.core import _absent, _aliases
 from tensord.nn.module import Module
 
 __all__ = ["DataParallel", "DistributedDataParallel", "data_parallel"]
@@ -45,7 +46,7 @@ class _OverDevices:
         raise _C.Unsupported("gather(): a module runs where it lies, and its results lie there; tensord.cat() puts several together")
 
 
-_paths.put(__name__, _sys.modules[__name__], {"distributed": "DistributedDataParallel", "scatter_gather": "gather=_OverDevices.gather scatter=_OverDevices.scatter"})
+_aliases.put(__name__, _sys.modules[__name__], {"distributed": "DistributedDataParallel", "scatter_gather": "gather=_OverDevices.gather scatter=_OverDevices.scatter"})
 
 if not _typing.TYPE_CHECKING:
     __getattr__ = _absent.of(__name__)

@@ -8,7 +8,8 @@ import math
 from typing import Any
 
 import tensord as td
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 from tensord._C import ops
 from tensord.nn import functional as F
 from tensord.nn import init
@@ -47,8 +48,8 @@ def _projected(x, hidden, weights):
     """LSTM whose state is projected behind each step."""
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     (h, c), outs = hidden, []
-    if _more._follows(x.shape[0]):
-        return _more._program("lstm_projected")(x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr)
+    if _overloads._follows(x.shape[0]):
+        return _overloads._program("lstm_projected")(x, h, c, w_ih, w_hh, b_ih, b_hh, w_hr)
     for each in F.linear(x, w_ih, b_ih).unbind(0):
         i, f, g, o = (each + F.linear(h, w_hh, b_hh)).chunk(4, -1)
         c = f.sigmoid() * c + i.sigmoid() * g.tanh()

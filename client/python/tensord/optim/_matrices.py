@@ -4,7 +4,7 @@ import math
 
 import tensord as td
 from tensord import _C
-from tensord.optim._more_optimizers import _count, _zero
+from tensord.optim._composed import _count, _zero
 from tensord.optim._optimizers import Optimizer, _not_negative
 
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import tensord as td
 from tensord import _C
 from tensord._C import ops
-from tensord._more import _apart
+from tensord.core._overloads import _apart
 from tensord.nn._module_hooks import Hook
 
 

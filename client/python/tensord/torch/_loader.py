@@ -9,8 +9,9 @@ from typing import Any
 import torch
 import torch.utils.data
 import torch.utils.data._utils.worker as stock_worker
-from tensord import _C, _spans
-from tensord._random import manual_seed
+from tensord import _C
+from tensord.core import _overlapping
+from tensord.core._generators import manual_seed
 from tensord.data import _engine
 from tensord.data._worker import Setup
 from tensord.torch import _sharing
@@ -90,10 +91,10 @@ def generator_as_it_was(generator, state):
 
 
 def set_up_worker(k, setup):
-    from tensord import _pickle
+    from tensord.core import _pickling
 
     torch.set_num_threads(1)
-    _pickle._connect(setup.path)
+    _pickling._connect(setup.path)
     _sharing.in_worker = True
     _sharing.install()
     seed = setup.base_seed + k
@@ -104,7 +105,7 @@ def set_up_worker(k, setup):
         import numpy
 
         numpy.random.seed(stock_worker._generate_state(setup.base_seed, k))
-        _sharing.ForkingPickler.register(numpy.ndarray, _spans.reduce)
+        _sharing.ForkingPickler.register(numpy.ndarray, _overlapping.reduce)
     stock_worker._worker_info = stock_worker.WorkerInfo(id=k, num_workers=setup.num_workers, seed=seed, dataset=setup.dataset)
 
 

@@ -1,6 +1,6 @@
 """In place of torch's tensors whose bytes cannot be had: of the same shape and dtype, and whoever uses one is told why.
 
-Unpickling must not raise (tensord/_pickle.py), and torch knows no storage without bytes. So a storage that is lost is one of torch's device "meta",
+Unpickling must not raise (tensord/core/_pickling.py), and torch knows no storage without bytes. So a storage that is lost is one of torch's device "meta",
 with the reason beside it, and a tensor over it refuses whatever torch is asked to do with it. Tensors of classes of their own, which torch itself
 puts together, stay on that device: what is asked of their values is an error of torch's.
 """
@@ -27,7 +27,7 @@ class LostTensor(torch.Tensor):
             return func(*args, **(kwargs or {}))
 
     def __repr__(self) -> str:  # type: ignore[override]
-        from tensord import _repr
+        from tensord.core import _repr
 
         return _repr.without("torch.Tensor", "a value", self._why)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from tensord import _C
+from tensord.core._interop import untyped
 
 LEASED = 1 << 20  # bytes; so little is leased, which needs no wait, as the next lease of the size is kept ready
 _ours = weakref.WeakValueDictionary()  # address -> the daemon's tensor (uint8, flat)
@@ -24,12 +25,6 @@ class _WeakStorage:
 
     def __del__(self, free=torch.UntypedStorage._free_weak_ref):
         free(self.cdata)
-
-
-def untyped(tensor):
-    """The storage itself, by whatever name this version of torch has it."""
-    get = getattr(tensor, "untyped_storage", None)
-    return get() if get else tensor.storage()._storage
 
 
 def typed(storage, dtype):

@@ -18,7 +18,9 @@ from multiprocessing.reduction import ForkingPickler
 import torch
 import torch.multiprocessing.queue
 import torch.multiprocessing.reductions as stock
-from tensord import _C, _forking, _lent
+from tensord import _C
+from tensord.core import _forking
+from tensord.share import _loans
 from tensord.torch import _lost, _memory
 from torch.utils.data import get_worker_info
 from torch.utils.data._utils import collate
@@ -74,7 +76,7 @@ def _refused(storage, why):
 
 def _take(handle, path):
     try:
-        return _memory.storage_of(_lent.take(handle, path))
+        return _memory.storage_of(_loans.take(handle, path))
     except _C.ConnectionLost as e:
         raise _C.ConnectionLost(f"a tensor was on its way from another process when the daemon went, and its values are gone: {e}. What is sent from "
                                 "now on goes torch's own way: begin the loop again") from None
@@ -123,13 +125,13 @@ class _Ending:
 
     def __init__(self):
         self.lock, self.ended = _forking.lock(), False
-        _lent.journal = collections.deque(maxlen=MOST_UNTAKEN)
+        _loans.journal = collections.deque(maxlen=MOST_UNTAKEN)
         multiprocessing.util.Finalize(None, self.end, exitpriority=10)
 
     def end(self):
         with self.lock:
             self.ended = True
-            _lent.take_back(list(_lent.journal))
+            _loans.take_back(list(_loans.journal))
 
     def lend(self, t):
         with self.lock:
@@ -137,7 +139,7 @@ class _Ending:
 
 
 def _by_handle(t):
-    return rebuild_storage, (*_lent.lend(t), t.numel())
+    return rebuild_storage, (*_loans.lend(t), t.numel())
 
 
 def _lend(t):
@@ -196,10 +198,10 @@ def collate_tensors(batch, *, collate_fn_map=None):
 
 
 def rebuild_queue(kind, state, path):
-    from tensord import _pickle
+    from tensord.core import _pickling
 
     try:
-        _pickle._connect(path)
+        _pickling._connect(path)
     except _REFUSALS as e:
         _say(e)
     install()
@@ -248,7 +250,7 @@ def set_sharing_strategy(strategy="tensord"):
     if strategy not in ("tensord", "torch"):
         raise _C.InvalidError(f"set_sharing_strategy: the strategies are 'tensord' and 'torch', not {strategy!r}")
     if strategy == "tensord":
-        _lent.connect()
+        _loans.connect()
         install()
     elif _installed:
         remove()

@@ -1,7 +1,8 @@
 """What PyTorch keeps under torch.utils, as far as it is here."""
 
-from tensord import _foreach, _hooks, _paths
+from tensord.autograd import _hooks
+from tensord.core import _aliases, _foreach
 from tensord.utils import _pytree as _pytree, checkpoint as checkpoint, data as data, dlpack as dlpack
 
-_paths.put(__name__, _hooks, {"hooks": "RemovableHandle"})
-_paths.put(__name__, _foreach, {"_foreach_utils": "_group_tensors_by_device_and_dtype"})
+_aliases.put(__name__, _hooks, {"hooks": "RemovableHandle"})
+_aliases.put(__name__, _foreach, {"_foreach_utils": "_group_tensors_by_device_and_dtype"})

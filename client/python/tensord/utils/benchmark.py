@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import tensord as td
-from tensord import _absent
+from tensord.core import _absent
 
 __all__ = ["Compare", "Measurement", "TaskSpec", "Timer", "ordered_unique", "select_unit", "set_torch_threads", "timer", "trim_sigfig", "unit_to_english"]
 

@@ -5,8 +5,9 @@ import typing as _typing
 import warnings
 from typing import Any, Callable, Iterable, Optional, Sequence
 
-from tensord import _absent, _C
-from tensord._more import _flag
+from tensord import _C
+from tensord.core import _absent
+from tensord.core._overloads import _flag
 
 
 class CheckpointError(_C.Error):

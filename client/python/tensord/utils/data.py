@@ -7,8 +7,9 @@ import random
 import sys
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from tensord import _absent, _C, _paths
-from tensord._random import default_generator as _dice
+from tensord import _C
+from tensord.core import _absent, _aliases
+from tensord.core._generators import default_generator as _dice
 from tensord.data._loader import DataLoader as _DataLoader
 from tensord.data._plain import collate, finish, get_worker_info as get_worker_info
 from tensord.data._samplers import (BatchSampler as BatchSampler, ChainDataset as ChainDataset, ConcatDataset as ConcatDataset, Dataset as Dataset, IterableDataset as IterableDataset,
@@ -214,14 +215,14 @@ def random_split(dataset, lengths, generator=None):
     return parts
 
 
-_paths.put(__name__, sys.modules[__name__], {
+_aliases.put(__name__, sys.modules[__name__], {
     "dataset": "ChainDataset ConcatDataset Dataset IterableDataset StackDataset Subset TensorDataset random_split",
     "sampler": "BatchSampler RandomSampler Sampler SequentialSampler SubsetRandomSampler WeightedRandomSampler",
     "dataloader": "DataLoader default_collate default_convert get_worker_info",
     "distributed": "DistributedSampler",
     "_utils": "",
 })
-_paths.put(__name__ + "._utils", sys.modules[__name__], {"collate": "default_collate default_convert", "worker": "get_worker_info"})
+_aliases.put(__name__ + "._utils", sys.modules[__name__], {"collate": "default_collate default_convert", "worker": "get_worker_info"})
 
 if not TYPE_CHECKING:
     __getattr__ = _absent.of(__name__)

@@ -2,11 +2,11 @@
 
 import sys as _sys
 
-from tensord import _paths
+from tensord.core import _aliases
 from tensord.nn.modules import utils as utils
 
 _nn = _sys.modules["tensord.nn"]  # which imports this when it has all of its own
-__all__ = _paths.put(__name__, _nn, {
+__all__ = _aliases.put(__name__, _nn, {
     "activation": """ReLU RReLU Hardtanh ReLU6 Sigmoid Hardsigmoid Tanh SiLU Mish Hardswish ELU CELU SELU GLU GELU Hardshrink LeakyReLU LogSigmoid Softplus Softshrink
         MultiheadAttention PReLU Softsign Tanhshrink Softmin Softmax Softmax2d LogSoftmax Threshold""",
     "adaptive": "AdaptiveLogSoftmaxWithLoss",

@@ -5,8 +5,9 @@ import typing as _typing
 import warnings
 
 import tensord as td
-from tensord import _absent, _C, _formats, _paths
-from tensord.nn.utils import parametrizations as parametrizations, parametrize as parametrize, prune as prune, rnn as rnn
+from tensord import _C
+from tensord.core import _absent, _aliases, _layouts
+from tensord.nn.utils import rnn as rnn
 from tensord.nn.utils._fused import (fuse_conv_bn_eval as fuse_conv_bn_eval, fuse_conv_bn_weights as fuse_conv_bn_weights,
                                      fuse_linear_bn_eval as fuse_linear_bn_eval, fuse_linear_bn_weights as fuse_linear_bn_weights)
 from tensord.nn.utils._norms import (remove_spectral_norm as remove_spectral_norm, remove_weight_norm as remove_weight_norm,
@@ -56,7 +57,7 @@ def clip_grad_norm(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False
 
 def convert_conv2d_weight_memory_format(module, memory_format):
     """The module: weights lie row after row, which is how convolutions take them."""
-    _formats._order(memory_format, "convert_conv2d_weight_memory_format")
+    _layouts._order(memory_format, "convert_conv2d_weight_memory_format")
     return module
 
 
@@ -90,7 +91,7 @@ def skip_init(module_cls, *args, **kwargs):
     return module_cls(*args, **kwargs)
 
 
-_paths.put(__name__, _sys.modules[__name__], {
+_aliases.put(__name__, _sys.modules[__name__], {
     "clip_grad": "clip_grad_norm clip_grad_norm_ clip_grad_value_ clip_grads_with_norm_ get_total_norm",
     "convert_parameters": "parameters_to_vector vector_to_parameters",
     "fusion": "fuse_conv_bn_eval fuse_conv_bn_weights fuse_linear_bn_eval fuse_linear_bn_weights",
@@ -98,5 +99,17 @@ _paths.put(__name__, _sys.modules[__name__], {
     "memory_format": "convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format",
 })
 
-if not _typing.TYPE_CHECKING:
-    __getattr__ = _absent.of("tensord.nn.utils")
+if _typing.TYPE_CHECKING:  # what __getattr__ finds
+    from tensord.nn.utils import parametrizations as parametrizations, parametrize as parametrize, prune as prune, stateless as stateless
+else:
+    _missing = _absent.of("tensord.nn.utils")
+
+    def __getattr__(name):
+        if name not in ("parametrizations", "parametrize", "prune", "stateless"):
+            return _missing(name)
+        import importlib
+
+        return importlib.import_module("tensord.nn.utils." + name)
+
+    def __dir__():
+        return sorted({*globals(), "parametrizations", "parametrize", "prune", "stateless"})

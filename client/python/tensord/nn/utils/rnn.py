@@ -3,7 +3,8 @@
 from collections import namedtuple
 
 import tensord as td
-from tensord import _C, _more
+from tensord import _C
+from tensord.core import _overloads
 
 PackedSequence_ = namedtuple("PackedSequence_", "data batch_sizes sorted_indices unsorted_indices")
 
@@ -133,8 +134,8 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
         raise _C.Error(f"pad_sequence() pads a list of tensors, not {_C._a_type(sequences)}") from None
     if not sequences:
         raise _C.InvalidError("received an empty list of sequences")
-    if any(_more._follows(s.shape[0]) for s in sequences):
-        return _more._program("padded")(sequences, batch_first, float(padding_value), padding_side == "left")
+    if any(_overloads._follows(s.shape[0]) for s in sequences):
+        return _overloads._program("padded")(sequences, batch_first, float(padding_value), padding_side == "left")
     most = max(s.shape[0] for s in sequences)
     even = [(0, 0) * (s.ndim - 1) + ((0, most - s.shape[0]) if padding_side == "right" else (most - s.shape[0], 0)) for s in sequences]
     return td.stack([_C.ops.constant_pad(s, pad, padding_value) for s, pad in zip(sequences, even)], 1 if not batch_first else 0)

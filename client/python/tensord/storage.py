@@ -1,5 +1,0 @@
-"""Classes of what x.storage() and x.untyped_storage() give, where PyTorch has them."""
-
-from tensord._storage import TypedStorage, UntypedStorage
-
-__all__ = ["TypedStorage", "UntypedStorage"]
