@@ -28,13 +28,20 @@ SKIPPED = re.compile(r"^SKIP\b:? *(.*)$", re.M)
 CHANCE = 8  # suites: where more failed it was none
 
 
-def list_suites(build, only):
-    """Names of all tests, or of those that contain (or match, as a glob) one of the patterns of `only`."""
+def chosen(lines, only, group="", no_group=""):
+    """Names of the tests that meson lists as `project:group+group / name`: all, or those that contain (or match, as a glob) one of the patterns of
+    `only`, are in `group`, and are not in `no_group`."""
+    rows = [line.split(" / ") for line in lines if " / " in line]
+    tests = [(row[-1].strip(), row[0].strip().rpartition(":")[2].split("+")) for row in rows]
+    return [n for n, groups in tests if (not only or any(p in n or fnmatch.fnmatch(n, p) for p in only.split(","))) and
+            (not group or group in groups) and (not no_group or no_group not in groups)]
+
+
+def list_suites(build, only, group, no_group):
     listed = subprocess.run(["meson", "test", "-C", build, "--no-rebuild", "--list"], capture_output=True, text=True)
     if listed.returncode:
         sys.exit(f"suites: meson cannot list the tests of {build}: {listed.stderr.strip() or listed.stdout.strip()}")
-    names = [line.split(" / ")[-1].strip() for line in listed.stdout.splitlines() if " / " in line]
-    return [n for n in names if not only or any(p in n or fnmatch.fnmatch(n, p) for p in only.split(","))]
+    return chosen(listed.stdout.splitlines(), only, group, no_group)
 
 
 def private_places(build):
@@ -199,13 +206,19 @@ def main():
     ap = argparse.ArgumentParser(description=__doc__)
     ap.add_argument("build")
     ap.add_argument("--only", default="", help="patterns of names of suites, separated by commas")
+    ap.add_argument("--group", default="", help="only suites of this group of meson.build")
+    ap.add_argument("--no-group", default="", help="no suite of this group")
+    ap.add_argument("--list", action="store_true", help="say which suites these are, and run none")
     ap.add_argument("--as-it-is", action="store_true", help="let TMPDIR and XDG_RUNTIME_DIR be what they are")
     ap.add_argument("--again", action="store_true", help="run once more, alone, what failed")
     ap.add_argument("--slower", type=float, default=1, help="times by which time limits are longer")
     args = ap.parse_args()
-    names = list_suites(args.build, args.only)
+    names = list_suites(args.build, args.only, args.group, args.no_group)
     if not names:
-        sys.exit(f"suites: no suite matches '{args.only}'")
+        sys.exit(f"suites: no suite matches '{args.only}'" + f" in the group '{args.group}'" * bool(args.group))
+    if args.list:
+        print("\n".join(names))
+        return 0
     source = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", ".."))
     if not args.as_it_is:
         private_places(args.build)

@@ -49,6 +49,12 @@ class Test(unittest.TestCase):
             logs = [pathlib.Path(build, name).read_text() for name in ("unsteady.log", "failed.log")]
         return status, said.getvalue(), *logs, runs.calls
 
+    def test_which_are_chosen(self):
+        lines = ["ninja: no work to do.", "tensord:house / imports", "tensord:python / python_nn", "tensord:python+compat / python_prune"]
+        for arguments, names in ((("",), "imports python_nn python_prune"), (("python",), "python_nn python_prune"), (("*_nn,imp",), "imports python_nn"),
+                                 (("", "compat"), "python_prune"), (("", "", "compat"), "imports python_nn"), (("nn", "compat"), "")):
+            self.assertEqual(suites.chosen(lines, *arguments), names.split())
+
     def test_all_pass(self):
         status, said, unsteady, failed, calls = self.judge({"a": [GOOD], "b": [GOOD]}, "--again")
         self.assertEqual((status, said.splitlines()[-1], unsteady, failed, len(calls)), (0, "6 passed, 0 failed, 2 skipped", "", "", 1))

@@ -681,24 +681,41 @@ suite slow: 2 passed, 3 failed, 0 skipped
 9 passed, 3 failed, 1 skipped
 """
 
-    def test_tables(self):
+    def ci(self, *stages, changed=0, listed="echo a; echo b"):
+        """The run of .ci/run among programs that are made up; .ci/changed has the status `changed`, the list of a group is what `listed` prints."""
         with tempfile.TemporaryDirectory(prefix="td-") as root:
-            for name in (".ci", "tests"):
-                os.mkdir(f"{root}/{name}")
-            shutil.copy(SOURCE + "/.ci/run", root + "/.ci/run")
             programs = {".ci/setup.sh": "packages=\nneed_packages() { :; }\nbuild() { mkdir -p $1; }\ndie() { echo $1; exit 1; }\n",
+                        ".ci/changed": f"#!/bin/sh\nexit {changed}\n", "bin/python3": f"#!/bin/sh\n{listed}\n",
                         "tests/run": f"#!/bin/sh\ncat <<'END'\n{self.SAID}END\n"}
             for name, text in programs.items():
+                os.makedirs(os.path.dirname(f"{root}/{name}"), exist_ok=True)
                 with open(f"{root}/{name}", "w") as f:
                     f.write(text)
                 os.chmod(f"{root}/{name}", 0o755)
-            run = subprocess.run([root + "/.ci/run", "suites", "address"], capture_output=True, text=True, env=environment())
+            shutil.copy(SOURCE + "/.ci/run", root + "/.ci/run")
+            env = environment()
+            return subprocess.run([root + "/.ci/run", *stages], capture_output=True, text=True, env={**env, "PATH": f"{root}/bin:{env['PATH']}"})
+
+    def test_tables(self):
+        run = self.ci("suites", "address")
         self.assertEqual((run.returncode, run.stderr), (1, ""))
         lines = [line.split() for line in run.stdout.split("==== the 20 that took longest\n")[1].splitlines()]
         self.assertEqual(sorted(lines[1:5], reverse=True), [["70.2", "suites", "slow"], ["70.2", "address", "slow"], ["0.4", "suites", "quick"],
                                                             ["0.4", "address", "quick"]])
         self.assertEqual([row[:1] + row[2:] for row in lines[7:]], [["suites", "9", "3", "1", "slow"], ["address", "9", "3", "1", "slow"],
                                                                     ["18", "6", "failed,", "2", "skipped"]])
+
+    def test_compat(self):
+        """Its suites run unless git is certain that nothing changed; those that do not are named, and counted as skipped."""
+        for changed in 0, 2, 127:
+            run = self.ci("compat", changed=changed)
+            self.assertEqual((run.returncode, run.stdout.splitlines()[-1]), (1, "9 passed, 3 failed, 1 skipped"))
+        run = self.ci("compat", changed=1)
+        self.assertEqual((run.returncode, run.stdout.splitlines()[-1]), (0, "0 passed, 0 failed, 2 skipped"))
+        self.assertRegex(run.stdout, "SKIP compat: 2 suites: .*: a b\n")
+        for listed in (":", "exit 1", "echo a; exit 1"):
+            run = self.ci("compat", changed=1, listed=listed)
+            self.assertEqual((run.returncode, run.stdout.splitlines()[-1]), (1, "0 passed, 1 failed, 0 skipped"), run.stdout)
 
 
 class Quickstart(unittest.TestCase):
