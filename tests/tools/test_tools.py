@@ -20,7 +20,7 @@ import unittest
 BUILD, SOURCE = sys.argv[1:3]
 DAEMON, CTL = BUILD + "/daemon/server/tensord", BUILD + "/client/tensorctl"
 CTL = CTL if os.path.isfile(CTL) else CTL + "/tensorctl"
-PROTOCOL = int(re.search(r"TD_PROTOCOL (\d+)", open(SOURCE + "/proto/frame.h").read())[1])
+PROTOCOL = int(re.search(r"TD_PROTOCOL (\d+)", open(SOURCE + "/proto/wire/frame.h").read())[1])
 LONGEST = 55  # bytes of an XDG_RUNTIME_DIR in which private daemons' sockets find room
 STATUS = {"pid": int, "version": str, "uptime_s": float, "sessions": int, "tensors": int, "storages": int,
           "segments": int, "bytes_committed": int, "bytes_used": int, "bytes_limit": int, "descriptors": int,
