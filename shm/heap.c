@@ -133,17 +133,17 @@ td_budget *td_heap_budget(const td_heap *h)
 int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e)
 {
     td_need need = {0};
-    int err;
-    while ((err = td_heap_alloc(h, bytes, out, &need, e)) == TD_WAIT_GROW) {
+    int rc;
+    while ((rc = td_heap_alloc(h, bytes, out, &need, e)) == TD_WAIT_GROW) {
         td_segment *s;
-        if ((err = td_heap_reserve(h, need.bytes, e))) return err;
-        if ((err = td_segment_create(&s, h->budget->backend, h->kind, need.bytes, e))) {
+        if ((rc = td_heap_reserve(h, need.bytes, e))) return rc;
+        if ((rc = td_segment_create(&s, h->budget->backend, h->kind, need.bytes, e))) {
             td_heap_unreserve(h, need.bytes);
-            return err;
+            return rc;
         }
         td_heap_adopt(h, s);
     }
-    return err;
+    return rc;
 }
 
 void td_heap_release(td_heap *h, td_extent *x)

@@ -68,13 +68,13 @@ static int page_in(td_segment *s, td_error *e)
 {
     if (s->size >= TD_HUGE_PAGE) {
         for (uint64_t at = 0; at + TD_HUGE_PAGE <= s->size; at += TD_HUGE_PAGE) {
-            int err = commit(s->fd, at, 1, e);
-            if (err) return err;
+            int rc = commit(s->fd, at, 1, e);
+            if (rc) return rc;
         }
         madvise(s->base, s->size & ~(TD_HUGE_PAGE - 1), MADV_COLLAPSE); /* a wish: small pages do as well */
     }
-    int err = commit(s->fd, 0, s->size, e);
-    if (err) return err;
+    int rc = commit(s->fd, 0, s->size, e);
+    if (rc) return rc;
     madvise(s->base, s->size, MADV_POPULATE_WRITE); /* a wish: the pages are there, first touch maps them otherwise */
     return 0;
 }
@@ -110,10 +110,10 @@ int td_segment_create(td_segment **out, td_shm_backend backend, td_segment_kind 
     s->backend = (uint8_t)backend;
     s->kind = (uint8_t)kind;
     s->fd = s->read_fd = -1;
-    int err = build(s, e);
-    if (err) {
+    int rc = build(s, e);
+    if (rc) {
         td_segment_free(s);
-        return err;
+        return rc;
     }
     *out = s;
     return 0;

@@ -30,9 +30,9 @@ static void make_batch(td_client *c, const struct dataset *d, const struct optio
     td_array *x = td_put(lease, 0, TD_FLOAT32, td_dims(count, (int64_t)area));
     td_array *y = td_put(lease, pixels, TD_INT64, td_dims(count));
     td_array *rows = td_put(lease, pixels + labels, TD_INT64, td_dims(count));
-    int code = td_queue_put(batches, td_arrays(x, y, rows), &ticket, sizeof ticket, -1);
-    if (code == TD_E_CLOSED) exit(0); /* the trainer has all it wants */
-    check("putting a batch", code == 0);
+    int rc = td_queue_put(batches, td_arrays(x, y, rows), &ticket, sizeof ticket, -1);
+    if (rc == TD_E_CLOSED) exit(0); /* the trainer has all it wants */
+    check("putting a batch", rc == 0);
     td_release(x);
     td_release(y);
     td_release(rows);

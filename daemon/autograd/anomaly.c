@@ -26,9 +26,9 @@ static int bring(td_backward *b, td_tensor **flag, td_error *e)
     td_tensor *there = *flag;
     td_input in = td_in(there);
     *flag = NULL;
-    int err = td_ops_try(b->who, TD_OP_TO_DEVICE, 1, &in, &a, 0, 1, flag, b->eval.need, e);
+    int rc = td_ops_try(b->who, TD_OP_TO_DEVICE, 1, &in, &a, 0, 1, flag, b->eval.need, e);
     td_tensor_unref(there);
-    return err;
+    return rc;
 }
 
 int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_error *e)
@@ -41,12 +41,12 @@ int td_anomaly_watch(td_backward *b, const td_node *n, int i, td_tensor *g, td_e
     int k = i > shift ? i - shift : 0;
     int nin = n->nin - shift;
     td_eval *v = &b->eval;
-    int err = td_ops_try(b->who, TD_OP_ISNAN, 1, &in, NULL, 0, 1, &nan, v->need, e);
+    int rc = td_ops_try(b->who, TD_OP_ISNAN, 1, &in, NULL, 0, 1, &nan, v->need, e);
     in = td_in(nan);
-    if (!err) err = td_ops_try(b->who, TD_OP_ANY, 1, &in, NULL, 0, 1, &flag, v->need, e);
+    if (!rc) rc = td_ops_try(b->who, TD_OP_ANY, 1, &in, NULL, 0, 1, &flag, v->need, e);
     td_tensor_unref(nan);
-    if (!err && flag->desc.device != TD_CPU) err = bring(b, &flag, e);
-    if (err) return td_eval_failed(v, err);
+    if (!rc && flag->desc.device != TD_CPU) rc = bring(b, &flag, e);
+    if (rc) return td_eval_failed(v, rc);
     if (!grown(b)) {
         td_tensor_unref(flag);
         return td_no_memory(e, "for anomaly mode");

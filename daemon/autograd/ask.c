@@ -112,8 +112,8 @@ static int ask_hook(td_backward *b, td_running *r, const td_hook *h, td_error *e
     td_bnode *n = &b->nodes[r->at];
     td_asking *a = &b->asking;
     int nout = n->node->nout, nin = n->node->nin;
-    int err = room_for(a, nout + nin, e);
-    if (err) return err;
+    int rc = room_for(a, nout + nin, e);
+    if (rc) return rc;
     switch (h->kind) {
     case TD_HOOK_TENSOR: give(a, n->grad ? n->grad[h->nr] : NULL); break;
     case TD_HOOK_LEAF: give(a, n->node->leaf); break;
@@ -165,9 +165,9 @@ int td_ask_hooks(td_backward *b, td_running *r, int kind, bool *asked, td_error 
 
 int td_ask_one(td_backward *b, const td_hook *h, td_error *e)
 {
-    int err = room_for(&b->asking, 0, e);
-    if (!err) ask(b, h, 0, 1);
-    return err;
+    int rc = room_for(&b->asking, 0, e);
+    if (!rc) ask(b, h, 0, 1);
+    return rc;
 }
 
 /* ---- functions */
@@ -180,26 +180,26 @@ static int unpack(td_backward *b, td_node *n, int k, td_error *e)
         give(&b->asking, NULL);
         return 0;
     }
-    int err = td_saved_check(n, s, e);
-    if (err || s->kind != TD_SV_TENSOR) return err;
+    int rc = td_saved_check(n, s, e);
+    if (rc || s->kind != TD_SV_TENSOR) return rc;
     if (!s->output || !td_dtype_is_inexact((td_dtype)s->tensor->desc.dtype)) {
         give(&b->asking, s->tensor);
         return 0;
     }
     td_tensor *t;
-    err = td_tensor_view(&t, s->tensor, &s->tensor->desc, s->tensor->account, e);
-    if (err) return err;
-    err = td_set_history(t, n, s->index, e);
-    if (!err) give(&b->asking, t);
+    rc = td_tensor_view(&t, s->tensor, &s->tensor->desc, s->tensor->account, e);
+    if (rc) return rc;
+    rc = td_set_history(t, n, s->index, e);
+    if (!rc) give(&b->asking, t);
     td_tensor_unref(t);
-    return err;
+    return rc;
 }
 
 static int unpack_packed(td_backward *b, td_node *n, int k, td_error *e)
 {
     td_tensor *t;
-    int err = td_unpacked(b, n, k, true, &t, e);
-    if (err) return err;
+    int rc = td_unpacked(b, n, k, true, &t, e);
+    if (rc) return rc;
     give(&b->asking, t);
     td_tensor_unref(t);
     return 0;
@@ -213,12 +213,13 @@ static int ask_function(td_backward *b, td_running *r, td_error *e)
     while (h && h->kind != TD_HOOK_FUNCTION) h = h->next;
     if (!h) return td_fail(e, TD_E_INTERNAL, "a function without its hook");
     if (n->flags & TD_NF_FREED) return td_node_freed(n, e);
-    int err = room_for(&b->asking, n->nout + n->nsaved, e);
-    for (int o = 0; o < n->nout && !err; o++) give(&b->asking, bn->grad ? bn->grad[o] : NULL);
-    for (int k = 0; k < n->nsaved && !err; k++) err = n->saved[k].kind == TD_SV_PACKED ? unpack_packed(b, n, k, e) : unpack(b, n, k, e);
-    if (!err) ask(b, h, n->nout, n->nin);
+    int rc = room_for(&b->asking, n->nout + n->nsaved, e);
+    for (int o = 0; o < n->nout && !rc; o++) give(&b->asking, bn->grad ? bn->grad[o] : NULL);
+    for (int k = 0; k < n->nsaved && !rc; k++)
+        rc = n->saved[k].kind == TD_SV_PACKED ? unpack_packed(b, n, k, e) : unpack(b, n, k, e);
+    if (!rc) ask(b, h, n->nout, n->nin);
     else drop_tensors(&b->asking.at, b->asking.n);
-    return err;
+    return rc;
 }
 
 /* As those of an op: summed, cast and moved to be like the input. */
@@ -231,10 +232,10 @@ static int take_gradient(td_backward *b, td_running *r, int i, td_error *e)
     const td_shape *s = &to->node->outs[to->nr];
     td_fmeta meta = td_node_meta(to->node, s);
     td_fval v = {TD_F_TENSOR, {given}};
-    int err = td_eval_conform(&b->eval, td_op_by_id(TD_OP_COPY), v, &meta, s->open, &g, e);
-    if (!err) r->result[i] = td_tensor_ref(g);
-    if (!err) td_eval_clear(&b->eval);
-    return err;
+    int rc = td_eval_conform(&b->eval, td_op_by_id(TD_OP_COPY), v, &meta, s->open, &g, e);
+    if (!rc) r->result[i] = td_tensor_ref(g);
+    if (!rc) td_eval_clear(&b->eval);
+    return rc;
 }
 
 int td_ask_function(td_backward *b, td_running *r, bool *done, td_error *e)
@@ -242,9 +243,9 @@ int td_ask_function(td_backward *b, td_running *r, bool *done, td_error *e)
     td_asking *a = &b->asking;
     *done = false;
     if (!a->answered) return ask_function(b, r, e);
-    int err = 0;
-    for (; a->given && r->i < a->wanted && !err; r->i += !err) err = take_gradient(b, r, r->i, e);
-    if (err) return err;
+    int rc = 0;
+    for (; a->given && r->i < a->wanted && !rc; r->i += !rc) rc = take_gradient(b, r, r->i, e);
+    if (rc) return rc;
     td_question_over(b);
     a->last = a->until = 0;
     r->i = 0;
@@ -283,9 +284,9 @@ static int keep_given(td_asking *a, int n, td_tensor *const *given, td_error *e)
 {
     if (n != a->wanted)
         return td_fail(e, TD_E_INVALID, "%d gradients are the answer to hook %u, not %d", a->wanted, a->hook, n);
-    int err = 0;
-    for (int k = 0; k < n && !err && a->kind < TD_HOOK_FUNCTION; k++) err = check_given(a->at[k], given[k], e);
-    if (err) return err;
+    int rc = 0;
+    for (int k = 0; k < n && !rc && a->kind < TD_HOOK_FUNCTION; k++) rc = check_given(a->at[k], given[k], e);
+    if (rc) return rc;
     a->given = calloc((unsigned)n + 1u, sizeof *a->given);
     if (!a->given) return td_no_memory(e, "for a hook's answer");
     for (int k = 0; k < n; k++)
@@ -297,9 +298,9 @@ int td_backward_answer(td_backward *b, int n, td_tensor *const *given, td_error 
 {
     td_asking *a = &b->asking;
     if (!a->on) return td_fail(e, TD_E_INVALID, "no hook was asked");
-    int err = given && a->wanted ? keep_given(a, n, given, e) : 0;
+    int rc = given && a->wanted ? keep_given(a, n, given, e) : 0;
     a->on = false;
-    a->answered = !err;
-    if (err) b->failed = err;
-    return err;
+    a->answered = !rc;
+    if (rc) b->failed = rc;
+    return rc;
 }

@@ -28,11 +28,11 @@ static int prepare_add(td_backward *b, step *s, td_tensor *old, td_tensor *g, td
     c->out[0] = old;
     c->flags = TD_CF_OUT | TD_CF_DEFER;
     c->finished = add_finished;
-    int err = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_eval_failed(&b->eval, td_ops_prepare(c, b->eval.need, e));
-    if (err) td_call_free(c);
+    int rc = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
+    if (!rc) rc = td_eval_failed(&b->eval, td_ops_prepare(c, b->eval.need, e));
+    if (rc) td_call_free(c);
     else s->add = c;
-    return err;
+    return rc;
 }
 
 static bool may_steal(const td_tensor *g)
@@ -63,13 +63,13 @@ static td_tensor *grad_of(const td_backward *b, const td_tensor *leaf)
 /* Negative: not yet. */
 static int check_free(const td_backward *b, td_error *e)
 {
-    int err = 0;
+    int rc = 0;
     td_tensor *leaf;
-    for (uint32_t k = b->from; k < b->nleaves && b->who->may_touch && !err; k++) {
+    for (uint32_t k = b->from; k < b->nleaves && b->who->may_touch && !rc; k++) {
         const td_tensor *g = collected(b, k, &leaf), *old = g ? grad_of(b, leaf) : NULL;
-        if (old) err = b->who->may_touch(b->who, old->storage, adds_in_place(b, old, g), e);
+        if (old) rc = b->who->may_touch(b->who, old->storage, adds_in_place(b, old, g), e);
     }
-    return err;
+    return rc;
 }
 
 /* ---- sums and copies: made one by one, in as many turns as memory takes to come */
@@ -103,8 +103,8 @@ static int make_sum(td_backward *b, uint32_t k, td_tensor *old, td_tensor *g, td
     drop_sum(m);
     td_input in[2] = {td_in(old ? old : g), td_in(g)};
     td_tensor *made;
-    int err = td_eval_op(&b->eval, old ? TD_OP_ADD : TD_OP_COPY, old ? 2 : 1, in, NULL, 1, &made, e);
-    if (err) return err;
+    int rc = td_eval_op(&b->eval, old ? TD_OP_ADD : TD_OP_COPY, old ? 2 : 1, in, NULL, 1, &made, e);
+    if (rc) return rc;
     *m = (td_sum){.made = td_tensor_ref(made)};
     if (old) m->old = td_tensor_ref(old), m->version = old->version->value;
     td_eval_clear(&b->eval);
@@ -113,12 +113,12 @@ static int make_sum(td_backward *b, uint32_t k, td_tensor *old, td_tensor *g, td
 
 static int make_sums(td_backward *b, td_error *e)
 {
-    int err = 0;
-    for (uint32_t k = b->from; k < b->nleaves && !err; k++) {
+    int rc = 0;
+    for (uint32_t k = b->from; k < b->nleaves && !rc; k++) {
         td_tensor *leaf, *g = collected(b, k, &leaf), *old = g ? grad_of(b, leaf) : NULL;
-        if (g && !adds_in_place(b, old, g) && (old || !may_steal(g))) err = make_sum(b, k, old, g, e);
+        if (g && !adds_in_place(b, old, g) && (old || !may_steal(g))) rc = make_sum(b, k, old, g, e);
     }
-    return err;
+    return rc;
 }
 
 /* ---- all at once */
@@ -133,15 +133,15 @@ static int prepare_step(td_backward *b, step *s, uint32_t k, td_tensor *g, td_er
 
 static int prepare(td_backward *b, step *steps, int *n, td_error *e)
 {
-    int err = 0;
-    for (uint32_t k = b->from; k < b->nleaves && !err; k++) {
+    int rc = 0;
+    for (uint32_t k = b->from; k < b->nleaves && !rc; k++) {
         td_tensor *leaf, *g = collected(b, k, &leaf);
         if (!g) continue;
         steps[*n] = (step){.leaf = leaf};
-        err = prepare_step(b, &steps[*n], k, g, e);
+        rc = prepare_step(b, &steps[*n], k, g, e);
         *n += 1;
     }
-    return err;
+    return rc;
 }
 
 static void take_effect(td_backward *b, const step *s)
@@ -163,17 +163,17 @@ static void give_up(const td_backward *b, const step *s)
 
 int td_backward_commit(td_backward *b, td_error *e)
 {
-    int n = 0, err = check_free(b, e);
-    if (!err) err = make_sums(b, e);
-    if (err) return err;
+    int n = 0, rc = check_free(b, e);
+    if (!rc) rc = make_sums(b, e);
+    if (rc) return rc;
     size_t bytes = ((size_t)(b->nleaves - b->from) + 1) * sizeof(step);
     step *steps = td_array_grow(NULL, 0, bytes);
     if (!steps) return td_no_memory(e, "to accumulate gradients");
-    err = prepare(b, steps, &n, e);
-    for (int k = 0; k < n; k++) err ? give_up(b, &steps[k]) : take_effect(b, &steps[k]);
+    rc = prepare(b, steps, &n, e);
+    for (int k = 0; k < n; k++) rc ? give_up(b, &steps[k]) : take_effect(b, &steps[k]);
     td_array_free(steps, bytes);
-    if (!err) td_sums_drop(b);
-    return err;
+    if (!rc) td_sums_drop(b);
+    return rc;
 }
 
 /* Its place in the list is the one behind those that wait for the end. */
@@ -181,8 +181,8 @@ int td_backward_commit_one(td_backward *b, uint32_t at, td_error *e)
 {
     b->from = b->nleaves;
     b->leaves[b->nleaves++] = at;
-    int err = td_backward_commit(b, e);
+    int rc = td_backward_commit(b, e);
     b->nleaves--;
-    if (!err) b->from = 0;
-    return err;
+    if (!rc) b->from = 0;
+    return rc;
 }

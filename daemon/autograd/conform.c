@@ -75,37 +75,37 @@ int td_eval_conform(td_eval *v, const td_op *of, td_fval g, const td_fmeta *to, 
     *out = NULL;
     if (g.kind == TD_F_NUMBER) return as_tensor(v, *g.number, to, out, e);
     td_tensor *t = g.ref;
-    int err = 0;
-    if (!open && !same_shape(t, to)) err = sum_to(v, of, t, to, &t, e);
-    if (!err && td_dtype_is_complex((td_dtype)t->desc.dtype) && !td_dtype_is_complex((td_dtype)to->dtype))
-        err = real_part(v, t, &t, e);
-    if (!err && t->desc.dtype != to->dtype) err = cast(v, t, (td_dtype)to->dtype, &t, e);
-    if (!err && t->desc.device != to->device) err = move(v, t, to->device, &t, e);
-    if (!err) *out = t;
-    return err;
+    int rc = 0;
+    if (!open && !same_shape(t, to)) rc = sum_to(v, of, t, to, &t, e);
+    if (!rc && td_dtype_is_complex((td_dtype)t->desc.dtype) && !td_dtype_is_complex((td_dtype)to->dtype))
+        rc = real_part(v, t, &t, e);
+    if (!rc && t->desc.dtype != to->dtype) rc = cast(v, t, (td_dtype)to->dtype, &t, e);
+    if (!rc && t->desc.device != to->device) rc = move(v, t, to->device, &t, e);
+    if (!rc) *out = t;
+    return rc;
 }
 
 /* Takes the sum's and g's reference, gives *sum a new one; but when it lacks memory all is as it was. */
 int td_eval_accumulate(td_eval *v, td_tensor **sum, td_tensor *g, td_error *e)
 {
     td_tensor *a = *sum, *b = g;
-    int err;
+    int rc;
     if (!v->create_graph && !(a->flags & TD_TF_FRESH) && (b->flags & TD_TF_FRESH)) a = g, b = *sum;
     td_input in[2] = {td_in(a), td_in(b)};
     bool own = !v->create_graph && !v->recording; /* a row gives what it makes, and writes nothing */
     if (own && (a->flags & TD_TF_FRESH) && a->storage->refs == 1 && td_desc_is_dense(&a->desc)) {
-        err = td_eval_into(v, TD_OP_ADD, 2, in, NULL, a, e);
-        if (err && v->lacks) return err;
+        rc = td_eval_into(v, TD_OP_ADD, 2, in, NULL, a, e);
+        if (rc && v->lacks) return rc;
         *sum = a;
         td_tensor_unref(b);
-        return err;
+        return rc;
     }
     td_tensor *made = NULL;
-    err = td_eval_op(v, TD_OP_ADD, 2, in, NULL, 1, &made, e);
-    if (err && v->lacks) return err;
-    if (!err) td_tensor_ref(made);
+    rc = td_eval_op(v, TD_OP_ADD, 2, in, NULL, 1, &made, e);
+    if (rc && v->lacks) return rc;
+    if (!rc) td_tensor_ref(made);
     td_tensor_unref(a);
     td_tensor_unref(b);
     *sum = made;
-    return err;
+    return rc;
 }

@@ -55,9 +55,9 @@ int td_backward_deliver(td_backward *b, uint32_t at, uint32_t nr, td_tensor *g, 
         n->grad[nr] = g;
         return 0;
     }
-    int err = td_eval_accumulate(&b->eval, &n->grad[nr], g, e);
-    if (!err) td_eval_clear(&b->eval);
-    return err;
+    int rc = td_eval_accumulate(&b->eval, &n->grad[nr], g, e);
+    if (!rc) td_eval_clear(&b->eval);
+    return rc;
 }
 
 /* The root is still being computed: what begins with its gradient has a value only if the root gets one. So a failure
@@ -71,13 +71,13 @@ static int bind_to_root(td_backward *b, int r, td_fval *v, td_error *e)
     td_tensor *always, *made;
     b->eval.create_graph = false;
     td_scalar yes = td_bool(true);
-    int err = td_eval_conform(&b->eval, td_op_by_id(TD_OP_WHERE), td_fv_at(&yes), &flag, false, &always, e);
-    if (!err) in[0] = td_in(always);
+    int rc = td_eval_conform(&b->eval, td_op_by_id(TD_OP_WHERE), td_fv_at(&yes), &flag, false, &always, e);
+    if (!rc) in[0] = td_in(always);
     b->eval.create_graph = recorded && b->seeds[r] && td_requires_grad(b->seeds[r]);
-    if (!err) err = td_eval_op(&b->eval, TD_OP_WHERE, 3, in, NULL, 1, &made, e);
+    if (!rc) rc = td_eval_op(&b->eval, TD_OP_WHERE, 3, in, NULL, 1, &made, e);
     b->eval.create_graph = recorded;
-    if (!err) v->kind = TD_F_TENSOR, v->ref = made;
-    return err;
+    if (!rc) v->kind = TD_F_TENSOR, v->ref = made;
+    return rc;
 }
 
 static int seed(td_backward *b, int r, td_error *e)
@@ -94,9 +94,9 @@ static int seed(td_backward *b, int r, td_error *e)
         to.shape = b->shapes[r]->desc.shape;
     }
     td_tensor *g;
-    int err = b->pending[r] ? bind_to_root(b, r, &v, e) : 0;
-    if (!err) err = td_eval_conform(&b->eval, td_op_by_id(n->op ? n->op : TD_OP_COPY), v, &to, s->open, &g, e);
-    if (err) return err;
+    int rc = b->pending[r] ? bind_to_root(b, r, &v, e) : 0;
+    if (!rc) rc = td_eval_conform(&b->eval, td_op_by_id(n->op ? n->op : TD_OP_COPY), v, &to, s->open, &g, e);
+    if (rc) return rc;
     b->moving = td_tensor_ref(g);
     td_eval_clear(&b->eval);
     return 0;
@@ -105,11 +105,11 @@ static int seed(td_backward *b, int r, td_error *e)
 static int deliver_seed(td_backward *b, int r, td_error *e)
 {
     const td_edge *root = &b->roots[r];
-    int err = b->moving ? 0 : seed(b, r, e);
-    if (err) return err;
-    err = td_backward_deliver(b, td_backward_find(b, root->node), root->nr, b->moving, e);
-    if (!err || !b->eval.lacks) b->moving = NULL;
-    return err;
+    int rc = b->moving ? 0 : seed(b, r, e);
+    if (rc) return rc;
+    rc = td_backward_deliver(b, td_backward_find(b, root->node), root->nr, b->moving, e);
+    if (!rc || !b->eval.lacks) b->moving = NULL;
+    return rc;
 }
 
 /* Of all nodes only a root's may have nobody who delivers to it. */
@@ -118,8 +118,8 @@ static int start(td_backward *b, td_error *e)
     for (; b->at < (uint32_t)b->nroots; b->at++) {
         int r = (int)b->at;
         bool needed = b->nodes[td_backward_find(b, b->roots[r].node)].needed;
-        int err = needed ? deliver_seed(b, r, e) : 0;
-        if (err) return err;
+        int rc = needed ? deliver_seed(b, r, e) : 0;
+        if (rc) return rc;
     }
     for (uint32_t k = 0; k < b->nfirst; k++)
         if (b->nodes[k].needed && !b->nodes[k].deps) td_ready_push(b, k);
@@ -142,20 +142,20 @@ void td_backward_capture(td_backward *b, uint32_t at)
 /* .grad of intermediates: accumulated over calls, as that of leaves is. */
 static int retain(td_backward *b, td_bnode *n, td_error *e)
 {
-    int err = 0;
-    for (td_retain *r = n->node->retains; r && n->grad && !err; r = r->next) {
+    int rc = 0;
+    for (td_retain *r = n->node->retains; r && n->grad && !rc; r = r->next) {
         td_tensor *g = n->grad[r->nr], *old = td_grad_known(r->tensor, b->scope, b->who->session);
         if (!g || r->backward == b->serial) continue;
         g->flags &= ~TD_TF_FRESH;
         td_input in[2] = {td_in(old), td_in(g)};
-        if (old) err = td_eval_op(&b->eval, TD_OP_ADD, 2, in, NULL, 1, &g, e);
-        if (!err) err = td_set_grad(r->tensor, b->scope, g, e);
-        if (err) break;
+        if (old) rc = td_eval_op(&b->eval, TD_OP_ADD, 2, in, NULL, 1, &g, e);
+        if (!rc) rc = td_set_grad(r->tensor, b->scope, g, e);
+        if (rc) break;
         g->flags &= ~TD_TF_FRESH;
         r->backward = b->serial;
         td_eval_clear(&b->eval);
     }
-    return err;
+    return rc;
 }
 
 /* ---- one node */
@@ -183,15 +183,15 @@ static int evaluate(td_backward *b, td_bnode *n, td_tensor **result, td_error *e
         if (td_backward_child(b, n->node, 0) != UINT32_MAX) result[0] = td_tensor_ref(n->grad[0]);
         return 0;
     }
-    int err = check_kept(b, n->node, e);
-    if (err) return err;
+    int rc = check_kept(b, n->node, e);
+    if (rc) return rc;
     bool few[16], *want = n->node->nin <= 16 ? few : malloc(n->node->nin);
     if (!want) return td_no_memory(e, "for a gradient");
     bool any = false;
     for (int i = 0; i < n->node->nin; i++) any |= want[i] = td_backward_child(b, n->node, i) != UINT32_MAX;
-    if (any) err = td_eval_node(&b->eval, n->node, n->grad, want, result, e);
+    if (any) rc = td_eval_node(&b->eval, n->node, n->grad, want, result, e);
     if (want != few) free(want);
-    return err;
+    return rc;
 }
 
 void td_bnode_let_go(td_bnode *n)
@@ -270,9 +270,9 @@ static void capture_first(td_backward *b, const td_running *r, const td_bnode *n
 static int step_hooks(td_backward *b, td_running *r, int kind, uint8_t next, td_error *e)
 {
     bool asked = false;
-    int err = td_ask_hooks(b, r, kind, &asked, e);
-    if (!err && !asked) r->step = next;
-    return err;
+    int rc = td_ask_hooks(b, r, kind, &asked, e);
+    if (!rc && !asked) r->step = next;
+    return rc;
 }
 
 static int step_tensor_hooks(td_backward *b, td_running *r, td_bnode *n, td_error *e)
@@ -284,8 +284,8 @@ static int step_tensor_hooks(td_backward *b, td_running *r, td_bnode *n, td_erro
 
 static int step_retain(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 {
-    int err = retain(b, n, e);
-    if (err) return err;
+    int rc = retain(b, n, e);
+    if (rc) return rc;
     td_backward_capture(b, r->at);
     r->executes = b->calls && !n->past && executes(b, n);
     r->step = r->executes ? NODE_BEFORE : b->calls ? NODE_UNPACK : NODE_EVALUATE;
@@ -309,9 +309,9 @@ static int step_accumulate(td_backward *b, td_running *r, td_bnode *n, td_error 
         r->step = NODE_OVER;
         return 0;
     }
-    int err = td_backward_commit_one(b, r->at, e);
-    if (!err) r->step = NODE_LEAF_HOOKS;
-    return err;
+    int rc = td_backward_commit_one(b, r->at, e);
+    if (!rc) r->step = NODE_LEAF_HOOKS;
+    return rc;
 }
 
 static int step_leaf_hooks(td_backward *b, td_running *r, td_bnode *n, td_error *e)
@@ -323,27 +323,27 @@ static int step_leaf_hooks(td_backward *b, td_running *r, td_bnode *n, td_error 
 static int step_unpack(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 {
     bool asked = false, runs = !n->past && (n->node->kind == TD_N_FUNCTION ? r->executes : any_grad(n));
-    int err = runs ? td_ask_unpack(b, r, &asked, e) : 0;
-    if (!err && !asked) r->step = NODE_EVALUATE;
-    return err;
+    int rc = runs ? td_ask_unpack(b, r, &asked, e) : 0;
+    if (!rc && !asked) r->step = NODE_EVALUATE;
+    return rc;
 }
 
 static int step_evaluate(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 {
     bool done = true;
-    int err = 0;
-    if (n->node->kind == TD_N_FUNCTION && !n->past) err = r->executes ? td_ask_function(b, r, &done, e) : 0;
-    else if (any_grad(n)) err = evaluate(b, n, r->result, e);
-    if (!err && done) r->step = NODE_WATCH;
-    return err;
+    int rc = 0;
+    if (n->node->kind == TD_N_FUNCTION && !n->past) rc = r->executes ? td_ask_function(b, r, &done, e) : 0;
+    else if (any_grad(n)) rc = evaluate(b, n, r->result, e);
+    if (!rc && done) r->step = NODE_WATCH;
+    return rc;
 }
 
 static int step_watch(td_backward *b, td_running *r, td_bnode *n, td_error *e)
 {
-    int err = 0;
-    for (; b->flags & TD_BW_ANOMALY && r->i < n->node->nin && !err; r->i += !err)
-        if (r->result[r->i]) err = td_anomaly_watch(b, n->node, r->i, r->result[r->i], e);
-    if (err) return err;
+    int rc = 0;
+    for (; b->flags & TD_BW_ANOMALY && r->i < n->node->nin && !rc; r->i += !rc)
+        if (r->result[r->i]) rc = td_anomaly_watch(b, n->node, r->i, r->result[r->i], e);
+    if (rc) return rc;
     /* The evaluation's own references first: a gradient that is merely passed on is then held once. */
     td_eval_clear(&b->eval);
     r->i = 0;
@@ -370,11 +370,11 @@ static int step_route(td_backward *b, td_running *r, td_bnode *n, td_error *e)
     for (; r->i < n->node->nin; r->i++) {
         uint32_t child = td_backward_child(b, n->node, r->i);
         td_tensor *g = r->result[r->i];
-        int err = g && child != UINT32_MAX ? td_backward_deliver(b, child, n->node->edges[r->i].nr, g, e) : 0;
-        if (err && b->eval.lacks) return err;
+        int rc = g && child != UINT32_MAX ? td_backward_deliver(b, child, n->node->edges[r->i].nr, g, e) : 0;
+        if (rc && b->eval.lacks) return rc;
         r->result[r->i] = NULL;
         if (child == UINT32_MAX) td_tensor_unref(g);
-        if (err) return err;
+        if (rc) return rc;
         if (child != UINT32_MAX && !n->released && !--b->nodes[child].deps) td_ready_push(b, child);
     }
     td_remade_used(b, n->node);
@@ -396,15 +396,15 @@ static int run_node(td_backward *b, td_error *e)
     td_running *r = &b->now;
     td_bnode *n = &b->nodes[r->at];
     while (r->step != NODE_OVER) {
-        int err = steps[r->step](b, r, n, e);
-        if (b->asking.on && !err) return 0;
-        if (err < 0) { /* somebody is in the way of a .grad: the issuer is woken, and it is tried again */
+        int rc = steps[r->step](b, r, n, e);
+        if (b->asking.on && !rc) return 0;
+        if (rc < 0) { /* somebody is in the way of a .grad: the issuer is woken, and it is tried again */
             b->waits = true;
-            return b->eval.lacks ? err : 0;
+            return b->eval.lacks ? rc : 0;
         }
-        if (err) {
+        if (rc) {
             blame(n->node, e);
-            return err;
+            return rc;
         }
     }
     td_running_end(b);
@@ -414,35 +414,35 @@ static int run_node(td_backward *b, td_error *e)
 static int finish(td_backward *b, td_error *e)
 {
     bool wait;
-    int err = td_anomaly_verdict(b, &wait, e);
+    int rc = td_anomaly_verdict(b, &wait, e);
     b->from = 0;
-    if (err || wait) return err;
-    err = b->flags & TD_BW_ACCUMULATE ? td_backward_commit(b, e) : 0;
-    if (err && b->eval.lacks) return err;
-    if (err < 0) return 0; /* somebody is in the way: the issuer is woken, and it is tried again */
+    if (rc || wait) return rc;
+    rc = b->flags & TD_BW_ACCUMULATE ? td_backward_commit(b, e) : 0;
+    if (rc && b->eval.lacks) return rc;
+    if (rc < 0) return 0; /* somebody is in the way: the issuer is woken, and it is tried again */
     bool strict = !(b->flags & (TD_BW_ACCUMULATE | TD_BW_ALLOW_UNUSED));
-    for (int k = 0; k < b->ninputs && strict && !err; k++)
+    for (int k = 0; k < b->ninputs && strict && !rc; k++)
         if (!b->results[k])
-            err = td_fail(e, TD_E_AUTOGRAD,
-                          "One of the differentiated Tensors appears to not have been used in the graph. Set "
-                          "allow_unused=True if this is the desired behavior");
+            rc = td_fail(e, TD_E_AUTOGRAD,
+                         "One of the differentiated Tensors appears to not have been used in the graph. Set "
+                         "allow_unused=True if this is the desired behavior");
     b->stage = TD_BS_DONE;
-    return err;
+    return rc;
 }
 
 /* A node, an op that is run again for it, or a row of nodes. */
 static int run_some(td_backward *b, td_error *e)
 {
     bool ready = false, ran = false;
-    int err = b->now.on ? 0 : td_row_before(b, &ran, e);
-    if (err || ran) return err;
-    if (!b->now.on) err = begin_node(b, td_row_pop(b), e);
-    if (!err) err = td_remake_step(b, b->nodes[b->now.at].node, &ready, e);
-    if (err) blame(b->nodes[b->now.at].node, e);
-    if (err || !ready) return err;
-    err = run_node(b, e);
-    if (!err && !b->now.on) td_row_after(b);
-    return err;
+    int rc = b->now.on ? 0 : td_row_before(b, &ran, e);
+    if (rc || ran) return rc;
+    if (!b->now.on) rc = begin_node(b, td_row_pop(b), e);
+    if (!rc) rc = td_remake_step(b, b->nodes[b->now.at].node, &ready, e);
+    if (rc) blame(b->nodes[b->now.at].node, e);
+    if (rc || !ready) return rc;
+    rc = run_node(b, e);
+    if (!rc && !b->now.on) td_row_after(b);
+    return rc;
 }
 
 /* A row goes farther than a step should: later ones go less far. */
@@ -461,17 +461,17 @@ static bool has_more(const td_backward *b)
 /* One stage, or as much of it as there are steps. */
 static int advance(td_backward *b, int64_t *steps, td_error *e)
 {
-    int err = 0;
+    int rc = 0;
     switch (b->stage) {
     case TD_BS_SEED: return start(b, e);
     case TD_BS_RUN:
-        for (; *steps > 0 && has_more(b) && !err; *steps -= TD_NODE_STEPS) {
-            err = run_some(b, e);
+        for (; *steps > 0 && has_more(b) && !rc; *steps -= TD_NODE_STEPS) {
+            rc = run_some(b, e);
             pay(b, steps);
             if (b->asking.on || b->waits) *steps = 0;
         }
         if (!has_more(b)) b->stage = TD_BS_UNPIN;
-        return err;
+        return rc;
     case TD_BS_UNPIN:
         if (td_backward_unpin(b, steps)) b->stage = TD_BS_COMMIT;
         return 0;
@@ -483,7 +483,7 @@ static int advance(td_backward *b, int64_t *steps, td_error *e)
 int td_backward_step(td_backward *b, int most, bool *done, td_need *need, td_error *e)
 {
     int64_t steps = (int64_t)most * TD_NODE_STEPS;
-    int err = b->failed;
+    int rc = b->failed;
     td_region *region = b->who->region; /* a backward is no part of it */
     b->who->region = NULL;
     b->eval.need = need;
@@ -493,11 +493,11 @@ int td_backward_step(td_backward *b, int most, bool *done, td_need *need, td_err
     b->waits = false;
     if (b->asking.on) steps = 0;
     pay(b, &steps);
-    while (steps > 0 && b->stage != TD_BS_DONE && !err) err = advance(b, &steps, e);
+    while (steps > 0 && b->stage != TD_BS_DONE && !rc) rc = advance(b, &steps, e);
     b->who->region = region;
-    if (!b->eval.lacks) b->failed = err;
-    *done = b->stage == TD_BS_DONE && !err;
-    return err;
+    if (!b->eval.lacks) b->failed = rc;
+    *done = b->stage == TD_BS_DONE && !rc;
+    return rc;
 }
 
 bool td_backward_lacks(const td_backward *b)

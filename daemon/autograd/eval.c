@@ -15,10 +15,10 @@ void td_eval_clear(td_eval *v)
     v->ntemps = v->at = 0;
 }
 
-int td_eval_failed(td_eval *v, int err)
+int td_eval_failed(td_eval *v, int rc)
 {
-    v->lacks = v->need && td_need_may_pass(err);
-    return err;
+    v->lacks = v->need && td_need_may_pass(rc);
+    return rc;
 }
 
 void td_eval_deinit(td_eval *v)
@@ -62,12 +62,12 @@ static int record(td_eval *v, const td_op *op, int nin, const td_input *in, cons
     for (int i = 0; i < nin; i++) c->in[i] = in[i];
     c->flags = flags;
     for (int o = 0; o < nout && (flags & TD_CF_OUT); o++) c->out[o] = out[o];
-    int err = 0, n;
+    int rc = 0, n;
     if (attrs) td_attrs_copy(&c->attrs, attrs);
-    else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_autograd_run(c, TD_GRAD_ON, out, nout, &n, v->need, e);
-    if (err) td_call_free(c);
-    return err;
+    else rc = td_attrs_decode(op, NULL, 0, &c->attrs, e);
+    if (!rc) rc = td_autograd_run(c, TD_GRAD_ON, out, nout, &n, v->need, e);
+    if (rc) td_call_free(c);
+    return rc;
 }
 
 /* One that a row will come to again. */
@@ -78,15 +78,15 @@ static int run_seen(td_eval *v, const td_op *op, int nin, const td_input *in, co
     if (!c) return e && e->code ? e->code : TD_E_SYSTEM;
     for (int i = 0; i < nin; i++) c->in[i] = in[i];
     c->flags = flags;
-    int err = 0;
+    int rc = 0;
     if (attrs) td_attrs_copy(&c->attrs, attrs);
-    else err = td_attrs_decode(op, NULL, 0, &c->attrs, e);
-    if (!err) err = td_ops_prepare(c, v->need, e);
-    for (int o = 0; o < nout; o++) out[o] = !err && o < c->nout ? c->out[o] : NULL;
-    if (!err) td_recording_call(v->recording, c, "");
-    if (err || (c->flags & TD_CF_VIEW)) td_call_free(c);
+    else rc = td_attrs_decode(op, NULL, 0, &c->attrs, e);
+    if (!rc) rc = td_ops_prepare(c, v->need, e);
+    for (int o = 0; o < nout; o++) out[o] = !rc && o < c->nout ? c->out[o] : NULL;
+    if (!rc) td_recording_call(v->recording, c, "");
+    if (rc || (c->flags & TD_CF_VIEW)) td_call_free(c);
     else c->who->submit(c->who, c);
-    return err;
+    return rc;
 }
 
 static void mark_fresh(const td_op *op, const td_input *in, int nout, td_tensor **out)
@@ -106,15 +106,15 @@ int td_eval_op(td_eval *v, unsigned id, int nin, const td_input *in, const td_at
     if (gave(v, nout, out)) return 0;
     for (int o = 0; o < nout; o++) out[o] = NULL;
     uint32_t flags = op->flags & TD_OF_CREATION ? td_call_on(v->device) : 0;
-    int err = v->create_graph ? record(v, op, nin, in, attrs, flags, nout, out, e)
-              : v->recording  ? run_seen(v, op, nin, in, attrs, flags, nout, out, e)
-                              : td_ops_try(v->who, id, nin, in, attrs, flags, nout, out, v->need, e);
-    if (err) return td_eval_failed(v, err);
+    int rc = v->create_graph ? record(v, op, nin, in, attrs, flags, nout, out, e)
+             : v->recording  ? run_seen(v, op, nin, in, attrs, flags, nout, out, e)
+                             : td_ops_try(v->who, id, nin, in, attrs, flags, nout, out, v->need, e);
+    if (rc) return td_eval_failed(v, rc);
     if (!v->create_graph) mark_fresh(op, in, nout, out);
     for (int o = 0; o < nout; o++)
-        if (!err) err = keep(v, out[o], e);
+        if (!rc) rc = keep(v, out[o], e);
         else td_tensor_unref(out[o]);
-    return err;
+    return rc;
 }
 
 int td_eval_into(td_eval *v, unsigned id, int nin, const td_input *in, const td_attrs *attrs, td_tensor *dst,
@@ -122,9 +122,9 @@ int td_eval_into(td_eval *v, unsigned id, int nin, const td_input *in, const td_
 {
     td_tensor *nothing;
     if (gave(v, 1, &nothing)) return 0;
-    int err = v->create_graph ? record(v, td_op_by_id(id), nin, in, attrs, TD_CF_OUT, 1, &dst, e)
-                              : td_ops_try(v->who, id, nin, in, attrs, TD_CF_OUT, 1, &dst, v->need, e);
-    return err ? td_eval_failed(v, err) : keep(v, NULL, e);
+    int rc = v->create_graph ? record(v, td_op_by_id(id), nin, in, attrs, TD_CF_OUT, 1, &dst, e)
+                             : td_ops_try(v->who, id, nin, in, attrs, TD_CF_OUT, 1, &dst, v->need, e);
+    return rc ? td_eval_failed(v, rc) : keep(v, NULL, e);
 }
 
 /* ---- the builder */
@@ -148,9 +148,9 @@ static int build_op(td_fx *f, const td_op *op, int nin, const td_fval *in, const
     td_tensor *made[8];
     if (nout > 8) return td_fail(f->error, TD_E_INTERNAL, "%s has more outputs than a formula takes", op->name);
     for (int i = 0; i < nin; i++) inputs[i] = as_input(&in[i]);
-    int err = td_eval_op(f->arg, op->id, nin, inputs, attrs, nout, made, f->error);
-    for (int o = 0; o < nout && !err; o++) out[o] = as_value(made[o]);
-    return err;
+    int rc = td_eval_op(f->arg, op->id, nin, inputs, attrs, nout, made, f->error);
+    for (int o = 0; o < nout && !rc; o++) out[o] = as_value(made[o]);
+    return rc;
 }
 
 static void build_meta(td_fx *f, const td_fval *v, td_fmeta *m)
@@ -174,11 +174,11 @@ td_fmeta td_node_meta(const td_node *n, const td_shape *s)
 static int slice_history(td_tensor *out, td_node *slice, td_error *e)
 {
     td_node *n;
-    int err = td_view_node(out, &slice->slice->base, (td_edge){td_node_ref(slice), 0}, &n, e);
-    if (err) return err;
-    err = td_set_history(out, n, 0, e);
+    int rc = td_view_node(out, &slice->slice->base, (td_edge){td_node_ref(slice), 0}, &n, e);
+    if (rc) return rc;
+    rc = td_set_history(out, n, 0, e);
     td_node_unref(n);
-    return err;
+    return rc;
 }
 
 /* A saved output with its place in the graph, for gradients of gradients. */
@@ -190,12 +190,12 @@ static int output_handle(td_eval *v, td_node *n, const td_saved *s, td_tensor **
         return 0;
     }
     if (gave(v, 1, out)) return 0;
-    int err = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
-    if (err) return err;
-    err = v->slice ? slice_history(*out, v->slice, e) : td_set_history(*out, n, s->index, e);
-    if (!err) return keep(v, *out, e);
+    int rc = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
+    if (rc) return rc;
+    rc = v->slice ? slice_history(*out, v->slice, e) : td_set_history(*out, n, s->index, e);
+    if (!rc) return keep(v, *out, e);
     td_tensor_unref(*out);
-    return err;
+    return rc;
 }
 
 /* Of what is made again the node has no handle: it gets one, with the history that the input had. */
@@ -204,19 +204,19 @@ static int input_handle(td_eval *v, const td_node *n, const td_saved *s, td_tens
     const td_edge *edge = &n->edges[s->index];
     *out = s->tensor;
     if (!v->create_graph || !edge->node || gave(v, 1, out)) return 0;
-    int err = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
-    if (err) return err;
-    err = td_set_history(*out, edge->node, edge->nr, e);
-    if (!err) return keep(v, *out, e);
+    int rc = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
+    if (rc) return rc;
+    rc = td_set_history(*out, edge->node, edge->nr, e);
+    if (!rc) return keep(v, *out, e);
     td_tensor_unref(*out);
-    return err;
+    return rc;
 }
 
 static int unpacked(td_eval *v, td_node *n, int k, td_tensor **out, td_error *e)
 {
     if (gave(v, 1, out)) return 0;
-    int err = td_unpacked(v->of, n, k, v->create_graph, out, e);
-    return err ? err : keep(v, *out, e);
+    int rc = td_unpacked(v->of, n, k, v->create_graph, out, e);
+    return rc ? rc : keep(v, *out, e);
 }
 
 /* What the wanted gradients use, by parameter: the rest may be overwritten, or freed, without anybody minding. */
@@ -237,8 +237,8 @@ static td_masks used(const td_node *n, const bool *want)
 static int unpack(td_eval *v, td_node *n, td_masks m, td_fval *in, td_fval *out, td_error *e)
 {
     const td_op *op = td_op_by_id(n->op);
-    int err = 0;
-    for (int k = 0; k < n->nsaved && !err; k++) {
+    int rc = 0;
+    for (int k = 0; k < n->nsaved && !rc; k++) {
         const td_saved *s = &n->saved[k];
         int p = s->output ? s->index : td_op_param_of(op, n->nin, s->index);
         if (s->kind == TD_SV_NUMBER) in[s->index] = td_fv_at(&s->number);
@@ -247,19 +247,19 @@ static int unpack(td_eval *v, td_node *n, td_masks m, td_fval *in, td_fval *out,
         td_saved made;
         if (s->kind == TD_SV_PACKED) {
             td_tensor *t;
-            err = unpacked(v, n, k, &t, e);
-            if (!err) (s->output ? out : in)[s->index] = as_value(t);
+            rc = unpacked(v, n, k, &t, e);
+            if (!rc) (s->output ? out : in)[s->index] = as_value(t);
             continue;
         }
         bool again = s->kind == TD_SV_AGAIN;
-        err = td_remade_saved(v->of, s, &made, e);
-        if (!err) err = td_saved_check(n, s = &made, e);
-        td_tensor *t = err ? NULL : s->tensor;
-        if (!err && s->output) err = output_handle(v, n, s, &t, e);
-        else if (!err && again) err = input_handle(v, n, s, &t, e);
-        if (!err) (s->output ? out : in)[s->index] = as_value(t);
+        rc = td_remade_saved(v->of, s, &made, e);
+        if (!rc) rc = td_saved_check(n, s = &made, e);
+        td_tensor *t = rc ? NULL : s->tensor;
+        if (!rc && s->output) rc = output_handle(v, n, s, &t, e);
+        else if (!rc && again) rc = input_handle(v, n, s, &t, e);
+        if (!rc) (s->output ? out : in)[s->index] = as_value(t);
     }
-    return err;
+    return rc;
 }
 
 static td_dtype gradient_dtype(const td_node *n, td_tensor *const *g)
@@ -295,14 +295,14 @@ static int open_fx(td_fx *f, asked *a)
     f->result = td_fx_values(f, n->nin);
     a->attrs->count = a->attrs->nints = 0;
     f->attrs = a->attrs;
-    int err = f->of->nattrs ? td_attrs_decode(f->of, n->attrs, n->nattrs, a->attrs, f->error) : 0;
-    return err ? err : unpack(a->v, a->node, used(n, f->want), in, out, f->error);
+    int rc = f->of->nattrs ? td_attrs_decode(f->of, n->attrs, n->nattrs, a->attrs, f->error) : 0;
+    return rc ? rc : unpack(a->v, a->node, used(n, f->want), in, out, f->error);
 }
 
 static int run_fx(td_fx *f, void *arg)
 {
-    int err = open_fx(f, arg);
-    return err ? err : td_gradient_run(f);
+    int rc = open_fx(f, arg);
+    return rc ? rc : td_gradient_run(f);
 }
 
 static int missing(td_node *n, const bool *want, td_error *e)
@@ -331,9 +331,9 @@ static int deliver(td_eval *v, td_fx *f, const td_edge *edges, const bool *want,
     bool open;
     if (!want[i] || f->result[i].kind == TD_F_NONE) return 0;
     td_fmeta to = target(&edges[i], &open);
-    int err = td_eval_conform(v, f->of, f->result[i], &to, open, &result[i], e);
-    if (!err && result[i]) td_tensor_ref(result[i]);
-    return err;
+    int rc = td_eval_conform(v, f->of, f->result[i], &to, open, &result[i], e);
+    if (!rc && result[i]) td_tensor_ref(result[i]);
+    return rc;
 }
 
 /* A tensor that goes to two places belongs to neither alone. */
@@ -349,8 +349,8 @@ static int run_op(td_eval *v, td_node *n, td_tensor *const *g, const bool *want,
     td_fx f;
     td_attrs attrs;
     asked a = {v, n, g, &attrs};
-    int err = missing(n, want, e);
-    if (err) return err;
+    int rc = missing(n, want, e);
+    if (rc) return rc;
     td_fx_init(&f);
     f.op = build_op, f.meta = build_meta, f.arg = v, f.create_graph = v->create_graph;
     f.of = td_op_by_id(n->op);
@@ -359,14 +359,14 @@ static int run_op(td_eval *v, td_node *n, td_tensor *const *g, const bool *want,
     f.error = e;
     v->device = n->nout ? n->outs[0].device : TD_CPU;
     f.dtype = gradient_dtype(n, g);
-    err = td_fx_guard(&f, run_fx, &a);
-    for (int i = 0; i < n->nin && !err; i++) err = deliver(v, &f, n->edges, want, i, result, e);
+    rc = td_fx_guard(&f, run_fx, &a);
+    for (int i = 0; i < n->nin && !rc; i++) rc = deliver(v, &f, n->edges, want, i, result, e);
     if (n->nin <= 64) mark_shared(n->nin, result);
     else
         for (int i = 0; i < n->nin; i++)
             if (result[i]) result[i]->flags &= ~TD_TF_FRESH;
     td_fx_deinit(&f);
-    return err;
+    return rc;
 }
 
 /* ---- in place on a view */
@@ -382,8 +382,8 @@ static int copy_like_base(td_eval *v, const td_desc *base, td_tensor *g, td_tens
     td_attrs_ints(&a, base->ndim, base->stride);
     td_attrs_dtype(&a, (td_dtype)g->desc.dtype);
     v->device = g->desc.device;
-    int err = td_eval_op(v, TD_OP_EMPTY_STRIDED, 0, NULL, &a, 1, out, e);
-    return err ? err : td_eval_into(v, TD_OP_COPY, 1, &in, NULL, *out, e);
+    int rc = td_eval_op(v, TD_OP_EMPTY_STRIDED, 0, NULL, &a, 1, out, e);
+    return rc ? rc : td_eval_into(v, TD_OP_COPY, 1, &in, NULL, *out, e);
 }
 
 static int fill_zero(td_eval *v, td_tensor *t, td_error *e)
@@ -404,8 +404,8 @@ static int run_inner(td_eval *v, td_node *inner, td_tensor *gv, const bool *want
     bool any = false;
     for (int i = 0; i < inner->nin; i++) any |= want[i];
     if (!any) return 0;
-    int err = td_eval_op(v, TD_OP_COPY, 1, &in, NULL, 1, &g, e);
-    return err ? err : run_op(v, inner, &g, want, result, e);
+    int rc = td_eval_op(v, TD_OP_COPY, 1, &in, NULL, 1, &g, e);
+    return rc ? rc : run_op(v, inner, &g, want, result, e);
 }
 
 /* All of it was overwritten: nothing comes of what was there. */
@@ -419,10 +419,10 @@ static int run_whole(td_eval *v, td_node *n, td_tensor *const *g, const bool *wa
     td_attrs_scalar(&a, td_int(0));
     td_attrs_dtype(&a, (td_dtype)g[0]->desc.dtype);
     v->device = g[0]->desc.device;
-    int err = want[0] ? td_eval_op(v, TD_OP_FULL, 0, NULL, &a, 1, &none, e) : 0;
-    if (!err) err = run_inner(v, inner, g[0], want + 1, result + 1, e);
-    if (!err && want[0]) result[0] = td_tensor_ref(none);
-    return err;
+    int rc = want[0] ? td_eval_op(v, TD_OP_FULL, 0, NULL, &a, 1, &none, e) : 0;
+    if (!rc) rc = run_inner(v, inner, g[0], want + 1, result + 1, e);
+    if (!rc && want[0]) result[0] = td_tensor_ref(none);
+    return rc;
 }
 
 static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
@@ -432,36 +432,36 @@ static int run_slice(td_eval *v, td_node *n, td_tensor *const *g, const bool *wa
     bool reads = !td_op_replaces(td_op_by_id(inner->op)); /* the view that it writes */
     bool *wants = calloc((size_t)inner->nin + 1, sizeof *wants);
     td_tensor **made = calloc((size_t)inner->nin + 1, sizeof *made), *all, *part;
-    int err = wants && made ? 0 : td_no_memory(e, "for a gradient");
-    for (int i = 0; i < inner->nin && !err; i++)
+    int rc = wants && made ? 0 : td_no_memory(e, "for a gradient");
+    for (int i = 0; i < inner->nin && !rc; i++)
         wants[i] = i == 0 && reads ? want[0] && inner->edges[0].node : want[1 + i];
-    if (!err) err = copy_like_base(v, &s->base, g[0], &all, e);
-    if (!err) err = td_view_of(v, all, &s->base, &s->view, &part, e);
-    if (!err) err = run_inner(v, inner, part, wants, made, e);
-    if (!err && want[0]) {
+    if (!rc) rc = copy_like_base(v, &s->base, g[0], &all, e);
+    if (!rc) rc = td_view_of(v, all, &s->base, &s->view, &part, e);
+    if (!rc) rc = run_inner(v, inner, part, wants, made, e);
+    if (!rc && want[0]) {
         td_input own = td_in(reads ? made[0] : NULL);
-        err = own.tensor ? td_eval_into(v, TD_OP_COPY, 1, &own, NULL, part, e) : fill_zero(v, part, e);
-        if (!err) result[0] = td_tensor_ref(all);
+        rc = own.tensor ? td_eval_into(v, TD_OP_COPY, 1, &own, NULL, part, e) : fill_zero(v, part, e);
+        if (!rc) result[0] = td_tensor_ref(all);
     }
     for (int i = 0; made && i < inner->nin; i++) {
-        if (!err && !(i == 0 && reads)) result[1 + i] = made[i];
+        if (!rc && !(i == 0 && reads)) result[1 + i] = made[i];
         else td_tensor_unref(made[i]);
     }
     free(wants);
     free(made);
-    return err;
+    return rc;
 }
 
 int td_eval_node(td_eval *v, td_node *n, td_tensor *const *g, const bool *want, td_tensor **result, td_error *e)
 {
     memset(result, 0, n->nin * sizeof *result);
-    int err;
+    int rc;
     v->slice = n->kind == TD_N_SLICE ? n : NULL;
-    if (!v->slice) err = run_op(v, n, g, want, result, e);
-    else err = n->slice->whole ? run_whole(v, n, g, want, result, e) : run_slice(v, n, g, want, result, e);
-    for (int i = 0; i < n->nin && err; i++) {
+    if (!v->slice) rc = run_op(v, n, g, want, result, e);
+    else rc = n->slice->whole ? run_whole(v, n, g, want, result, e) : run_slice(v, n, g, want, result, e);
+    for (int i = 0; i < n->nin && rc; i++) {
         td_tensor_unref(result[i]);
         result[i] = NULL;
     }
-    return err;
+    return rc;
 }

@@ -85,14 +85,14 @@ static int check_output(const td_function_call *f, const places *p, int o, td_er
 
 static int check(const td_function_call *f, const places *p, td_error *e)
 {
-    int err = 0;
-    for (int o = 0; o < f->nout && !err; o++) err = check_output(f, p, o, e);
-    for (int k = 0; k < f->nsaved && !err; k++)
+    int rc = 0;
+    for (int o = 0; o < f->nout && !rc; o++) rc = check_output(f, p, o, e);
+    for (int k = 0; k < f->nsaved && !rc; k++)
         if (f->saved[k] && f->saved[k]->flags & TD_TF_INFERENCE)
-            err = td_fail(e, TD_E_AUTOGRAD,
-                          "inference tensors cannot be saved for backward. To work around you can make a clone to get "
-                          "a normal tensor and use it in autograd");
-    return err;
+            rc = td_fail(e, TD_E_AUTOGRAD,
+                         "inference tensors cannot be saved for backward. To work around you can make a clone to get "
+                         "a normal tensor and use it in autograd");
+    return rc;
 }
 
 static td_node *new_node(td_issuer *who, const td_function_call *f, td_error *e)
@@ -115,12 +115,12 @@ static td_node *new_node(td_issuer *who, const td_function_call *f, td_error *e)
 
 static int put_edges(td_node *n, const td_function_call *f, td_error *e)
 {
-    int err = 0;
-    for (int i = 0; i < f->nin && !err; i++) {
+    int rc = 0;
+    for (int i = 0; i < f->nin && !rc; i++) {
         n->given[i] = f->in[i];
-        if (f->in[i] && td_requires_grad(f->in[i])) err = td_edge_of(f->in[i], &n->edges[i], e);
+        if (f->in[i] && td_requires_grad(f->in[i])) rc = td_edge_of(f->in[i], &n->edges[i], e);
     }
-    return err;
+    return rc;
 }
 
 /* A view whose base is an output would lead back to the node: it is saved without its history. */
@@ -131,8 +131,8 @@ static bool leads_to_output(const places *p, const td_tensor *t)
 
 static int save_apart(td_saved *saved, td_tensor *t, td_error *e)
 {
-    int err = td_save_output(saved, t, 0, e);
-    if (err) return err;
+    int rc = td_save_output(saved, t, 0, e);
+    if (rc) return rc;
     saved->output = false;
     saved->index = UINT16_MAX;
     return 0;
@@ -151,52 +151,52 @@ static void count_as_written(const td_issuer *who, const td_function_call *f)
 
 static int put_saved(td_node *n, const td_function_call *f, const places *p, td_error *e)
 {
-    int err = 0;
-    for (int k = 0; k < f->nsaved && !err; k++) {
+    int rc = 0;
+    for (int k = 0; k < f->nsaved && !rc; k++) {
         td_tensor *t = f->saved[k];
         if (!t) continue;
         int o = place(&p->out, t), i = place(&p->in, t);
-        if (o >= 0) err = td_save_output(&n->saved[k], t, o, e);
-        else if (leads_to_output(p, t)) err = save_apart(&n->saved[k], t, e);
-        else err = td_save_input(&n->saved[k], t, i >= 0 ? i : UINT16_MAX, t->version->value, e);
+        if (o >= 0) rc = td_save_output(&n->saved[k], t, o, e);
+        else if (leads_to_output(p, t)) rc = save_apart(&n->saved[k], t, e);
+        else rc = td_save_input(&n->saved[k], t, i >= 0 ? i : UINT16_MAX, t->version->value, e);
     }
-    return err;
+    return rc;
 }
 
 /* What was saved of a tensor that was written since is useless, and would lead in a circle. */
 static int attach(td_node *n, const td_function_call *f, td_error *e)
 {
-    int err = 0;
-    for (int o = 0; o < f->nout && !err; o++) {
+    int rc = 0;
+    for (int o = 0; o < f->nout && !rc; o++) {
         if (!differentiable(f, o)) continue;
         if (f->flags[o] & TD_FN_WRITTEN) td_saved_lose(f->out[o], f->out[o]->version->value);
-        err = td_set_history(f->out[o], n, (uint32_t)o, e);
+        rc = td_set_history(f->out[o], n, (uint32_t)o, e);
         if (f->out[o]->view_base) f->out[o]->flags |= TD_TF_FUNCTION_VIEW;
     }
-    return err;
+    return rc;
 }
 
 static int record(td_issuer *who, td_hook_owner *owner, const td_function_call *f, const places *p, td_error *e)
 {
-    int err = check(f, p, e);
-    td_node *n = err ? NULL : new_node(who, f, e);
+    int rc = check(f, p, e);
+    td_node *n = rc ? NULL : new_node(who, f, e);
     if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
-    err = put_edges(n, f, e);
+    rc = put_edges(n, f, e);
     count_as_written(who, f);
-    if (!err) err = put_saved(n, f, p, e);
-    if (!err) err = td_hook_add(&n->hooks, TD_HOOK_FUNCTION, 0, f->hook, owner, who->account, e);
-    if (!err) err = attach(n, f, e);
-    if (!err) td_node_note(who->noted, n);
+    if (!rc) rc = put_saved(n, f, p, e);
+    if (!rc) rc = td_hook_add(&n->hooks, TD_HOOK_FUNCTION, 0, f->hook, owner, who->account, e);
+    if (!rc) rc = attach(n, f, e);
+    if (!rc) td_node_note(who->noted, n);
     td_node_unref(n);
-    return err;
+    return rc;
 }
 
 int td_function_record(td_issuer *who, td_hook_owner *owner, const td_function_call *f, td_error *e)
 {
     places p;
-    int err = places_make(&p, f, e);
-    if (err) return err;
-    err = record(who, owner, f, &p, e);
+    int rc = places_make(&p, f, e);
+    if (rc) return rc;
+    rc = record(who, owner, f, &p, e);
     places_drop(&p);
-    return err;
+    return rc;
 }

@@ -127,10 +127,10 @@ static int new_slot(td_tensor *t, td_auto *a, uint32_t scope, td_gslot **out, td
     td_gslot *s = calloc(1, sizeof *s);
     if (!s) return td_no_memory(e, "for a gradient's record");
     *s = (td_gslot){.next = a->grads, .tensor = t, .scope = scope};
-    int err = join(s, e);
-    if (err) {
+    int rc = join(s, e);
+    if (rc) {
         free(s);
-        return err;
+        return rc;
     }
     td_account_add(t->account, 0, 1); /* without asking: a backward gives all gradients or none */
     a->grads = s;
@@ -168,10 +168,10 @@ void td_grad_put(td_tensor *t, uint32_t scope, td_tensor *grad)
 
 int td_set_grad(td_tensor *t, uint32_t scope, td_tensor *grad, td_error *e)
 {
-    int err = grad ? td_grad_prepare(t, scope, grad, e) : 0;
+    int rc = grad ? td_grad_prepare(t, scope, grad, e) : 0;
     if (!grad) td_grad_drop_scope(t, scope);
-    else if (!err) td_grad_put(t, scope, grad);
-    return err;
+    else if (!rc) td_grad_put(t, scope, grad);
+    return rc;
 }
 
 void td_grad_drop_scope(td_tensor *t, uint32_t scope)

@@ -85,8 +85,8 @@ int td_hook_add(td_hook **list, int kind, uint32_t nr, uint32_t number, td_hook_
     for (const td_hook *h = *list; h; h = h->next) before++;
     if (before >= MOST_HOOKS)
         return td_fail(e, TD_E_INVALID, "at most %d hooks hang on one tensor or node", MOST_HOOKS);
-    int err = td_account_charge(account, 0, 1, e);
-    if (err) return err;
+    int rc = td_account_charge(account, 0, 1, e);
+    if (rc) return rc;
     td_hook *h = calloc(1, sizeof *h);
     if (h) {
         *h = (td_hook){.account = account, .order = ++td_loop_hooks, .number = number, .kind = (uint8_t)kind};
@@ -207,11 +207,11 @@ int td_hook_tensor(td_tensor *t, int kind, uint32_t number, td_hook_owner *owner
     if (kind == TD_HOOK_LEAF)
         return td_fail(e, TD_E_AUTOGRAD, "post accumulate grad hooks cannot be registered on non-leaf tensors");
     td_edge edge;
-    int err = td_edge_of(t, &edge, e);
-    if (err) return err;
-    err = td_hook_add(&edge.node->hooks, kind, edge.nr, number, owner, account, e);
+    int rc = td_edge_of(t, &edge, e);
+    if (rc) return rc;
+    rc = td_hook_add(&edge.node->hooks, kind, edge.nr, number, owner, account, e);
     td_node_unref(edge.node); /* t keeps it */
-    return err;
+    return rc;
 }
 
 int td_hook_node(td_node *n, int kind, uint32_t number, td_hook_owner *owner, td_account *account, td_error *e)

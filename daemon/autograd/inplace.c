@@ -86,14 +86,14 @@ static int follow_base(td_tensor *view, td_error *e)
 {
     td_auto *a = td_auto_of(view);
     if (!a || !a->node) return 0;
-    int err = td_former_keep(view, e);
-    if (err) return err;
+    int rc = td_former_keep(view, e);
+    if (rc) return rc;
     if (a->retain) {
         td_edge edge;
         a->view_version = view->version->value - 1;
-        err = td_edge_of(view, &edge, e);
-        if (!err) td_node_unref(edge.node);
-        return err;
+        rc = td_edge_of(view, &edge, e);
+        if (!rc) td_node_unref(edge.node);
+        return rc;
     }
     td_node *old = a->node;
     a->node = NULL;
@@ -157,10 +157,10 @@ static int replace(td_node *n, td_tensor *t, td_error *e)
     td_replaced *r = malloc(sizeof *r);
     if (!r) return td_no_memory(e, "for a node of the graph");
     r->writes = n->writes;
-    int err = td_edge_of(t, &r->history, e);
-    if (err) {
+    int rc = td_edge_of(t, &r->history, e);
+    if (rc) {
         free(r);
-        return err;
+        return rc;
     }
     n->replaced = r;
     n->flags |= TD_NF_REPLACES;
@@ -174,8 +174,8 @@ static int record_write(td_call *c, td_node *n, td_tensor *root, td_error *e)
     if (n->kind == TD_N_SLICE) n->slice->writes = root->storage;
     else n->writes = root->storage;
     bool reads = c->nin && c->in[0].kind == TD_IN_TENSOR && c->in[0].tensor == c->out[0];
-    int err = n->kind == TD_N_OP && !reads ? replace(n, root, e) : 0;
-    if (err) return err;
+    int rc = n->kind == TD_N_OP && !reads ? replace(n, root, e) : 0;
+    if (rc) return rc;
     n->flags |= TD_NF_PENDING;
     c->record = td_node_ref(n);
     return td_auto_of(root)->leaf ? td_former_keep(root, e) : 0;
@@ -188,8 +188,8 @@ int td_rebase(td_call *c, td_node *node, td_error *e)
     bool ends = !reads && td_requires_grad(root); /* a history, whose gradient is zeros from there on */
     td_node *n = dst == root && !ends ? td_node_ref(node) : slice_node(dst, node, c->who, e);
     if (!n) return e && e->code ? e->code : td_no_memory(e, "for a node of the graph");
-    int err = record_write(c, n, root, e);
-    if (!err) err = td_set_history(root, n, 0, e);
+    int rc = record_write(c, n, root, e);
+    if (!rc) rc = td_set_history(root, n, 0, e);
     td_node_unref(n);
-    return !err && dst != root ? follow_base(dst, e) : err;
+    return !rc && dst != root ? follow_base(dst, e) : rc;
 }

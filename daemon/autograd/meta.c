@@ -275,13 +275,13 @@ static int refresh_view(td_tensor *t, td_error *e)
 {
     td_node *n;
     td_edge base = {0};
-    int err = td_former_keep(t, e);
-    if (!err) err = td_edge_of(t->view_base, &base, e);
-    if (!err) err = td_view_node(t, &t->view_base->desc, base, &n, e);
-    if (err) return err;
-    err = td_set_history(t, n, 0, e);
+    int rc = td_former_keep(t, e);
+    if (!rc) rc = td_edge_of(t->view_base, &base, e);
+    if (!rc) rc = td_view_node(t, &t->view_base->desc, base, &n, e);
+    if (rc) return rc;
+    rc = td_set_history(t, n, 0, e);
     td_node_unref(n);
-    return err;
+    return rc;
 }
 
 int td_fail_function_view(td_error *e, const char *what)
@@ -306,8 +306,8 @@ int td_edge_of(td_tensor *t, td_edge *out, td_error *e)
     int since = t->flags & TD_TF_FUNCTION_VIEW ? check_function_view(t, e) : 0;
     if (since) return since;
     if (view_is_stale(t)) {
-        int err = refresh_view(t, e);
-        if (err) return err;
+        int rc = refresh_view(t, e);
+        if (rc) return rc;
     }
     td_auto *a = td_auto_of(t);
     if (!a) return 0;
@@ -351,8 +351,8 @@ int td_retain_grad(td_tensor *t, td_error *e)
         return td_fail(e, TD_E_AUTOGRAD, "can't retain_grad on a tensor that has requires_grad=False");
     if (td_is_leaf(t)) return 0;
     td_edge edge;
-    int err = td_edge_of(t, &edge, e);
-    if (err) return err;
+    int rc = td_edge_of(t, &edge, e);
+    if (rc) return rc;
     td_node_unref(edge.node); /* t keeps it */
     td_auto *a = td_auto_of(t);
     if (a->retain) return 0;

@@ -104,18 +104,18 @@ static bool placed_output(const td_node *n, const td_saved *s, const td_desc *d)
 /* The value as it was saved; an output with its place in the graph. */
 static int value_of(td_node *n, const td_saved *s, td_tensor **out, td_error *e)
 {
-    int err = td_saved_check(n, s, e);
-    if (err) return err;
+    int rc = td_saved_check(n, s, e);
+    if (rc) return rc;
     if (!s->output) {
         *out = td_tensor_ref(s->tensor);
         return 0;
     }
-    err = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
-    if (!err && placed_output(n, s, &s->tensor->desc)) err = td_set_history(*out, n, s->index, e);
-    if (!err) return 0;
+    rc = td_tensor_view(out, s->tensor, &s->tensor->desc, s->tensor->account, e);
+    if (!rc && placed_output(n, s, &s->tensor->desc)) rc = td_set_history(*out, n, s->index, e);
+    if (!rc) return 0;
     td_tensor_unref(*out);
     *out = NULL;
-    return err;
+    return rc;
 }
 
 int td_node_saved(td_node *outer, uint32_t k, td_saved_look *out, td_error *e)
@@ -144,9 +144,9 @@ static int describe(const td_saved *s, td_packed **out, td_error *e)
     td_packed *p = *out = calloc(1, sizeof *p);
     if (!p) return td_no_memory(e, "for a packed value");
     p->desc = s->tensor->desc;
-    int err = !s->output && td_requires_grad(s->tensor) ? td_edge_of(s->tensor, &p->edge, e) : 0;
-    if (err) free(p);
-    return err;
+    int rc = !s->output && td_requires_grad(s->tensor) ? td_edge_of(s->tensor, &p->edge, e) : 0;
+    if (rc) free(p);
+    return rc;
 }
 
 int td_node_pack(td_node *outer, uint32_t k, uint32_t hook, td_hook_owner *owner, td_account *account, td_error *e)
@@ -161,12 +161,12 @@ int td_node_pack(td_node *outer, uint32_t k, uint32_t hook, td_hook_owner *owner
                        "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack "
                        "hook can not be modified by in-place operations as this can lead to unexpected side-effects. "
                        "Work on a clone() of it");
-    int err = describe(s, &p, e);
-    if (err) return err;
-    err = td_hook_add(&n->hooks, TD_HOOK_UNPACK, k, hook, owner, account, e);
-    if (err) {
+    int rc = describe(s, &p, e);
+    if (rc) return rc;
+    rc = td_hook_add(&n->hooks, TD_HOOK_UNPACK, k, hook, owner, account, e);
+    if (rc) {
         td_packed_free(p);
-        return err;
+        return rc;
     }
     td_saved_release(s);
     s->kind = TD_SV_PACKED;
@@ -190,12 +190,12 @@ static int take_unpacked(td_backward *b, td_running *r, const td_node *n, td_err
 {
     td_tensor *given = b->asking.given ? b->asking.given[0] : NULL;
     const td_saved *s = &n->saved[r->i];
-    int err = s->kind == TD_SV_PACKED ? check_unpacked(n, s, given, e) : td_node_freed(n, e);
-    if (!err && !r->unpacked) r->unpacked = calloc(n->nsaved, sizeof *r->unpacked);
-    if (!err && !r->unpacked) err = td_no_memory(e, "for what was unpacked");
-    if (!err) r->unpacked[r->i++] = td_tensor_ref(given);
+    int rc = s->kind == TD_SV_PACKED ? check_unpacked(n, s, given, e) : td_node_freed(n, e);
+    if (!rc && !r->unpacked) r->unpacked = calloc(n->nsaved, sizeof *r->unpacked);
+    if (!rc && !r->unpacked) rc = td_no_memory(e, "for what was unpacked");
+    if (!rc) r->unpacked[r->i++] = td_tensor_ref(given);
     td_question_over(b);
-    return err;
+    return rc;
 }
 
 int td_ask_unpack(td_backward *b, td_running *r, bool *asked, td_error *e)
@@ -203,10 +203,10 @@ int td_ask_unpack(td_backward *b, td_running *r, bool *asked, td_error *e)
     const td_node *outer = b->nodes[r->at].node, *n = td_node_saver(outer);
     bool function = n->kind == TD_N_FUNCTION;
     uint32_t inputs, outputs;
-    int err = b->asking.answered ? take_unpacked(b, r, n, e) : 0;
+    int rc = b->asking.answered ? take_unpacked(b, r, n, e) : 0;
     *asked = false;
     td_backward_wants(b, outer, n, &inputs, &outputs);
-    for (; r->i < n->nsaved && !err; r->i++) {
+    for (; r->i < n->nsaved && !rc; r->i++) {
         const td_saved *s = &n->saved[r->i];
         int p = function ? 0 : s->output ? s->index : td_op_param_of(td_op_by_id(n->op), n->nin, s->index);
         if (s->kind != TD_SV_PACKED || !(function || (s->output ? outputs : inputs) >> p & 1)) continue;
@@ -215,7 +215,7 @@ int td_ask_unpack(td_backward *b, td_running *r, bool *asked, td_error *e)
     }
     b->asking.last = b->asking.until = 0;
     r->i = 0;
-    return err;
+    return rc;
 }
 
 int td_unpacked(const td_backward *b, td_node *n, int k, bool placed, td_tensor **out, td_error *e)
@@ -226,10 +226,10 @@ int td_unpacked(const td_backward *b, td_node *n, int k, bool placed, td_tensor 
     td_edge to = s->output ? (td_edge){n, s->index} : s->packed->edge;
     if (s->output) placed = placed && placed_output(n, s, &t->desc);
     *out = NULL;
-    int err = td_tensor_view(out, t, &t->desc, t->account, e);
-    if (!err && placed && to.node) err = td_set_history(*out, to.node, to.nr, e);
-    if (!err) return 0;
+    int rc = td_tensor_view(out, t, &t->desc, t->account, e);
+    if (!rc && placed && to.node) rc = td_set_history(*out, to.node, to.nr, e);
+    if (!rc) return 0;
     td_tensor_unref(*out);
     *out = NULL;
-    return err;
+    return rc;
 }

@@ -37,28 +37,28 @@ static int check_seed(int r, td_tensor *root, td_tensor *g, td_error *e)
 
 static int take_roots(td_backward *b, td_tensor *const *roots, td_tensor *const *grads, td_error *e)
 {
-    int err = 0;
-    for (int r = 0; r < b->nroots && !err; r++) {
+    int rc = 0;
+    for (int r = 0; r < b->nroots && !rc; r++) {
         td_tensor *g = grads ? grads[r] : NULL;
         if (!td_requires_grad(roots[r]))
-            err =
+            rc =
                 td_fail(e, TD_E_AUTOGRAD, "element %d of tensors does not require grad and does not have a grad_fn", r);
-        if (!err) err = check_seed(r, roots[r], g, e);
-        if (!err) err = td_edge_of(roots[r], &b->roots[r], e);
+        if (!rc) rc = check_seed(r, roots[r], g, e);
+        if (!rc) rc = td_edge_of(roots[r], &b->roots[r], e);
         if (g) b->seeds[r] = td_tensor_ref(g);
         else b->shapes[r] = td_tensor_ref(roots[r]);
-        if (!err && roots[r]->storage->hazards)
-            err = td_tensor_view(&b->pending[r], roots[r], &roots[r]->desc, b->who->account, e);
+        if (!rc && roots[r]->storage->hazards)
+            rc = td_tensor_view(&b->pending[r], roots[r], &roots[r]->desc, b->who->account, e);
     }
-    return err;
+    return rc;
 }
 
 static int take_input(td_backward *b, int k, td_tensor *t, td_error *e)
 {
     if (!td_requires_grad(t))
         return td_fail(e, TD_E_AUTOGRAD, "One of the differentiated Tensors does not require grad");
-    int err = b->flags & TD_BW_ACCUMULATE ? td_retain_grad(t, e) : 0; /* nothing for a leaf */
-    if (err) return err;
+    int rc = b->flags & TD_BW_ACCUMULATE ? td_retain_grad(t, e) : 0; /* nothing for a leaf */
+    if (rc) return rc;
     return td_edge_of(t, &b->wanted[k], e);
 }
 
@@ -95,12 +95,12 @@ int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *co
     b->serial = loop_serial;
     b->who = who, b->flags = flags, b->scope = scope, b->nroots = nroots, b->ninputs = ninputs;
     b->eval = (td_eval){.who = who, .of = b, .create_graph = flags & TD_BW_CREATE_GRAPH};
-    int err = make_room(b, e);
-    if (!err) err = take_roots(b, roots, grads, e);
-    for (int k = 0; k < ninputs && !err; k++) err = take_input(b, k, inputs[k], e);
-    if (err) td_backward_free(b);
+    int rc = make_room(b, e);
+    if (!rc) rc = take_roots(b, roots, grads, e);
+    for (int k = 0; k < ninputs && !rc; k++) rc = take_input(b, k, inputs[k], e);
+    if (rc) td_backward_free(b);
     else *out = b;
-    return err;
+    return rc;
 }
 
 /* ---- the end */

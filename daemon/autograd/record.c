@@ -67,18 +67,18 @@ static bool in_place(const td_call *c)
 static int check_written(td_grad_record *r, td_grad_mode mode, td_error *e)
 {
     td_call *c = r->c;
-    int err = 0;
-    for (int o = 0; o < c->nout && r->writes && !err; o++) {
+    int rc = 0;
+    for (int o = 0; o < c->nout && r->writes && !rc; o++) {
         bool needs = r->nwants || td_requires_grad(c->out[o]);
         if (mode == TD_GRAD_ON && needs && (c->nout > 1 || !in_place(c)) && !td_op_replaces(c->op))
             return td_fail(e, TD_E_AUTOGRAD,
                            "functions with out=... arguments don't support automatic differentiation, but one of the "
                            "arguments requires grad. Write into a detach()ed tensor, or leave out= away");
-        err = td_check_write(c->out[o], mode, needs, e);
+        rc = td_check_write(c->out[o], mode, needs, e);
     }
-    for (int i = 0; c->op->mutates && i < c->nin && !err; i++)
-        if (td_call_writes_input(c, i)) err = td_check_write(c->in[i].tensor, mode, false, e);
-    return err;
+    for (int i = 0; c->op->mutates && i < c->nin && !rc; i++)
+        if (td_call_writes_input(c, i)) rc = td_check_write(c->in[i].tensor, mode, false, e);
+    return rc;
 }
 
 static int check_saved(const td_grad_record *r, td_masks m, td_error *e)
@@ -97,28 +97,28 @@ static int keep_copy(td_grad_record *r, td_need *need, td_error *e)
 {
     td_call *c = r->c;
     td_edge edge;
-    int err = td_edge_of(c->out[0], &edge, e);
-    if (err) return err;
+    int rc = td_edge_of(c->out[0], &edge, e);
+    if (rc) return rc;
     td_input in = td_in(c->out[0]);
-    err = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &r->kept, need, e);
-    if (!err && edge.node) err = td_set_history(r->kept, edge.node, edge.nr, e);
+    rc = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &r->kept, need, e);
+    if (!rc && edge.node) rc = td_set_history(r->kept, edge.node, edge.nr, e);
     td_node_unref(edge.node);
-    return err;
+    return rc;
 }
 
 static int begin(td_grad_record *r, td_grad_mode mode, td_need *need, td_error *e)
 {
     td_call *c = r->c;
     r->writes = (c->flags & TD_CF_OUT) && c->nout;
-    int err = 0;
-    if (mode == TD_GRAD_ON && !(c->op->flags & TD_OF_NONDIFF)) err = find_wants(r, e);
-    if (!err && (r->writes || c->op->mutates)) err = check_written(r, mode, e);
-    if (err || !r->nwants) return err;
+    int rc = 0;
+    if (mode == TD_GRAD_ON && !(c->op->flags & TD_OF_NONDIFF)) rc = find_wants(r, e);
+    if (!rc && (r->writes || c->op->mutates)) rc = check_written(r, mode, e);
+    if (rc || !r->nwants) return rc;
     r->formula = td_formula_of(c->op);
     r->masks = wanted_masks(r);
-    err = check_saved(r, r->masks, e);
-    if (!err && r->writes && in_place(c) && input_in(r, r->masks.inputs, 0)) err = keep_copy(r, need, e);
-    return err;
+    rc = check_saved(r, r->masks, e);
+    if (!rc && r->writes && in_place(c) && input_in(r, r->masks.inputs, 0)) rc = keep_copy(r, need, e);
+    return rc;
 }
 
 /* Before the call is prepared only given outputs are known; others are taken for as large as they may be. */
@@ -167,8 +167,8 @@ static int save_input(const td_grad_record *r, td_saved *s, int i, td_error *e)
     td_tensor *t = r->c->in[i].tensor;
     bool kept = i == 0 && r->kept, picked = false;
     td_region *region = r->c->who->region;
-    int err = region ? td_region_pick(region, s, i, kept ? TD_PICK_OLD : TD_PICK_INPUT, &picked, e) : 0;
-    if (err || picked) return err;
+    int rc = region ? td_region_pick(region, s, i, kept ? TD_PICK_OLD : TD_PICK_INPUT, &picked, e) : 0;
+    if (rc || picked) return rc;
     if (kept) return td_save_input(s, r->kept, i, r->kept->version->value, e);
     return td_save_input(s, t, i, version_before(r, t), e);
 }
@@ -177,36 +177,36 @@ static int save_output(const td_grad_record *r, td_saved *s, int o, td_error *e)
 {
     bool picked = false;
     td_region *region = r->c->who->region;
-    int err = region ? td_region_pick(region, s, o, TD_PICK_OUTPUT, &picked, e) : 0;
-    return err || picked ? err : td_save_output(s, r->c->out[o], o, e);
+    int rc = region ? td_region_pick(region, s, o, TD_PICK_OUTPUT, &picked, e) : 0;
+    return rc || picked ? rc : td_save_output(s, r->c->out[o], o, e);
 }
 
 static int put_saved(td_grad_record *r, td_masks m, td_error *e)
 {
     td_call *c = r->c;
     td_saved *s = r->node->saved;
-    int err = 0;
-    for (int i = 0; i < c->nin && !err; i++) {
+    int rc = 0;
+    for (int i = 0; i < c->nin && !rc; i++) {
         if (!input_in(r, m.inputs, i)) continue;
         if (c->in[i].kind == TD_IN_NUMBER) td_save_number(s, c->in[i].number, i);
-        else err = save_input(r, s, i, e);
+        else rc = save_input(r, s, i, e);
         s++;
     }
-    for (int o = 0; o < c->nout && !err; o++)
-        if (output_in(m.outputs, o)) err = save_output(r, s++, o, e);
-    return err;
+    for (int o = 0; o < c->nout && !rc; o++)
+        if (output_in(m.outputs, o)) rc = save_output(r, s++, o, e);
+    return rc;
 }
 
 static int put_edges(td_grad_record *r, td_error *e)
 {
     td_call *c = r->c;
     td_node *n = r->node;
-    int err = 0;
-    for (int i = 0; i < c->nin && !err; i++) {
+    int rc = 0;
+    for (int i = 0; i < c->nin && !rc; i++) {
         n->given[i] = c->in[i].kind != TD_IN_ABSENT;
-        if (td_record_wants(r, i)) err = td_edge_of(c->in[i].tensor, &n->edges[i], e);
+        if (td_record_wants(r, i)) rc = td_edge_of(c->in[i].tensor, &n->edges[i], e);
     }
-    return err;
+    return rc;
 }
 
 static int make_node(td_grad_record *r, td_error *e)
@@ -214,7 +214,7 @@ static int make_node(td_grad_record *r, td_error *e)
     td_call *c = r->c;
     td_masks m = r->masks;
     td_node_size z = measure(r, m, true);
-    int err = 0;
+    int rc = 0;
     td_node *n = r->node = td_node_new(&z, c->who->account, e);
     if (!n) return e && e->code ? e->code : TD_E_SYSTEM;
     n->op = c->op->id;
@@ -222,9 +222,9 @@ static int make_node(td_grad_record *r, td_error *e)
     n->where = td_site_new(c->who->where);
     if (z.nattrs) td_attrs_encode(c->op, &c->attrs, n->attrs);
     put_shapes(r, m);
-    err = put_edges(r, e);
-    if (!err) err = put_saved(r, m, e);
-    return err;
+    rc = put_edges(r, e);
+    if (!rc) rc = put_saved(r, m, e);
+    return rc;
 }
 
 /* ---- room for the node, where prepare moves what cannot be moved back */
@@ -253,11 +253,11 @@ static int prepare(td_grad_record *r, bool cut, td_need *need, td_error *e)
     td_call *c = r->c;
     bool asks = (cut || r->nwants) && moves(c, r->writes);
     uint64_t room = asks ? most_room(r) : 0;
-    int err = room ? td_account_charge(c->who->account, 0, room, e) : 0;
-    if (err) return err;
-    err = td_ops_prepare(c, need, e);
+    int rc = room ? td_account_charge(c->who->account, 0, room, e) : 0;
+    if (rc) return rc;
+    rc = td_ops_prepare(c, need, e);
     if (room) td_account_discharge(c->who->account, 0, room);
-    return err;
+    return rc;
 }
 
 static bool differentiable(const td_call *c, int o)
@@ -270,12 +270,12 @@ static bool differentiable(const td_call *c, int o)
 static int attach(td_grad_record *r, td_error *e)
 {
     td_call *c = r->c;
-    int err = 0;
-    for (int o = 0; o < c->nout && !err; o++) {
-        if (r->writes) err = td_rebase(c, r->node, e); /* there is one only: check_written */
-        else if (differentiable(c, o)) err = td_set_history(c->out[o], r->node, (uint32_t)o, e);
+    int rc = 0;
+    for (int o = 0; o < c->nout && !rc; o++) {
+        if (r->writes) rc = td_rebase(c, r->node, e); /* there is one only: check_written */
+        else if (differentiable(c, o)) rc = td_set_history(c->out[o], r->node, (uint32_t)o, e);
     }
-    return err;
+    return rc;
 }
 
 /* Something that requires grad is overwritten by what has none: the value has a history still, which ends here. */
@@ -338,34 +338,34 @@ int td_autograd_prepare(td_call *c, td_grad_mode mode, int max_out, td_need *nee
     td_grad_record r = {.c = c};
     td_region *region = c->who->region;
     bool prepared = false;
-    int err = c->nout > max_out ? td_fail(e, TD_E_INVALID, "room for %d outputs, %d wanted", max_out, c->nout) : 0;
-    if (!err) err = begin(&r, mode, need, e);
-    if (!err && r.writes && c->nout) r.before = c->out[0]->version->value;
-    bool cut = !err && cuts(&r, mode);
-    if (!err && region) err = td_region_begin(region, c, need, e);
-    if (!err) err = prepare(&r, cut, need, e);
-    if (!err) {
+    int rc = c->nout > max_out ? td_fail(e, TD_E_INVALID, "room for %d outputs, %d wanted", max_out, c->nout) : 0;
+    if (!rc) rc = begin(&r, mode, need, e);
+    if (!rc && r.writes && c->nout) r.before = c->out[0]->version->value;
+    bool cut = !rc && cuts(&r, mode);
+    if (!rc && region) rc = td_region_begin(region, c, need, e);
+    if (!rc) rc = prepare(&r, cut, need, e);
+    if (!rc) {
         prepared = true;
         if (!r.writes) mark_outputs(c, mode);
-        if (region) err = td_region_give(region, c, e);
-        if (!err && (cut || (r.nwants && any_differentiable(c)))) {
-            err = r.writes ? td_write_begin(c, e) : 0;
-            if (!err) err = make_node(&r, e);
-            if (!err) err = attach(&r, e);
+        if (region) rc = td_region_give(region, c, e);
+        if (!rc && (cut || (r.nwants && any_differentiable(c)))) {
+            rc = r.writes ? td_write_begin(c, e) : 0;
+            if (!rc) rc = make_node(&r, e);
+            if (!rc) rc = attach(&r, e);
         }
     }
-    if (region) td_region_end(region, c, err);
-    if (!err && r.node) td_node_note(c->who->noted, r.node);
-    if (err && err != TD_WAIT_GROW) td_call_error(c, e);
-    if (err && prepared) drop_outputs(c);
+    if (region) td_region_end(region, c, rc);
+    if (!rc && r.node) td_node_note(c->who->noted, r.node);
+    if (rc && rc != TD_WAIT_GROW) td_call_error(c, e);
+    if (rc && prepared) drop_outputs(c);
     done(&r);
-    return err;
+    return rc;
 }
 
 int td_autograd_run(td_call *c, td_grad_mode mode, td_tensor **out, int max_out, int *nout, td_need *need, td_error *e)
 {
     *nout = 0;
-    int err = td_autograd_prepare(c, mode, max_out, need, e);
-    if (!err) td_autograd_issue(c, out, nout);
-    return err;
+    int rc = td_autograd_prepare(c, mode, max_out, need, e);
+    if (!rc) td_autograd_issue(c, out, nout);
+    return rc;
 }

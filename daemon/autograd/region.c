@@ -194,19 +194,19 @@ static int new_kin(td_region *r, uint32_t version, uint32_t of, bool foreign, ui
 static int hold(td_region *r, td_saved *s, int i, td_tensor *t, td_error *e)
 {
     bool picked = false;
-    int err = i < 0 ? 0 : td_region_pick(r->parent, s, i, TD_PICK_INPUT, &picked, e);
-    return err || picked ? err : td_save_output(s, t, 0, e);
+    int rc = i < 0 ? 0 : td_region_pick(r->parent, s, i, TD_PICK_INPUT, &picked, e);
+    return rc || picked ? rc : td_save_output(s, t, 0, e);
 }
 
 /* i: of the op at hand; -1: it is a copy that nobody else has. */
 static int add_source(td_region *r, int i, td_tensor *t, uint32_t *value, td_error *e)
 {
     uint32_t family;
-    int err = new_kin(r, t->version->value, TD_MADE, true, &family, e);
-    td_saved *s = err ? NULL : add(&r->sources, 1, sizeof *s, e);
+    int rc = new_kin(r, t->version->value, TD_MADE, true, &family, e);
+    td_saved *s = rc ? NULL : add(&r->sources, 1, sizeof *s, e);
     if (!s) return TD_E_SYSTEM;
-    err = hold(r, s, i, t, e);
-    return err ? err : new_value(r, family, r->sources.count - 1, value, e);
+    rc = hold(r, s, i, t, e);
+    return rc ? rc : new_value(r, family, r->sources.count - 1, value, e);
 }
 
 static int refer(td_region *r, int i, td_tensor *t, uint32_t *value, td_error *e)
@@ -217,8 +217,8 @@ static int refer(td_region *r, int i, td_tensor *t, uint32_t *value, td_error *e
         *value = (uint32_t)(v - (td_region_value *)r->values.at);
         return 0;
     }
-    int err = add_source(r, i, t, value, e);
-    return err ? err : set_part(r, t, *value, e);
+    int rc = add_source(r, i, t, value, e);
+    return rc ? rc : set_part(r, t, *value, e);
 }
 
 /* The op writes what is no value of the region: it runs again on a copy of what that was. */
@@ -226,11 +226,11 @@ static int copy_source(td_region *r, td_call *c, int i, uint32_t *value, td_need
 {
     td_input in = td_in(c->in[i].tensor);
     td_tensor *copy;
-    int err = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &copy, need, e);
-    if (err) return err;
-    err = add_source(r, -1, copy, value, e);
+    int rc = td_ops_try(c->who, TD_OP_COPY, 1, &in, NULL, 0, 1, &copy, need, e);
+    if (rc) return rc;
+    rc = add_source(r, -1, copy, value, e);
     td_tensor_unref(copy);
-    return err;
+    return rc;
 }
 
 /* ---- one op */
@@ -268,8 +268,8 @@ static int new_entry(td_region *r, const td_call *c, td_error *e)
     uint32_t nwords = c->op->nattrs ? (uint32_t)td_attrs_words(c->op, &c->attrs) : 0;
     int given = c->flags & TD_CF_OUT ? c->nout : 0;
     uint64_t cost = 1 + (c->nin + (uint32_t)given + nwords / 8) / 16; /* in objects */
-    int err = td_account_charge(r->account, 0, cost, e);
-    if (err) return err;
+    int rc = td_account_charge(r->account, 0, cost, e);
+    if (rc) return rc;
     r->charged += cost;
     uint32_t *w = nwords ? add(&r->words, nwords, sizeof *w, e) : NULL;
     if ((nwords && !w) || !add(&r->refs_of, (uint32_t)(c->nin + given), sizeof(td_ref), e)) return TD_E_SYSTEM;
@@ -284,30 +284,30 @@ static int new_entry(td_region *r, const td_call *c, td_error *e)
 
 static int take_inputs(td_region *r, const td_call *c, td_error *e)
 {
-    int err = 0;
-    for (int i = 0; i < c->nin && !err; i++) {
+    int rc = 0;
+    for (int i = 0; i < c->nin && !rc; i++) {
         td_ref *ref = ref_at(r, last_entry(r), i);
         *ref = (td_ref){.kind = c->in[i].kind, .number = c->in[i].number, .copy = needs_copy(r, c, i)};
         uint32_t value = 0;
-        if (ref->kind == TD_IN_TENSOR && !ref->copy) err = refer(r, i, c->in[i].tensor, &value, e);
+        if (ref->kind == TD_IN_TENSOR && !ref->copy) rc = refer(r, i, c->in[i].tensor, &value, e);
         ref->value = value;
     }
-    for (int o = 0; c->flags & TD_CF_OUT && o < c->nout && !err; o++) {
+    for (int o = 0; c->flags & TD_CF_OUT && o < c->nout && !rc; o++) {
         td_ref *ref = ref_at(r, last_entry(r), c->nin + o);
         ref->kind = TD_IN_TENSOR;
-        err = refer(r, -1, c->out[o], &ref->value, e);
+        rc = refer(r, -1, c->out[o], &ref->value, e);
     }
-    return err;
+    return rc;
 }
 
 static int take_copies(td_region *r, td_call *c, td_need *need, td_error *e)
 {
-    int err = 0;
-    for (int i = 0; i < c->nin && !err; i++) {
+    int rc = 0;
+    for (int i = 0; i < c->nin && !rc; i++) {
         td_ref *ref = ref_at(r, last_entry(r), i);
-        if (ref->copy) err = copy_source(r, c, i, &ref->value, need, e);
+        if (ref->copy) rc = copy_source(r, c, i, &ref->value, need, e);
     }
-    return err;
+    return rc;
 }
 
 static int begin(td_region *r, td_call *c, td_need *need, td_error *e)
@@ -315,15 +315,15 @@ static int begin(td_region *r, td_call *c, td_need *need, td_error *e)
     r->before.values = r->values.count, r->before.kin = r->kin.count;
     r->before.sources = r->sources.count, r->before.picks = r->picks.count;
     if (!repeats(r, c)) return 0;
-    int err = new_entry(r, c, e);
-    if (!err) err = take_inputs(r, c, e);
-    return err ? err : take_copies(r, c, need, e);
+    int rc = new_entry(r, c, e);
+    if (!rc) rc = take_inputs(r, c, e);
+    return rc ? rc : take_copies(r, c, need, e);
 }
 
 int td_region_begin(td_region *r, td_call *c, td_need *need, td_error *e)
 {
-    int err = r->parent ? td_region_begin(r->parent, c, need, e) : 0;
-    return err ? err : begin(r, c, need, e);
+    int rc = r->parent ? td_region_begin(r->parent, c, need, e) : 0;
+    return rc ? rc : begin(r, c, need, e);
 }
 
 static void wrote(td_region *r, const td_tensor *t)
@@ -347,10 +347,10 @@ static int kin_of(td_region *r, const td_call *c, const td_tensor *t, uint32_t *
 static int give_output(td_region *r, const td_call *c, int o, td_error *e)
 {
     uint32_t family, value = 0;
-    int err = kin_of(r, c, c->out[o], &family, e);
-    if (!err) err = new_value(r, family, TD_MADE, &value, e);
-    if (!err) err = set_part(r, c->out[o], value, e);
-    if (err) return err;
+    int rc = kin_of(r, c, c->out[o], &family, e);
+    if (!rc) rc = new_value(r, family, TD_MADE, &value, e);
+    if (!rc) rc = set_part(r, c->out[o], value, e);
+    if (rc) return rc;
     td_ref *ref = ref_at(r, last_entry(r), c->nin + o);
     *ref = (td_ref){.kind = TD_IN_TENSOR, .value = value};
     return 0;
@@ -361,22 +361,22 @@ static int give(td_region *r, const td_call *c, td_error *e)
     bool given = c->flags & TD_CF_OUT;
     if (!given && !add(&r->refs_of, c->nout, sizeof(td_ref), e)) return TD_E_SYSTEM;
     last_entry(r)->nout = c->nout;
-    int err = 0;
-    for (int o = 0; o < c->nout && !err; o++) {
+    int rc = 0;
+    for (int o = 0; o < c->nout && !rc; o++) {
         if (given) wrote(r, c->out[o]);
-        else err = give_output(r, c, o, e);
+        else rc = give_output(r, c, o, e);
     }
-    for (int i = 0; c->op->mutates && i < c->nin && !err; i++)
+    for (int i = 0; c->op->mutates && i < c->nin && !rc; i++)
         if (td_call_writes_input(c, i) && !ref_at(r, last_entry(r), i)->copy) wrote(r, c->in[i].tensor);
-    return err;
+    return rc;
 }
 
 int td_region_give(td_region *r, td_call *c, td_error *e)
 {
-    int err = 0;
-    for (; r && !err; r = r->parent)
-        if (r->writing) err = give(r, c, e);
-    return err;
+    int rc = 0;
+    for (; r && !rc; r = r->parent)
+        if (r->writing) rc = give(r, c, e);
+    return rc;
 }
 
 /* It is no value any more that was one only of what is given up. */
@@ -398,10 +398,10 @@ static void give_up(td_region *r, const td_call *c)
     r->entries.count--;
 }
 
-void td_region_end(td_region *r, td_call *c, int err)
+void td_region_end(td_region *r, td_call *c, int rc)
 {
     for (; r; r = r->parent) {
-        if (r->writing && err) give_up(r, c);
+        if (r->writing && rc) give_up(r, c);
         r->writing = false;
     }
 }
@@ -440,10 +440,10 @@ static int add_data(td_region *r, td_tensor *of, td_tensor *data, td_error *e)
     uint32_t from = (uint32_t)(v - (td_region_value *)r->values.at), family = 0, value = 0, at = r->refs_of.count;
     td_ref *refs = add(&r->refs_of, 2, sizeof *refs, e);
     td_region_op *n = refs ? add(&r->entries, 1, sizeof *n, e) : NULL;
-    int err = n ? new_kin(r, data->version->value, v->family, false, &family, e) : TD_E_SYSTEM;
-    if (!err) err = new_value(r, family, TD_MADE, &value, e);
-    if (!err) err = set_part(r, data, value, e);
-    if (err) return err;
+    int rc = n ? new_kin(r, data->version->value, v->family, false, &family, e) : TD_E_SYSTEM;
+    if (!rc) rc = new_value(r, family, TD_MADE, &value, e);
+    if (!rc) rc = set_part(r, data, value, e);
+    if (rc) return rc;
     *n = (td_region_op){.op = TD_OP_DETACH, .nin = 1, .nout = 1, .refs = at};
     refs[0] = (td_ref){.kind = TD_IN_TENSOR, .value = from}, refs[1] = (td_ref){.kind = TD_IN_TENSOR, .value = value};
     td_at(r->values, td_region_value, from)->last = r->entries.count - 1;
@@ -452,7 +452,7 @@ static int add_data(td_region *r, td_tensor *of, td_tensor *data, td_error *e)
 
 int td_region_data(td_issuer *who, td_tensor *of, td_tensor *data, td_error *e)
 {
-    int err = 0;
-    for (td_region *r = who->region; r && !err; r = r->parent) err = add_data(r, of, data, e);
-    return err;
+    int rc = 0;
+    for (td_region *r = who->region; r && !rc; r = r->parent) rc = add_data(r, of, data, e);
+    return rc;
 }

@@ -98,9 +98,9 @@ static int enter_source(td_backward *b, const td_saved *s, td_error *e)
 {
     if (s->kind == TD_SV_AGAIN) return td_remake_enter(b, s->region, e);
     if (s->kind != TD_SV_TENSOR) return 0;
-    int err = check_source(b, s, e);
-    if (!err) err = td_backward_told(b, s->tensor->storage, e);
-    return err ? err : td_backward_pin(b, s->tensor->storage, e);
+    int rc = check_source(b, s, e);
+    if (!rc) rc = td_backward_told(b, s->tensor->storage, e);
+    return rc ? rc : td_backward_pin(b, s->tensor->storage, e);
 }
 
 static int out_of_memory(td_error *e)
@@ -142,14 +142,14 @@ static int check_value(td_backward *b, td_remade *m, uint32_t v, td_error *e)
 /* The array is its own queue: sources lead to the regions around. */
 int td_remakes_plan(td_backward *b, int64_t *steps, td_error *e)
 {
-    int err = 0;
-    while (b->at < b->nremades && !err && (*steps)-- > 0) {
+    int rc = 0;
+    while (b->at < b->nremades && !rc && (*steps)-- > 0) {
         td_remade *m = &b->remades[b->at];
         if (m->unlooked) wish_of(m, --m->unlooked);
-        else if (m->unchecked) err = check_value(b, m, --m->unchecked, e);
+        else if (m->unchecked) rc = check_value(b, m, --m->unchecked, e);
         else b->at++;
     }
-    return err;
+    return rc;
 }
 
 /* ---- one op again */
@@ -190,9 +190,9 @@ static int take_sources(td_backward *b, td_remade *m, td_error *e)
         const td_region_value *of = td_at(r->values, td_region_value, v);
         td_saved made;
         if (of->source == TD_MADE || !*wish(m, v)) continue;
-        int err = td_remade_saved(b, td_at(r->sources, td_saved, of->source), &made, e);
-        if (!err) err = check_source(b, &made, e);
-        if (err) return err;
+        int rc = td_remade_saved(b, td_at(r->sources, td_saved, of->source), &made, e);
+        if (!rc) rc = check_source(b, &made, e);
+        if (rc) return rc;
         m->values[v] = td_tensor_ref(made.tensor);
     }
     for (uint32_t k = 0; k < r->sources.count; k++) use(b, td_at(r->sources, td_saved, k));
@@ -212,25 +212,25 @@ static int try_op(td_backward *b, unsigned op, int nin, const td_input *in, cons
                   td_tensor **out, td_error *e)
 {
     td_eval *v = &b->eval;
-    int err = td_ops_try(v->who, op, nin, in, a, flags, nout, out, v->need, e);
-    return err ? td_eval_failed(v, err) : 0;
+    int rc = td_ops_try(v->who, op, nin, in, a, flags, nout, out, v->need, e);
+    return rc ? td_eval_failed(v, rc) : 0;
 }
 
 static int copy_of(td_backward *b, td_tensor **t, td_error *e)
 {
     td_input in = td_in(*t);
     td_tensor *copy;
-    int err = try_op(b, TD_OP_COPY, 1, &in, NULL, 0, 1, &copy, e);
-    if (!err) *t = copy;
-    return err;
+    int rc = try_op(b, TD_OP_COPY, 1, &in, NULL, 0, 1, &copy, e);
+    if (!rc) *t = copy;
+    return rc;
 }
 
 /* One pick of the op at hand, of what stands at `t`; when it lacks memory it is picked again later. */
 static int pick(td_backward *b, td_remade *m, const td_pick *p, td_tensor *t, td_error *e)
 {
     td_picked *to = &m->picks[m->pick];
-    int err = p->what == TD_PICK_OLD ? copy_of(b, &t, e) : 0;
-    if (err) return err;
+    int rc = p->what == TD_PICK_OLD ? copy_of(b, &t, e) : 0;
+    if (rc) return rc;
     *to = (td_picked){p->what == TD_PICK_OLD ? t : td_tensor_ref(t), t->version->value};
     m->pick++;
     return 0;
@@ -239,13 +239,13 @@ static int pick(td_backward *b, td_remade *m, const td_pick *p, td_tensor *t, td
 static int pick_all(td_backward *b, td_remade *m, bool outputs, td_error *e)
 {
     const td_region_op *n = entry_of(m, m->at);
-    int err = 0;
-    while (m->pick < m->npicks && !err) {
+    int rc = 0;
+    while (m->pick < m->npicks && !rc) {
         const td_pick *p = td_at(m->region->picks, td_pick, m->pick);
         if (p->entry != m->at || (p->what == TD_PICK_OUTPUT) != outputs) break;
-        err = pick(b, m, p, m->values[ref_of(m, n, p->index + (outputs ? n->nin : 0))->value], e);
+        rc = pick(b, m, p, m->values[ref_of(m, n, p->index + (outputs ? n->nin : 0))->value], e);
     }
-    return err;
+    return rc;
 }
 
 /* The copies of what it writes are its own: made once, even if it lacks memory then. */
@@ -254,8 +254,8 @@ static int fill(td_backward *b, td_remade *m, const td_region_op *n, td_input *i
     for (int i = 0; i < n->nin; i++) {
         const td_ref *ref = ref_of(m, n, i);
         td_tensor **t = &m->values[ref->value], *old = ref->copy ? *t : NULL;
-        int err = old ? copy_of(b, t, e) : 0;
-        if (err) return err;
+        int rc = old ? copy_of(b, t, e) : 0;
+        if (rc) return rc;
         td_tensor_unref(old);
         in[i] = ref->kind == TD_IN_TENSOR ? td_in(*t) : td_in_number(ref->number);
         if (ref->kind == TD_IN_ABSENT) in[i] = td_in(NULL);
@@ -270,13 +270,13 @@ static int run(td_backward *b, const td_region *r, const td_region_op *n, const 
     td_attrs attrs;
     td_issuer *who = b->who;
     uint64_t seed = who->seed, counter = who->counter;
-    int err = td_attrs_decode(td_op_by_id(n->op), n->nwords ? td_at(r->words, uint32_t, n->words) : NULL, n->nwords,
-                              &attrs, e);
-    if (err) return err;
+    int rc = td_attrs_decode(td_op_by_id(n->op), n->nwords ? td_at(r->words, uint32_t, n->words) : NULL, n->nwords,
+                             &attrs, e);
+    if (rc) return rc;
     who->seed = n->seed, who->counter = n->counter;
-    err = try_op(b, n->op, n->nin, in, &attrs, n->flags, n->nout, out, e);
+    rc = try_op(b, n->op, n->nin, in, &attrs, n->flags, n->nout, out, e);
     who->seed = seed, who->counter = counter;
-    return err;
+    return rc;
 }
 
 static void let_go(td_remade *m, const td_region_op *n)
@@ -293,13 +293,13 @@ static int run_entry(td_backward *b, td_remade *m, td_input *in, td_tensor **out
 {
     const td_region_op *n = entry_of(m, m->at);
     bool given = n->flags & TD_CF_OUT;
-    int err = m->runs[m->at] ? fill(b, m, n, in, e) : 0;
-    if (!err) err = pick_all(b, m, false, e);
-    if (err || !m->runs[m->at]) return err;
+    int rc = m->runs[m->at] ? fill(b, m, n, in, e) : 0;
+    if (!rc) rc = pick_all(b, m, false, e);
+    if (rc || !m->runs[m->at]) return rc;
     for (int o = 0; given && o < n->nout; o++) out[o] = m->values[ref_of(m, n, n->nin + o)->value];
-    err = run(b, m->region, n, in, out, e);
-    for (int o = 0; !given && !err && o < n->nout; o++) m->values[ref_of(m, n, n->nin + o)->value] = out[o];
-    return err ? err : pick_all(b, m, true, e);
+    rc = run(b, m->region, n, in, out, e);
+    for (int o = 0; !given && !rc && o < n->nout; o++) m->values[ref_of(m, n, n->nin + o)->value] = out[o];
+    return rc ? rc : pick_all(b, m, true, e);
 }
 
 static int again(td_backward *b, td_remade *m, td_error *e)
@@ -307,10 +307,10 @@ static int again(td_backward *b, td_remade *m, td_error *e)
     const td_region_op *n = entry_of(m, m->at);
     td_input *in = malloc((n->nin + 1u) * sizeof *in);
     td_tensor **out = malloc((n->nout + 1u) * sizeof *out);
-    int err = in && out ? run_entry(b, m, in, out, e) : out_of_memory(e);
+    int rc = in && out ? run_entry(b, m, in, out, e) : out_of_memory(e);
     free(in);
     free(out);
-    if (err) return err;
+    if (rc) return rc;
     let_go(m, n);
     m->at++;
     return 0;
@@ -344,9 +344,9 @@ int td_remake_step(td_backward *b, const td_node *n, bool *ready, td_error *e)
     *ready = !m;
     if (!m) return 0;
     m = first_lacking(b, m);
-    int err = m->begun ? 0 : begin(b, m, e);
-    if (!err && m->pick < m->npicks && m->at < m->nentries) err = again(b, m, e);
-    if (err || (m->pick < m->npicks && m->at < m->nentries)) return err;
+    int rc = m->begun ? 0 : begin(b, m, e);
+    if (!rc && m->pick < m->npicks && m->at < m->nentries) rc = again(b, m, e);
+    if (rc || (m->pick < m->npicks && m->at < m->nentries)) return rc;
     drop_values(m);
     m->done = true;
     return 0;

@@ -540,10 +540,10 @@ static int run(td_backward *b, td_row *r, const known *k, bool *ran, td_error *e
     td_tensor *outs[OUTS];
     td_eval *v = &b->eval;
     if (!make_places(b, r, k)) return td_no_memory(e, "for a gradient");
-    int err = td_fused_call(k->fused, b->who, r->inputs, outs, "", nothing, v->need, e);
-    if (!err) go_behind(b, r, k, outs);
-    *ran = err != TD_E_MEMORY && err != TD_E_QUOTA;
-    if (*ran) return td_eval_failed(v, err);
+    int rc = td_fused_call(k->fused, b->who, r->inputs, outs, "", nothing, v->need, e);
+    if (!rc) go_behind(b, r, k, outs);
+    *ran = rc != TD_E_MEMORY && rc != TD_E_QUOTA;
+    if (*ran) return td_eval_failed(v, rc);
     td_error_clear(e); /* node by node it needs less at once */
     r->until = k->length;
     return 0;
@@ -592,13 +592,13 @@ static td_row *row_of(td_backward *b)
 int td_row_before(td_backward *b, bool *ran, td_error *e)
 {
     td_row *r = row_of(b);
-    int err = 0;
+    int rc = 0;
     *ran = false;
     if (!r) return 0;
-    if (!r->recording && (r->next >= r->until || r->next == r->n)) err = look_for_row(b, r, ran, e);
+    if (!r->recording && (r->next >= r->until || r->next == r->n)) rc = look_for_row(b, r, ran, e);
     if (r->recording && !add_inputs(r)) stop_recording(r); /* no memory: next time */
     b->eval.recording = r->recording;
-    return err;
+    return rc;
 }
 
 uint32_t td_row_pop(td_backward *b)

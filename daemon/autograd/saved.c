@@ -28,8 +28,8 @@ int td_save_input(td_saved *s, td_tensor *t, int index, uint32_t version, td_err
 int td_save_output(td_saved *s, td_tensor *t, int index, td_error *e)
 {
     td_tensor *own;
-    int err = td_tensor_view(&own, t, &t->desc, t->account, e);
-    if (err) return err;
+    int rc = td_tensor_view(&own, t, &t->desc, t->account, e);
+    if (rc) return rc;
     *s = (td_saved){.kind = TD_SV_TENSOR, .output = true, .index = (uint16_t)index, .version = t->version->value};
     s->tensor = own;
     return 0;

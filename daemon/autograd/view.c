@@ -92,18 +92,18 @@ static int add_strided(td_account *account, const td_desc *from, const td_desc *
 int td_view_node(td_tensor *view, const td_desc *base, td_edge at, td_node **out, td_error *e)
 {
     td_desc all = all_of(base), from = *base;
-    int err = td_view_check(&view->desc, base, e);
-    if (!err && crosses(&view->desc, base)) {
+    int rc = td_view_check(&view->desc, base, e);
+    if (!rc && crosses(&view->desc, base)) {
         from = other_of(&all);
-        err = add_strided(view->account, base, &all, &at, e);
-        if (!err) err = add_node(view->account, crossing(&all), NULL, &all, &from, &at, e);
+        rc = add_strided(view->account, base, &all, &at, e);
+        if (!rc) rc = add_node(view->account, crossing(&all), NULL, &all, &from, &at, e);
     }
-    if (!err) err = add_strided(view->account, &from, &view->desc, &at, e);
+    if (!rc) rc = add_strided(view->account, &from, &view->desc, &at, e);
     *out = at.node;
-    if (!err) return 0;
+    if (!rc) return 0;
     td_node_unref(at.node);
     *out = NULL;
-    return err;
+    return rc;
 }
 
 /* ---- gradients */
@@ -120,8 +120,8 @@ int td_view_of(td_eval *v, td_tensor *whole, const td_desc *base, const td_desc 
 {
     if (!crosses(view, base)) return strided(v, whole, view, base->offset, out, e);
     td_desc all = all_of(base), other = other_of(&all);
-    int err = strided(v, whole, &all, base->offset, out, e);
-    td_input in = td_in(err ? NULL : *out);
-    if (!err) err = td_eval_op(v, crossing(&all), 1, &in, NULL, 1, out, e);
-    return err ? err : strided(v, *out, view, other.offset, out, e);
+    int rc = strided(v, whole, &all, base->offset, out, e);
+    td_input in = td_in(rc ? NULL : *out);
+    if (!rc) rc = td_eval_op(v, crossing(&all), 1, &in, NULL, 1, out, e);
+    return rc ? rc : strided(v, *out, view, other.offset, out, e);
 }

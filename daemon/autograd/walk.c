@@ -75,10 +75,10 @@ static void look_at(td_bnode *n)
 /* The array is its own queue. */
 static int walk(td_backward *b, int64_t *steps, td_error *e)
 {
-    int err = 0;
-    for (int r = 0; r < b->nroots && !err && !b->nfirst; r++) err = add_node(b, b->roots[r].node, e);
+    int rc = 0;
+    for (int r = 0; r < b->nroots && !rc && !b->nfirst; r++) rc = add_node(b, b->roots[r].node, e);
     if (!b->nfirst) b->nfirst = b->nnodes;
-    while (b->at < b->nnodes && !err && (*steps)-- > 0) {
+    while (b->at < b->nnodes && !rc && (*steps)-- > 0) {
         td_node *n = b->nodes[b->at].node;
         if (is_open(b, n)) {
             *steps = 0;
@@ -89,10 +89,10 @@ static int walk(td_backward *b, int64_t *steps, td_error *e)
             b->at++;
             b->edge = 0;
         } else if (edge_to(b, n, b->edge++)) {
-            err = add_node(b, n->edges[b->edge - 1].node, e);
+            rc = add_node(b, n->edges[b->edge - 1].node, e);
         }
     }
-    if (err || b->at < b->nnodes) return err;
+    if (rc || b->at < b->nnodes) return rc;
     b->order = b->nnodes + 1;
     b->ready = td_array_grow(NULL, 0, b->order * sizeof *b->ready);
     b->leaves = td_array_grow(NULL, 0, b->order * sizeof *b->leaves);
@@ -120,10 +120,10 @@ static int find_input(td_backward *b, int k, td_error *e)
 
 static int find_inputs(td_backward *b, int64_t *steps, td_error *e)
 {
-    int err = 0;
-    while (b->at < (uint32_t)b->ninputs && !err && (*steps)-- > 0) err = find_input(b, (int)b->at++, e);
-    if (!err && b->at == (uint32_t)b->ninputs) next_stage(b, b->ninputs ? TD_BS_SEARCH : TD_BS_CHECK);
-    return err;
+    int rc = 0;
+    while (b->at < (uint32_t)b->ninputs && !rc && (*steps)-- > 0) rc = find_input(b, (int)b->at++, e);
+    if (!rc && b->at == (uint32_t)b->ninputs) next_stage(b, b->ninputs ? TD_BS_SEARCH : TD_BS_CHECK);
+    return rc;
 }
 
 static void enter(td_backward *b, uint32_t k)
@@ -243,23 +243,23 @@ static int check_node(td_backward *b, const td_node *outer, const td_node *n, td
     if (td_backward_past(b, outer)) return 0;
     td_backward_wants(b, outer, n, &inputs, &outputs);
     if ((n->flags & TD_NF_FREED) && (inputs | outputs)) return td_node_freed(n, e);
-    int err = 0;
-    for (int k = 0; k < n->nsaved && !err; k++) {
+    int rc = 0;
+    for (int k = 0; k < n->nsaved && !rc; k++) {
         const td_saved *s = &n->saved[k];
         int p = n->kind == TD_N_FUNCTION ? 0 : s->output ? s->index : td_op_param_of(op, n->nin, s->index);
         if (!((s->output ? outputs : inputs) >> p & 1)) continue;
-        err = s->kind == TD_SV_AGAIN ? td_remake_enter(b, s->region, e) : td_saved_check(n, s, e);
-        if (err == TD_E_VERSION && may_be_unwritten(b, n, s)) return err;
-        if (err || s->kind != TD_SV_TENSOR) continue;
-        err = td_backward_told(b, s->tensor->storage, e);
-        if (err) return err;
-        err = td_backward_pin(b, s->tensor->storage, e);
+        rc = s->kind == TD_SV_AGAIN ? td_remake_enter(b, s->region, e) : td_saved_check(n, s, e);
+        if (rc == TD_E_VERSION && may_be_unwritten(b, n, s)) return rc;
+        if (rc || s->kind != TD_SV_TENSOR) continue;
+        rc = td_backward_told(b, s->tensor->storage, e);
+        if (rc) return rc;
+        rc = td_backward_pin(b, s->tensor->storage, e);
     }
-    if (err && e) {
+    if (rc && e) {
         snprintf(e->op, sizeof e->op, "%s", td_node_name(n));
         snprintf(e->where, sizeof e->where, "%s", n->where);
     }
-    return err;
+    return rc;
 }
 
 static void drop_pin(td_storage **pin)
@@ -291,16 +291,16 @@ void td_backward_unpin_node(td_backward *b, td_bnode *n)
 
 static int check(td_backward *b, int64_t *steps, td_error *e)
 {
-    int err = 0;
-    while (b->at < b->nnodes && !err && *steps > 0) {
+    int rc = 0;
+    while (b->at < b->nnodes && !rc && *steps > 0) {
         td_bnode *bn = &b->nodes[b->at++];
         const td_node *n = bn->node;
         *steps -= 1 + n->nin + n->nsaved;
         if (!bn->needed) continue;
-        err = td_ask_check(b, n, e);
+        rc = td_ask_check(b, n, e);
         if (n->kind == TD_N_LEAF) continue;
         bn->pins = b->npins;
-        if (!err) err = check_node(b, n, n->kind == TD_N_SLICE ? n->slice->inner : n, e);
+        if (!rc) rc = check_node(b, n, n->kind == TD_N_SLICE ? n->slice->inner : n, e);
         bn->npins = b->npins - bn->pins;
         if (b->behind) { /* once more when that is known */
             b->at--;
@@ -311,10 +311,10 @@ static int check(td_backward *b, int64_t *steps, td_error *e)
             uint32_t child = td_backward_child(b, n, i);
             if (child == UINT32_MAX) continue;
             b->nodes[child].deps++;
-            if (!err && b->nodes[child].node->kind == TD_N_LEAF) err = td_ask_check_leaf(b, n, b->nodes[child].node, e);
+            if (!rc && b->nodes[child].node->kind == TD_N_LEAF) rc = td_ask_check_leaf(b, n, b->nodes[child].node, e);
         }
     }
-    if (err || b->at < b->nnodes) return err;
+    if (rc || b->at < b->nnodes) return rc;
     if (b->calls && !unpin(b, steps)) return 0;
     next_stage(b, TD_BS_AGAIN);
     return 0;
@@ -322,9 +322,9 @@ static int check(td_backward *b, int64_t *steps, td_error *e)
 
 static int plan_again(td_backward *b, int64_t *steps, td_error *e)
 {
-    int err = td_remakes_plan(b, steps, e);
-    if (!err && b->at == b->nremades) next_stage(b, TD_BS_SEED);
-    return err;
+    int rc = td_remakes_plan(b, steps, e);
+    if (!rc && b->at == b->nremades) next_stage(b, TD_BS_SEED);
+    return rc;
 }
 
 bool td_backward_unpin(td_backward *b, int64_t *steps)

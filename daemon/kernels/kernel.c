@@ -54,23 +54,23 @@ int td_kernel_run(td_plan_fn plan, td_kcall *k, td_error *e)
     k->work = NULL;
     k->prepack = NULL;
     atomic_store_explicit(&k->failed, 0, memory_order_relaxed);
-    int code = plan(k, e);
-    if (!code && k->wants_rows) code = td_fail(e, TD_E_UNSUPPORTED, "%s writes row by row only", k->op->name);
-    if (code) return code;
+    int rc = plan(k, e);
+    if (!rc && k->wants_rows) rc = td_fail(e, TD_E_UNSUPPORTED, "%s writes row by row only", k->op->name);
+    if (rc) return rc;
     _Alignas(64) unsigned char small[TD_SMALL_SCRATCH];
     void *scratch_owned, *work_owned;
     void *scratch = aligned(k->scratch_bytes, small, sizeof small, &scratch_owned);
     k->work = aligned(k->work_bytes, NULL, 0, &work_owned);
     if ((k->scratch_bytes && !scratch) || (k->work_bytes && !k->work)) {
-        code = td_fail(e, TD_E_MEMORY, "%s: no memory for %zu bytes of work space", k->op->name,
-                       k->scratch_bytes + k->work_bytes);
+        rc = td_fail(e, TD_E_MEMORY, "%s: no memory for %zu bytes of work space", k->op->name,
+                     k->scratch_bytes + k->work_bytes);
     } else {
         run_phases(k, scratch);
-        code = atomic_load(&k->failed);
-        assert(!code || code == TD_E_CANCELLED || !k->sure); /* it may be told to stop */
-        if (code && e) *e = k->error;
+        rc = atomic_load(&k->failed);
+        assert(!rc || rc == TD_E_CANCELLED || !k->sure); /* it may be told to stop */
+        if (rc && e) *e = k->error;
     }
     free(scratch_owned);
     free(work_owned);
-    return code;
+    return rc;
 }

@@ -74,11 +74,11 @@ static int check_one(const td_call *c, int i, td_error *e)
 int td_prep_check_written(td_prep *p, td_error *e)
 {
     const td_call *c = p->c;
-    int err = 0;
+    int rc = 0;
     p->writes = c->op->mutates;
-    for (int i = 0; p->writes && i < c->nin && !err; i++)
-        if (td_call_writes_input(c, i)) err = check_one(c, i, e);
-    return err;
+    for (int i = 0; p->writes && i < c->nin && !rc; i++)
+        if (td_call_writes_input(c, i)) rc = check_one(c, i, e);
+    return rc;
 }
 
 /* Sums, products and quotients of halves are worked out in float32, with the number as it is: 1e5 and 65536 are no

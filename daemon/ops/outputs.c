@@ -34,15 +34,15 @@ void td_prep_drop(td_prep *p)
 int td_prep_views(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
-    int err = 0;
+    int rc = 0;
     if (c->flags & TD_CF_OUT)
         return td_fail(e, TD_E_INVALID, "%s makes views: there is nothing to write into", c->op->name);
     /* inference knows shapes, not how large the storage is: as_strided and view_dtype may ask for more */
-    for (int i = 0; i < c->nout && !err; i++) err = td_desc_check(&p->f.out[i], c->in[0].tensor->storage->nbytes, e);
-    for (int i = 0; i < c->nout && !err; i++)
-        err = td_tensor_view(&c->out[i], c->in[0].tensor, &p->f.out[i], p->place.account, e);
+    for (int i = 0; i < c->nout && !rc; i++) rc = td_desc_check(&p->f.out[i], c->in[0].tensor->storage->nbytes, e);
+    for (int i = 0; i < c->nout && !rc; i++)
+        rc = td_tensor_view(&c->out[i], c->in[0].tensor, &p->f.out[i], p->place.account, e);
     c->flags |= TD_CF_VIEW;
-    return err;
+    return rc;
 }
 
 int td_prep_make(const td_place *place, const td_desc *d, uint64_t bytes, td_tensor **out, td_need *need, td_error *e)
@@ -50,11 +50,11 @@ int td_prep_make(const td_place *place, const td_desc *d, uint64_t bytes, td_ten
     td_storage *s;
     td_place there = *place;
     there.device = d->device;
-    int err = td_storage_new(&s, &there, bytes, need, e);
-    if (err) return err;
-    err = td_tensor_new(out, s, d, place->account, e);
+    int rc = td_storage_new(&s, &there, bytes, need, e);
+    if (rc) return rc;
+    rc = td_tensor_new(out, s, d, place->account, e);
     td_storage_unref(s);
-    return err;
+    return rc;
 }
 
 static int make(td_prep *p, const td_desc *d, td_tensor **out, td_error *e)
@@ -75,8 +75,8 @@ int td_prep_allocate(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
     for (int i = 0; i < c->nout; i++) {
-        int err = make(p, &p->f.out[i], &c->out[i], e);
-        if (err) return err;
+        int rc = make(p, &p->f.out[i], &c->out[i], e);
+        if (rc) return rc;
     }
     p->through = c->nout && !takes_layout(c->op, 0, &p->f.out[0]);
     return 0;
@@ -120,8 +120,8 @@ static int check_fit(const td_prep *p, int o, td_error *e)
     if (given->device != made->device)
         return td_fail(e, TD_E_INVALID, "the result is on %s, and the tensor that it is to be written to on %s",
                        td_device_name(made->device), td_device_name(given->device));
-    int err = op->flags & TD_OF_CAST_ANY ? check_numbers(p->c, (td_dtype)given->dtype, e) : TD_OK;
-    if (err) return err;
+    int rc = op->flags & TD_OF_CAST_ANY ? check_numbers(p->c, (td_dtype)given->dtype, e) : TD_OK;
+    if (rc) return rc;
     if (!(op->flags & TD_OF_CAST_ANY) && !td_dtype_can_cast((td_dtype)made->dtype, (td_dtype)given->dtype))
         return td_fail(e, TD_E_TYPE, "result type %s can't be cast to %s", dtype_title(made->dtype),
                        dtype_title(given->dtype));
@@ -174,11 +174,11 @@ int td_prep_check_given(td_prep *p, td_error *e)
         return td_fail(e, TD_E_UNSUPPORTED,
                        "the shape of the result depends on values: it cannot be written into a given tensor");
     for (int o = 0; o < c->nout; o++) {
-        int err = c->out[o]->storage->flags & TD_SF_READONLY ? td_prep_read_only("out", e) : check_fit(p, o, e);
+        int rc = c->out[o]->storage->flags & TD_SF_READONLY ? td_prep_read_only("out", e) : check_fit(p, o, e);
         bool direct = kernel_writes(p, o);
-        for (int i = 0; i < c->nin && !err; i++) err = check_input(p, o, i, &direct, e);
-        if (!err) err = check_apart(c, o, e);
-        if (err) return err;
+        for (int i = 0; i < c->nin && !rc; i++) rc = check_input(p, o, i, &direct, e);
+        if (!rc) rc = check_apart(c, o, e);
+        if (rc) return rc;
         if (direct) continue;
         if (o)
             return td_fail(e, TD_E_UNSUPPORTED,

@@ -81,8 +81,8 @@ static int plan_copy(td_call *c, td_error *e)
     k->compute = c->cast->desc.dtype;
     k->device = c->k.device;
     td_plan_fn plan = plan_for(k);
-    int err = plan ? plan(k, e) : no_plan(k, e);
-    if (err) return err;
+    int rc = plan ? plan(k, e) : no_plan(k, e);
+    if (rc) return rc;
     if (k->nphases > 1 || k->work_bytes || c->k.nphases == TD_MAX_PHASES)
         return td_fail(e, TD_E_INTERNAL, "%s has no phase left for a copy", c->op->name);
     c->k.clean_phases = c->k.nphases; /* until the copy, only the temporary is written */
@@ -139,10 +139,10 @@ int td_prep_choose(td_call *c, td_need *need, td_error *e)
     td_plan_fn plan = plan_for(&c->k);
     if (!plan && !(c->op->flags & TD_OF_UNCOMPUTED)) return no_plan(&c->k, e);
     td_kernel_may_wish(need != NULL);
-    int err = plan ? plan(&c->k, e) : 0;
+    int rc = plan ? plan(&c->k, e) : 0;
     td_kernel_may_wish(false);
     if (need && td_kernel_wishes()) return wait_for_work(need, e);
-    if (err) return err;
+    if (rc) return rc;
     if (writes_something(c)) count_chunks(&c->k);
     else plan_nothing(&c->k);
     return 0;
@@ -168,10 +168,10 @@ bool td_prep_light(const td_kcall *k)
     return work_of(k, INT64_MAX) <= FEW;
 }
 
-static int refused(int code, const td_error *why, unsigned device, uint64_t bytes, td_need *need, td_error *e)
+static int refused(int rc, const td_error *why, unsigned device, uint64_t bytes, td_need *need, td_error *e)
 {
     if (need) need->device = device;
-    return td_fail(e, (td_code)code, "no memory to work with (%.1f MB): %.300s", (double)bytes / 1e6, why->message);
+    return td_fail(e, (td_code)rc, "no memory to work with (%.1f MB): %.300s", (double)bytes / 1e6, why->message);
 }
 
 /* What a call works with lies where it runs; a device in this process's memory takes that from it. */
@@ -187,13 +187,13 @@ int td_prep_charge(td_call *c, td_need *need, td_error *e)
     uint64_t bytes = work_of(&c->k, device == TD_CPU ? who->threads : 1); /* a stream runs its calls one by one */
     if (bytes <= FEW || !who->heap || !who->account) return 0;
     td_error why = {0};
-    int err = td_account_work(who->account, device, bytes, &why);
-    if (err) return refused(err, &why, device, bytes, need, e);
+    int rc = td_account_work(who->account, device, bytes, &why);
+    if (rc) return refused(rc, &why, device, bytes, need, e);
     td_budget *lender = device == TD_CPU ? td_heap_budget(who->heap) : NULL;
-    if (lender) err = td_budget_work(lender, bytes, &why);
-    if (err) {
+    if (lender) rc = td_budget_work(lender, bytes, &why);
+    if (rc) {
         td_account_work_done(who->account, device, bytes);
-        return refused(err, &why, device, bytes, need, e);
+        return refused(rc, &why, device, bytes, need, e);
     }
     c->payer = td_account_ref(who->account);
     c->lender = lender;
@@ -214,8 +214,8 @@ static int choose_through(td_prep *p, td_error *e)
 {
     assert(!p->through && "a temporary lies row by row");
     p->through = true;
-    int err = td_prep_temporary(p, e);
-    if (err) return err;
+    int rc = td_prep_temporary(p, e);
+    if (rc) return rc;
     td_prep_output_args(p);
     return td_prep_choose(p->c, p->need, e);
 }
@@ -224,8 +224,8 @@ int td_prep_plan(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
     td_prep_operands(c, (uint8_t)p->f.compute, device_of(c));
-    int err = td_prep_choose(c, p->need, e);
-    if (!err && c->k.wants_rows) err = choose_through(p, e);
-    if (!err && p->through) err = plan_copy(c, e);
-    return err ? err : td_prep_charge(c, p->need, e);
+    int rc = td_prep_choose(c, p->need, e);
+    if (!rc && c->k.wants_rows) rc = choose_through(p, e);
+    if (!rc && p->through) rc = plan_copy(c, e);
+    return rc ? rc : td_prep_charge(c, p->need, e);
 }

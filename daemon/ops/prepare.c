@@ -18,10 +18,10 @@ static int check_outputs(td_prep *p, td_error *e)
 static int compute(td_prep *p, td_error *e)
 {
     td_call *c = p->c;
-    int err = td_prep_check_written(p, e);
-    if (!err) err = c->flags & TD_CF_OUT ? td_prep_check_given(p, e) : td_prep_allocate(p, e);
-    if (!err) err = td_prep_temporary(p, e);
-    if (err) return err;
+    int rc = td_prep_check_written(p, e);
+    if (!rc) rc = c->flags & TD_CF_OUT ? td_prep_check_given(p, e) : td_prep_allocate(p, e);
+    if (!rc) rc = td_prep_temporary(p, e);
+    if (rc) return rc;
     td_prep_input_args(c, p->f.compute);
     td_prep_output_args(p);
     return td_prep_plan(p, e);
@@ -48,10 +48,10 @@ void td_ops_conclude(td_call *c)
 static int prepare_anew(td_call *c, td_need *need, td_error *e)
 {
     td_prep p;
-    int err = td_prep_open(&p, c, need, e);
-    if (!err) err = check_outputs(&p, e);
-    if (!err) err = c->op->flags & TD_OF_VIEW ? td_prep_views(&p, e) : compute(&p, e);
-    if (err) {
+    int rc = td_prep_open(&p, c, need, e);
+    if (!rc) rc = check_outputs(&p, e);
+    if (!rc) rc = c->op->flags & TD_OF_VIEW ? td_prep_views(&p, e) : compute(&p, e);
+    if (rc) {
         td_prep_drop(&p);
         c->flags &= ~(uint32_t)TD_CF_VIEW;
     } else {
@@ -59,19 +59,19 @@ static int prepare_anew(td_call *c, td_need *need, td_error *e)
         td_recipe_keep(&p);
     }
     td_prep_close(&p);
-    return err;
+    return rc;
 }
 
 int td_ops_prepare(td_call *c, td_need *need, td_error *e)
 {
     uint16_t room = c->nout;
     const td_recipe *r = td_recipe_find(c);
-    int err = r ? td_recipe_bind(r, c, need, e) : prepare_anew(c, need, e);
-    if (err) {
+    int rc = r ? td_recipe_bind(r, c, need, e) : prepare_anew(c, need, e);
+    if (rc) {
         c->nout = room;
-        if (err != TD_WAIT_GROW) td_call_error(c, e);
+        if (rc != TD_WAIT_GROW) td_call_error(c, e);
     } else if (r && (c->flags & (TD_CF_OUT | TD_CF_DEFER)) == TD_CF_OUT) {
         conclude(c, false);
     }
-    return err;
+    return rc;
 }

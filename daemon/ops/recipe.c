@@ -128,12 +128,12 @@ static void make(td_recipe *r, const td_prep *p, int nwords, const uint64_t *wor
 static int bind_views(const td_recipe *r, td_call *c, td_error *e)
 {
     td_tensor *base = c->in[0].tensor;
-    int err = 0;
+    int rc = 0;
     c->flags |= TD_CF_VIEW;
-    for (int o = 0; o < r->nout && !err; o++) err = td_desc_check(&r->out[o], base->storage->nbytes, e);
-    for (int o = 0; o < r->nout && !err; o++)
-        err = td_tensor_view(&c->out[o], base, &r->out[o], td_prep_place(c).account, e);
-    return err;
+    for (int o = 0; o < r->nout && !rc; o++) rc = td_desc_check(&r->out[o], base->storage->nbytes, e);
+    for (int o = 0; o < r->nout && !rc; o++)
+        rc = td_tensor_view(&c->out[o], base, &r->out[o], td_prep_place(c).account, e);
+    return rc;
 }
 
 /* The plan as it was, at this call's addresses: all that td_prep_choose would find. */
@@ -161,18 +161,18 @@ static void replan(const td_recipe *r, td_kcall *k)
 static int bind_kernel(const td_recipe *r, td_call *c, td_need *need, td_error *e)
 {
     td_place place = td_prep_place(c);
-    int err = 0;
-    for (int o = 0; o < r->nout && !(c->flags & TD_CF_OUT) && !err; o++)
-        err = td_prep_make(&place, &r->out[o], r->bytes[o], &c->out[o], need, e);
-    if (err) return err;
+    int rc = 0;
+    for (int o = 0; o < r->nout && !(c->flags & TD_CF_OUT) && !rc; o++)
+        rc = td_prep_make(&place, &r->out[o], r->bytes[o], &c->out[o], need, e);
+    if (rc) return rc;
     td_prep_input_args(c, (td_dtype)r->compute);
     for (int o = 0; o < r->nout; o++) td_prep_arg(&c->args[c->nin + o], c->out[o]);
     td_prep_operands(c, r->compute, r->device);
     if (r->replan) replan(r, &c->k);
-    else err = td_prep_choose(c, need, e);
-    if (!err && !r->replan && c->k.wants_rows) /* the way that it went when it was remembered could not be made again */
+    else rc = td_prep_choose(c, need, e);
+    if (!rc && !r->replan && c->k.wants_rows) /* the way that it went when it was remembered could not be made again */
         return td_no_memory(e, "to plan %s", c->op->name);
-    if (err || (r->replan && r->light)) return err;
+    if (rc || (r->replan && r->light)) return rc;
     return td_prep_charge(c, need, e);
 }
 
@@ -188,9 +188,9 @@ static void drop_outputs(const td_recipe *r, td_call *c)
 int td_recipe_bind(const td_recipe *r, td_call *c, td_need *need, td_error *e)
 {
     c->nout = r->nout;
-    int err = c->op->flags & TD_OF_VIEW ? bind_views(r, c, e) : bind_kernel(r, c, need, e);
-    if (err) drop_outputs(r, c);
-    return err;
+    int rc = c->op->flags & TD_OF_VIEW ? bind_views(r, c, e) : bind_kernel(r, c, need, e);
+    if (rc) drop_outputs(r, c);
+    return rc;
 }
 
 /* ---- those that are kept */

@@ -6,9 +6,9 @@ static int fill(td_call *c, int nin, const td_input *in, const td_attrs *attrs, 
     for (int i = 0; i < nin; i++) c->in[i] = in[i];
     for (int i = 0; (c->flags & TD_CF_OUT) && i < c->nout; i++) c->out[i] = out[i];
     if (!attrs) {
-        int err = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
-        if (err) td_call_error(c, e);
-        return err;
+        int rc = td_attrs_decode(c->op, NULL, 0, &c->attrs, e);
+        if (rc) td_call_error(c, e);
+        return rc;
     }
     td_attrs_copy(&c->attrs, attrs);
     return 0;
@@ -22,12 +22,12 @@ int td_ops_try(td_issuer *who, unsigned op, int nin, const td_input *in, const t
     td_call *c = td_call_new(row, who, nin, nout, e);
     if (!c) return e ? e->code : TD_E_SYSTEM;
     c->flags = flags;
-    int err = fill(c, nin, in, attrs, out, e);
-    if (!err) err = td_ops_prepare(c, need, e);
-    for (int i = 0; !(flags & TD_CF_OUT) && i < nout; i++) out[i] = !err && i < c->nout ? c->out[i] : NULL;
-    if (err || (c->flags & TD_CF_VIEW)) td_call_free(c);
+    int rc = fill(c, nin, in, attrs, out, e);
+    if (!rc) rc = td_ops_prepare(c, need, e);
+    for (int i = 0; !(flags & TD_CF_OUT) && i < nout; i++) out[i] = !rc && i < c->nout ? c->out[i] : NULL;
+    if (rc || (c->flags & TD_CF_VIEW)) td_call_free(c);
     else who->submit(who, c);
-    return err;
+    return rc;
 }
 
 int td_ops_run(td_issuer *who, unsigned op, int nin, const td_input *in, const td_attrs *attrs, uint32_t flags,

@@ -195,9 +195,9 @@ bool td_account_strained(const td_account *a)
 
 int td_account_work(td_account *a, unsigned device, uint64_t bytes, td_error *e)
 {
-    int err = td_account_charge_on(a, device, bytes, e);
-    for (; !err && a; a = a->parent) a->work += bytes;
-    return err;
+    int rc = td_account_charge_on(a, device, bytes, e);
+    for (; !rc && a; a = a->parent) a->work += bytes;
+    return rc;
 }
 
 void td_account_work_done(td_account *a, unsigned device, uint64_t bytes)

@@ -30,9 +30,9 @@ static uint64_t cost(void)
 
 int td_cause_charge(td_cause *c, td_account *account, td_error *e)
 {
-    int err = c->account ? 0 : td_account_charge(account, 0, cost(), e);
-    if (!err && !c->account) c->account = td_account_ref(account);
-    return err;
+    int rc = c->account ? 0 : td_account_charge(account, 0, cost(), e);
+    if (!rc && !c->account) c->account = td_account_ref(account);
+    return rc;
 }
 
 void td_cause_end(td_cause *c)

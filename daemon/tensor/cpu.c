@@ -3,10 +3,10 @@
 
 static int cpu_alloc(const td_place *where, td_storage *s, td_need *need, td_error *e)
 {
-    int err = need ? td_heap_alloc(where->heap, s->nbytes, &s->extent, need, e)
-                   : td_heap_alloc_now(where->heap, s->nbytes, &s->extent, e);
-    if (!err) s->data = td_extent_data(&s->extent);
-    return err;
+    int rc = need ? td_heap_alloc(where->heap, s->nbytes, &s->extent, need, e)
+                  : td_heap_alloc_now(where->heap, s->nbytes, &s->extent, e);
+    if (!rc) s->data = td_extent_data(&s->extent);
+    return rc;
 }
 
 static void cpu_free(td_storage *s)

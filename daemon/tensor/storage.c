@@ -23,8 +23,8 @@ static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes
 {
     if (nbytes > UINT64_C(1) << 46)
         return td_fail(e, TD_E_MEMORY, "a storage of %llu bytes is beyond any memory", (unsigned long long)nbytes);
-    int err = td_account_charge_on(where->account, where->device, cost_of(nbytes), e);
-    if (err) return err;
+    int rc = td_account_charge_on(where->account, where->device, cost_of(nbytes), e);
+    if (rc) return rc;
     td_storage *s = td_freelist_take(&loop_dead, sizeof *s);
     if (!s) {
         td_account_discharge_on(where->account, where->device, cost_of(nbytes));
@@ -45,11 +45,11 @@ static void storage_done(td_storage *s)
 }
 
 /* What another device cannot give is told by its name. */
-static int no_room(const td_place *where, uint64_t nbytes, int err, td_error *e)
+static int no_room(const td_place *where, uint64_t nbytes, int rc, td_error *e)
 {
     td_account_full(); /* it was not for want of that */
-    if (err != TD_E_MEMORY || where->device == TD_CPU) return err;
-    return td_fail(e, err, "%s has no %.1f MB to give", td_device_name(where->device), (double)nbytes / 1e6);
+    if (rc != TD_E_MEMORY || where->device == TD_CPU) return rc;
+    return td_fail(e, rc, "%s has no %.1f MB to give", td_device_name(where->device), (double)nbytes / 1e6);
 }
 
 int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, td_need *need, td_error *e)
@@ -58,14 +58,14 @@ int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, td_
     const td_device_entry *device = td_device_get(where->device);
     if (!device) return td_device_absent(where->device, td_devices_here(), e);
     td_storage *s;
-    int err = storage_open(&s, where, nbytes, e);
-    if (err && need) need->device = where->device;
-    if (err) return err;
-    if ((err = device->memory->alloc(where, s, need, e))) {
+    int rc = storage_open(&s, where, nbytes, e);
+    if (rc && need) need->device = where->device;
+    if (rc) return rc;
+    if ((rc = device->memory->alloc(where, s, need, e))) {
         td_account_discharge_on(where->account, where->device, cost_of(nbytes));
         td_freelist_give(&loop_dead, s);
         if (need) need->device = where->device;
-        return no_room(where, nbytes, err, e);
+        return no_room(where, nbytes, rc, e);
     }
     storage_done(s);
     *out = s;
@@ -80,8 +80,8 @@ int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent,
     if (nbytes > extent->size)
         return td_fail(e, TD_E_INVALID, "%llu bytes do not fit the %llu of the lease", (unsigned long long)nbytes,
                        (unsigned long long)extent->size);
-    int err = storage_open(&s, where, nbytes, e);
-    if (err) return err;
+    int rc = storage_open(&s, where, nbytes, e);
+    if (rc) return rc;
     s->extent = *extent;
     s->data = td_extent_data(extent);
     *extent = (td_extent){0};

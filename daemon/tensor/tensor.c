@@ -37,8 +37,8 @@ int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_accoun
 {
     *out = NULL;
     assert(lies_inside(desc, s->nbytes));
-    int err = td_account_charge(account, 0, 1, e);
-    if (err) return err;
+    int rc = td_account_charge(account, 0, 1, e);
+    if (rc) return rc;
     td_tensor *t = td_freelist_take(&loop_dead, sizeof *t);
     if (!t) {
         td_account_discharge(account, 0, 1);
@@ -61,8 +61,8 @@ int td_tensor_new(td_tensor **out, td_storage *s, const td_desc *desc, td_accoun
 
 int td_tensor_view(td_tensor **out, td_tensor *of, const td_desc *desc, td_account *account, td_error *e)
 {
-    int err = td_tensor_new(out, of->storage, desc, account, e);
-    if (err) return err;
+    int rc = td_tensor_new(out, of->storage, desc, account, e);
+    if (rc) return rc;
     (*out)->version = of->version;
     if (of->version->own) of->version->refs++;
     return 0;

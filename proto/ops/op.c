@@ -1,4 +1,4 @@
-/* The op table's one door: find an op, check a call against its signature, infer. Invariant: a rule (infer/*.c) runs
+/* The op table's one door: find an op, check a call against its signature, infer. Invariant: a rule (../infer) runs
  * only on calls whose operands and attributes have the declared number and kinds, on one device, with an input 0 of a
  * dtype that the op takes; so rules look at shapes and dtypes only. */
 #include "proto/ops/op.h"

@@ -34,6 +34,7 @@ CLIENT = {"wire": set(), "tensor": {"wire"}, "share": {"tensor", "wire"}, "grad"
 PUBLIC = {"client/tensord.h", "client/tensord_bind.h", "client/tensord_ops.h", "client/script_varargs.h", "client/script_aten.h", "client/script_prelude.h"}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
 NO_MEMORY = re.compile(r'\btd_fail\([^;"]*TD_E_(MEMORY|SYSTEM),\s*"no memory (?!to work)|\btd_raise\([^;"]*TD_E_MEMORY[^;]*"no memory')
+CODES = re.compile(r"\bint (err|code|ret|status|result) = td_(?!last_error)\w+\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -103,10 +104,12 @@ def within_proto(path, target):
     return at[1] > at[0]
 
 
-def no_memory_faults(root, path):
-    """Who has no memory for a record says so with td_no_memory, or the code is one time this and one time that."""
+def idiom_faults(root, path):
+    """One idiom for failing: a code is in `rc` (an errno in `err`), and td_no_memory says that a record has no memory, or its code would differ by room."""
     with open(os.path.join(root, path), errors="replace") as f:
         text = f.read()
+    for m in CODES.finditer(text):
+        yield f"{path}:{text.count(chr(10), 0, m.start()) + 1}: a td_code that a call gave is called rc, not {m.group(1)}"
     for m in NO_MEMORY.finditer(text):
         yield f"{path}:{text.count(chr(10), 0, m.start()) + 1}: no memory of a process's own is TD_E_SYSTEM: td_no_memory says it"
 
@@ -188,7 +191,7 @@ def main():
     results = [check_top(root), check_backend(root)]
     results = [check_top(root), check_itself()]
     results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
-    results += [(list(no_memory_faults(root, path)), 1) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
+    results += [(list(idiom_faults(root, path)), 1) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
     faults = [fault for found, _ in results for fault in found]
     seen = sum(n for _, n in results)
     for fault in faults:

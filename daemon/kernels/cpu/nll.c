@@ -108,8 +108,8 @@ int td_cpu_plan_nll_loss(td_kcall *k, td_error *e)
     const td_desc *x = k->in[0].desc;
     nll_state *s = (nll_state *)k->state;
     *s = (nll_state){.reduction = td_attr_int(k->attrs, 0), .ignore = td_attr_int(k->attrs, 1)};
-    int code = start(s, &k->in[1], x->dtype, x->ndim, x->shape, e);
-    if (code) return code;
+    int rc = start(s, &k->in[1], x->dtype, x->ndim, x->shape, e);
+    if (rc) return rc;
     int64_t blocks = td_cut(s->targets, TD_NLL_BLOCK);
     td_plan_work(k, (size_t)td_max64(1, blocks) * sizeof(nll_sum));
     td_plan_phase(k, forward_chunk, blocks);
@@ -162,8 +162,8 @@ int td_cpu_plan_nll_loss_backward(td_kcall *k, td_error *e)
     const td_desc *y = k->out[0].desc;
     back_state *s = (back_state *)k->state;
     *s = (back_state){.nll = {.reduction = td_attr_int(k->attrs, 1), .ignore = td_attr_int(k->attrs, 2)}, .rows = 1};
-    int code = start(&s->nll, &k->in[1], y->dtype, y->ndim, y->shape, e);
-    if (code) return code;
+    int rc = start(&s->nll, &k->in[1], y->dtype, y->ndim, y->shape, e);
+    if (rc) return rc;
     if (y->ndim > 1) s->rows = y->shape[0];
     s->inner = s->rows ? s->nll.targets / s->rows : 0;
     s->per = td_max64(1, TD_NLL_BACK_CHUNK / td_max64(1, s->nll.classes * s->inner));

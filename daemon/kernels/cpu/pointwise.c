@@ -132,11 +132,11 @@ static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
     int64_t from = chunk * f->per_chunk, to = from + f->per_chunk < f->n ? from + f->per_chunk : f->n;
     const void *in[TD_TILE_OPS];
     bool streams = streams_now(f);
-    int err = 0;
+    int rc = 0;
     if (!f->numbers && !streams) {
         for (int op = 1; op < f->nops; op++) in[op - 1] = f->data[op] + from * f->size[op];
-        err = f->fn(to - from, f->data[0] + from * f->size[0], in, f->at);
-        if (err) fail_with(k, err);
+        rc = f->fn(to - from, f->data[0] + from * f->size[0], in, f->at);
+        if (rc) fail_with(k, rc);
         return;
     }
     int widest = 1;
@@ -150,10 +150,10 @@ static void flat_chunk(td_kcall *k, int64_t chunk, void *scratch)
         char *out = f->data[0] + i * f->size[0];
         for (int op = 1; op < f->nops; op++)
             in[op - 1] = f->numbers >> op & 1 ? (char *)scratch + op * TD_TILE_BYTES : f->data[op] + i * f->size[op];
-        err |= f->fn(n, streams ? scratch : out, in, f->at);
+        rc |= f->fn(n, streams ? scratch : out, in, f->at);
         if (streams) td_isa_now->stream(out, scratch, n * f->size[0], i + n == to);
     }
-    if (err) fail_with(k, err);
+    if (rc) fail_with(k, rc);
 }
 
 /* The addresses, which are all that a plan of alike operands knows of them. */
@@ -173,8 +173,8 @@ static void tiles_addresses(td_kcall *k)
 
 static void tiles_chunk(td_kcall *k, int64_t chunk, void *scratch)
 {
-    int err = td_tiles_chunk((const td_tiles *)k->state, chunk, scratch);
-    if (err) fail_with(k, err);
+    int rc = td_tiles_chunk((const td_tiles *)k->state, chunk, scratch);
+    if (rc) fail_with(k, rc);
 }
 
 static bool contiguous(const td_desc *d, int64_t *n)

@@ -264,17 +264,17 @@ static int run_tile(const td_tiles *t, const place *p, char *scratch)
         else in[op - 1] = fetch(t, op, base[op], rows, cols, buffer, spare);
     }
     char *out = t->mode[0] == TD_TILE_DIRECT ? base[0] : scratch;
-    int err = 0;
+    int rc = 0;
     if (t->dense) {
-        err = t->fn(rows * cols, out, in, t->at);
+        rc = t->fn(rows * cols, out, in, t->at);
     } else {
         for (int64_t r = 0; r < rows; r++) {
-            err |= t->fn(cols, out + r * pitch[0], in, t->at);
+            rc |= t->fn(cols, out + r * pitch[0], in, t->at);
             for (int op = 1; op < t->nops; op++) in[op - 1] = (const char *)in[op - 1] + pitch[op];
         }
     }
     if (t->mode[0] != TD_TILE_DIRECT) put(t, base[0], rows, cols, scratch, spare);
-    return err;
+    return rc;
 }
 
 int td_tiles_run(const td_tiles *t, int64_t from, int64_t to, void *scratch)
@@ -297,12 +297,12 @@ int td_tiles_run(const td_tiles *t, int64_t from, int64_t to, void *scratch)
     }
     place p;
     start_at(t, from, &p);
-    int err = 0;
+    int rc = 0;
     for (int64_t i = from; i < to; i++) {
-        err |= run_tile(t, &p, buffers);
+        rc |= run_tile(t, &p, buffers);
         step(t, &p);
     }
-    return err;
+    return rc;
 }
 
 int td_tiles_chunk(const td_tiles *t, int64_t chunk, void *scratch)

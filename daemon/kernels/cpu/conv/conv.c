@@ -103,14 +103,14 @@ static bool plan_pointwise_last(td_kcall *k, const td_conv *c, td_error *e, int 
 int td_cpu_plan_conv2d(td_kcall *k, td_error *e)
 {
     td_conv c;
-    int code = td_conv_geometry(k, &c, k->in[0].desc, k->in[1].desc, k->out[0].desc, 0, "conv2d", e);
-    if (code) return code;
+    int rc = td_conv_geometry(k, &c, k->in[0].desc, k->in[1].desc, k->out[0].desc, 0, "conv2d", e);
+    if (rc) return rc;
     if (td_desc_numel(k->out[0].desc) == 0) return 0;
     bool rows = td_desc_is_contiguous(k->out[0].desc);
-    if (rows && td_conv_plan_pointwise(k, &c, e, &code)) return code;
+    if (rows && td_conv_plan_pointwise(k, &c, e, &rc)) return rc;
     if (rows && td_conv_plan_depthwise(k, &c)) return 0;
     if (td_conv_plan_dnnl(k, &c)) return 0;
-    if (!rows && plan_pointwise_last(k, &c, e, &code)) return code;
+    if (!rows && plan_pointwise_last(k, &c, e, &rc)) return rc;
     if (!rows && td_conv_plan_depthwise_last(k, &c)) return 0;
     return rows ? td_conv_plan_im2col(k, &c) : td_plan_wants_rows(k);
 }
@@ -118,8 +118,8 @@ int td_cpu_plan_conv2d(td_kcall *k, td_error *e)
 int td_cpu_plan_conv2d_backward(td_kcall *k, td_error *e)
 {
     td_conv c;
-    int code = td_conv_geometry(k, &c, k->in[1].desc, k->in[2].desc, k->in[0].desc, 0, "conv2d_backward", e);
-    if (code) return code;
+    int rc = td_conv_geometry(k, &c, k->in[1].desc, k->in[2].desc, k->in[0].desc, 0, "conv2d_backward", e);
+    if (rc) return rc;
     c.backward = true;
     c.mask = (uint8_t)(td_attr_int(k->attrs, 4) & 7);
     if (c.mask > 1 && !td_dtype_is_float(c.dtype) && !td_dtype_is_complex(c.dtype))

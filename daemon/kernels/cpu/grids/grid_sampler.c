@@ -341,8 +341,8 @@ static double cost(const grid_state *s)
 int td_cpu_plan_grid_sampler(td_kcall *k, td_error *e)
 {
     grid_state *s = (grid_state *)k->state;
-    int code = start(k, s, 0, "grid_sampler", e);
-    if (code || td_desc_numel(k->out[0].desc) == 0) return code;
+    int rc = start(k, s, 0, "grid_sampler", e);
+    if (rc || td_desc_numel(k->out[0].desc) == 0) return rc;
     plan_copy(k, s);
     td_plan_phase(k, forward_chunk, s->n * s->blocks);
     k->cost_ns = cost(s);
@@ -354,8 +354,8 @@ int td_cpu_plan_grid_sampler_backward(td_kcall *k, td_error *e)
 {
     grid_state *s = (grid_state *)k->state;
     int64_t mask = td_attr_int(k->attrs, 3);
-    int code = start(k, s, 1, "grid_sampler_backward", e);
-    if (code) return code;
+    int rc = start(k, s, 1, "grid_sampler_backward", e);
+    if (rc) return rc;
     if ((mask & 1) && td_desc_numel(k->out[0].desc) > 0) {
         int64_t own = s->copied ? s->plane : 0;
         s->group = td_max64(1, td_min64(s->c, td_min64(TD_GRID_GROUP, TD_GRID_PLANES / td_max64(1, own))));

@@ -170,8 +170,8 @@ static int start(td_kcall *k, bn_state *s, const td_karg *x, const char *name, t
 int td_cpu_plan_batch_norm(td_kcall *k, td_error *e)
 {
     bn_state *s = (bn_state *)k->state;
-    int code = start(k, s, &k->in[0], "batch_norm", e);
-    if (code) return code;
+    int rc = start(k, s, &k->in[0], "batch_norm", e);
+    if (rc) return rc;
     s->b.training = td_attr_bool(k->attrs, 0);
     s->b.momentum = td_attr_float(k->attrs, 1);
     s->b.eps = td_attr_float(k->attrs, 2);
@@ -234,8 +234,8 @@ static void backward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_batch_norm_backward(td_kcall *k, td_error *e)
 {
     bn_state *s = (bn_state *)k->state;
-    int code = start(k, s, &k->in[1], "batch_norm_backward", e);
-    if (code) return code;
+    int rc = start(k, s, &k->in[1], "batch_norm_backward", e);
+    if (rc) return rc;
     s->b.training = td_attr_bool(k->attrs, 0);
     s->b.mask = (uint8_t)(td_attr_int(k->attrs, 1) & 7);
     if (!s->b.mask) return 0;

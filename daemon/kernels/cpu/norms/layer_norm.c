@@ -103,8 +103,8 @@ static void backward_addresses(td_kcall *k)
 int td_cpu_plan_layer_norm(td_kcall *k, td_error *e)
 {
     norm_state *s = (norm_state *)k->state;
-    int code = start(k, s, &k->in[0], (int)td_attr_int(k->attrs, 0), "layer_norm", e);
-    if (code) return code;
+    int rc = start(k, s, &k->in[0], (int)td_attr_int(k->attrs, 0), "layer_norm", e);
+    if (rc) return rc;
     s->eps = td_attr_float(k->attrs, 1);
     s->per = td_max64(1, TD_NORM_CHUNK / td_max64(1, s->x.cols));
     s->blocks = td_cut(s->x.rows, s->per);
@@ -224,8 +224,8 @@ static void sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_layer_norm_backward(td_kcall *k, td_error *e)
 {
     norm_state *s = (norm_state *)k->state;
-    int code = start(k, s, &k->in[1], (int)td_attr_int(k->attrs, 0), "layer_norm_backward", e);
-    if (code) return code;
+    int rc = start(k, s, &k->in[1], (int)td_attr_int(k->attrs, 0), "layer_norm_backward", e);
+    if (rc) return rc;
     s->mask = (uint8_t)(td_attr_int(k->attrs, 1) & 7);
     s->per = td_max64(td_max64(1, TD_NORM_CHUNK / td_max64(1, s->x.cols)), td_cut(s->x.rows, TD_NORM_PARTIALS));
     s->blocks = td_cut(s->x.rows, s->per);

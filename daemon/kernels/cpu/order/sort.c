@@ -242,8 +242,8 @@ int td_sort_start(td_kcall *k, td_sort *s, int64_t dim_in, const char *name, td_
 int td_cpu_plan_sort(td_kcall *k, td_error *e)
 {
     td_sort *s = (td_sort *)k->state;
-    int code = td_sort_start(k, s, td_attr_int(k->attrs, 0), "sort", e);
-    if (code) return code;
+    int rc = td_sort_start(k, s, td_attr_int(k->attrs, 0), "sort", e);
+    if (rc) return rc;
     s->descending = td_attr_bool(k->attrs, 1);
     k->cost_ns = (double)s->rows * (double)s->n * (s->n > 2 * BLOCK ? 16 : 8) + 100;
     td_plan_moves_freely(k, sizeof *s);

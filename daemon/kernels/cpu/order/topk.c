@@ -185,8 +185,8 @@ static void place_chunk(td_kcall *k, int64_t r, void *scratch)
 int td_cpu_plan_topk(td_kcall *k, td_error *e)
 {
     td_sort *s = (td_sort *)k->state;
-    int code = td_sort_start(k, s, td_attr_int(k->attrs, 1), "topk", e);
-    if (code) return code;
+    int rc = td_sort_start(k, s, td_attr_int(k->attrs, 1), "topk", e);
+    if (rc) return rc;
     int64_t want = td_attr_int(k->attrs, 0);
     if (want < 0 || want > s->n)
         return td_fail(e, TD_E_INVALID, "topk: k is %lld, the dimension has %lld elements", (long long)want,
@@ -217,8 +217,8 @@ int td_cpu_plan_topk(td_kcall *k, td_error *e)
 int td_cpu_plan_kth(td_kcall *k, td_error *e)
 {
     td_sort *s = (td_sort *)k->state;
-    int code = td_sort_start(k, s, td_attr_int(k->attrs, 0), "kth", e);
-    if (code) return code;
+    int rc = td_sort_start(k, s, td_attr_int(k->attrs, 0), "kth", e);
+    if (rc) return rc;
     const int64_t want = td_attr_int(k->attrs, 1);
     if (want < 1 || want > s->n)
         return td_fail(e, TD_E_INVALID, "kth: k is %lld, the dimension has %lld elements", (long long)want,

@@ -127,8 +127,8 @@ int td_cpu_plan_index_put(td_kcall *k, td_error *e)
 {
     put_state *s = (put_state *)k->state;
     *s = (put_state){.source = k->nin - 1, .add = td_attr_bool(k->attrs, 0), .alpha = td_int(1)};
-    int code = td_index_map_plan(k, &s->map, k->out[0].desc, k->in + 1, k->nin - 2, "index_put", e);
-    if (code) return code;
+    int rc = td_index_map_plan(k, &s->map, k->out[0].desc, k->in + 1, k->nin - 2, "index_put", e);
+    if (rc) return rc;
     if (k->in[s->source].desc->dtype != k->in[0].desc->dtype)
         return td_fail(e, TD_E_TYPE, "index_put: values are %s, the tensor is %s",
                        td_dtype_name(k->in[s->source].desc->dtype), td_dtype_name(k->in[0].desc->dtype));
@@ -145,8 +145,8 @@ int td_cpu_plan_index_add(td_kcall *k, td_error *e)
     *s = (put_state){.source = 2, .add = true, .scale = true, .alpha = k->attrs->at[1].s};
     if (s->alpha.kind <= TD_S_INT && s->alpha.i == 1) s->scale = false;
     if (td_wrap_dim(td_attr_int(k->attrs, 0), k->in[0].desc->ndim, &dim, e)) return TD_E_INDEX;
-    int code = td_index_map_plan_dim(k, &s->map, k->out[0].desc, dim, &k->in[1], "index_add", e);
-    if (code) return code;
+    int rc = td_index_map_plan_dim(k, &s->map, k->out[0].desc, dim, &k->in[1], "index_add", e);
+    if (rc) return rc;
     for (int d = 0; d < s->map.bd.nd; d++) s->vb[d] = src->stride[d];
     s->vi[0] = src->ndim ? src->stride[dim] : 0;
     for (int d = 0; d < s->map.ad.nd; d++) s->va[d] = src->stride[dim + 1 + d];

@@ -314,8 +314,8 @@ int td_cpu_plan_index(td_kcall *k, td_error *e)
     bool elements = k->in[0].desc->ndim == 1 && k->nin == 2 && !td_absent(&k->in[1]);
     if (elements && td_is_index_dtype(k->in[1].desc->dtype))
         return plan_elements(k, (gather_state){.flat = true, .wrap = 1});
-    int code = td_index_map_plan(k, m, k->in[0].desc, k->in + 1, k->nin - 1, "index", e);
-    if (code) return code;
+    int rc = td_index_map_plan(k, m, k->in[0].desc, k->in + 1, k->nin - 1, "index", e);
+    if (rc) return rc;
     int64_t total = m->before * m->n * m->after;
     td_plan_moves_freely(k, sizeof *m);
     if (total == 0) return 0; /* the indices are checked all the same */

@@ -105,8 +105,8 @@ static int plan_avg(td_kcall *k, const td_desc *x, const td_desc *y, int a0, td_
                     td_error *e)
 {
     td_pooling *p = (td_pooling *)k->state;
-    int code = td_pool2d_init(k, p, x, y, a0, false, name, e);
-    if (code) return code;
+    int rc = td_pool2d_init(k, p, x, y, a0, false, name, e);
+    if (rc) return rc;
     if (!td_dtype_is_float(p->dtype) && (p->dtype != TD_INT64 || fn == backward_chunk))
         return td_refuse_dtype(k, 0, name, e);
     p->include_pad = td_attr_bool(k->attrs, a0 + 4);

@@ -112,8 +112,8 @@ static void forward_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_max_pool2d(td_kcall *k, td_error *e)
 {
     td_pooling *p = (td_pooling *)k->state;
-    int code = td_pool2d_init(k, p, k->in[0].desc, k->out[0].desc, 0, true, "max_pool2d", e);
-    if (code) return code;
+    int rc = td_pool2d_init(k, p, k->in[0].desc, k->out[0].desc, 0, true, "max_pool2d", e);
+    if (rc) return rc;
     if (p->dtype == TD_BOOL || td_dtype_is_complex(p->dtype)) return td_refuse_dtype(k, 0, "max_pool2d", e);
     if (td_desc_numel(k->out[0].desc) > 0 && td_pool_plan_max_last(k)) return 0;
     if (!td_desc_is_contiguous(k->out[0].desc)) return td_plan_wants_rows(k);

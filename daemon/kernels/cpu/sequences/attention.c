@@ -198,8 +198,8 @@ static void queries_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_tiled_attention(td_kcall *k, td_error *e)
 {
     td_attention *s = (td_attention *)k->state;
-    int code = td_attention_begin(k, s, 0, 1, 2, "tiled_attention", e);
-    if (code) return code;
+    int rc = td_attention_begin(k, s, 0, 1, 2, "tiled_attention", e);
+    if (rc) return rc;
     int64_t size = td_attention_size(s), tiles = s->batch * s->pairs * s->col_tiles;
     s->keys_at = td_plan_work(k, (size_t)(tiles * keys_size(s) * size));
     s->values_at = td_plan_work(k, (size_t)(tiles * values_size(s) * size));

@@ -185,8 +185,8 @@ static void sum_chunk(td_kcall *k, int64_t chunk, void *scratch)
 int td_cpu_plan_tiled_attention_backward(td_kcall *k, td_error *e)
 {
     td_attention *s = (td_attention *)k->state;
-    int code = td_attention_begin(k, s, Q, K, V, "tiled_attention_backward", e);
-    if (code) return code;
+    int rc = td_attention_begin(k, s, Q, K, V, "tiled_attention_backward", e);
+    if (rc) return rc;
     s->mask = (uint8_t)(td_attr_int(k->attrs, 2) & 7);
     if (!s->mask) return 0;
     int64_t heads = s->batch * s->pairs, size = td_attention_size(s), all = s->batch * s->heads * s->n * s->e;

@@ -369,8 +369,8 @@ static int start(td_kcall *k, ctc_state *s, int ix, bool backward, const char *n
 int td_cpu_plan_ctc_losses(td_kcall *k, td_error *e)
 {
     ctc_state *s = (ctc_state *)k->state;
-    int code = start(k, s, 0, false, "ctc_losses", e);
-    if (code) return code;
+    int rc = start(k, s, 0, false, "ctc_losses", e);
+    if (rc) return rc;
     td_plan_phase(k, lengths_chunk, 1);
     td_plan_phase(k, losses_chunk, s->n);
     td_plan_moves_freely(k, sizeof *s);
@@ -380,8 +380,8 @@ int td_cpu_plan_ctc_losses(td_kcall *k, td_error *e)
 int td_cpu_plan_ctc_losses_backward(td_kcall *k, td_error *e)
 {
     ctc_state *s = (ctc_state *)k->state;
-    int code = start(k, s, 1, true, "ctc_losses_backward", e);
-    if (code) return code;
+    int rc = start(k, s, 1, true, "ctc_losses_backward", e);
+    if (rc) return rc;
     td_plan_phase(k, lengths_chunk, 1);
     td_plan_phase(k, gradient_chunk, s->n);
     td_plan_moves_freely(k, sizeof *s);

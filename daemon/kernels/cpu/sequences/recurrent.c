@@ -238,8 +238,8 @@ static void rows_chunk(td_kcall *k, int64_t chunk, void *scratch)
 static int plan(td_kcall *k, int kind, const char *name, td_error *e)
 {
     td_recurrent *s = (td_recurrent *)k->state;
-    int code = td_recurrent_begin(k, s, kind, X, H0, name, e);
-    if (code) return code;
+    int rc = td_recurrent_begin(k, s, kind, X, H0, name, e);
+    if (rc) return rc;
     int64_t size = td_recurrent_size(s), alone = kind == TD_GRU ? 2 * s->n : s->gates * s->n;
     s->relu = kind == TD_RNN && td_attr_bool(k->attrs, 0);
     s->reverse = td_attr_bool(k->attrs, kind == TD_RNN);

@@ -343,8 +343,8 @@ static void plan_phases(td_kcall *k, td_recurrent *s)
 static int plan(td_kcall *k, int kind, const char *name, td_error *e)
 {
     td_recurrent *s = (td_recurrent *)k->state;
-    int code = td_recurrent_begin(k, s, kind, X, H0, name, e);
-    if (code) return code;
+    int rc = td_recurrent_begin(k, s, kind, X, H0, name, e);
+    if (rc) return rc;
     s->relu = kind == TD_RNN && td_attr_bool(k->attrs, 0);
     s->reverse = td_attr_bool(k->attrs, kind == TD_RNN);
     s->mask = (uint8_t)(td_attr_int(k->attrs, kind == TD_RNN ? 2 : 1) & 127);

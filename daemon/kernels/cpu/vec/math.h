@@ -432,14 +432,14 @@ TD_FN uint64_t td_shr_u64(uint64_t x, uint64_t y)
 {
     return y >= 64 ? 0 : x >> (y & 63);
 }
-TD_FN uint64_t td_truncdiv_u64_(uint64_t x, uint64_t y, int *err)
+TD_FN uint64_t td_truncdiv_u64_(uint64_t x, uint64_t y, int *rc)
 {
-    *err |= y == 0;
+    *rc |= y == 0;
     return y ? x / y : 0;
 }
-TD_FN uint64_t td_fmod_u64_(uint64_t x, uint64_t y, int *err)
+TD_FN uint64_t td_fmod_u64_(uint64_t x, uint64_t y, int *rc)
 {
-    *err |= y == 0;
+    *rc |= y == 0;
     return y ? x % y : 0;
 }
 TD_FN uint64_t td_pow_u64(uint64_t x, uint64_t y)
