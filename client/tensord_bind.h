@@ -1,9 +1,25 @@
-/* tensord_bind.h: what a binding for another language needs beside tensord.h. */
+/* tensord_bind.h: what a binding for another language needs beside tensord.h. The Python module stands on these two,
+ * and on the tables of proto/.
+ *
+ * A binding runs ops by their rows of the table (td_run), with the place in its program that asked; puts down what it
+ * holds while it waits by itself (td_step_aside), as the library does in its waits; shows memory to readers that know
+ * nothing of the daemon (td_look, td_private_map); and has a trace follow the numbers of its language. Nothing here
+ * needs a lock of the caller's, and what fails leaves this thread's td_last_error(). It is not installed: who uses it
+ * is linked with the library inside. */
 #ifndef TENSORD_CLIENT_TENSORD_BIND_H
 #define TENSORD_CLIENT_TENSORD_BIND_H
 
 #include "client/tensord.h"
-#include "proto/base/desc.h"
+#include "proto/ops/op.h"
+#include "proto/program/ir.h"
+#include "proto/wire/record.h"
+
+/* ---- errors and words -------------------------------------------------------------------------------------------- */
+
+/* Fail with this thread's error: td_raise(TD_E_TYPE, "td_read", "..."). Returns the code. */
+int td_raise(int code, const char *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* A line for whoever runs the program goes this way; to stderr, unless a binding has its own. */
+extern void (*td_say)(const char *line);
 
 /* ---- waits ------------------------------------------------------------------------------------------------------- */
 
@@ -20,6 +36,20 @@ td_client *td_connect_until(const char *path, bool (*stop)(void *), void *contex
 td_client *td_connect_for(const char *name, int timeout_ms, bool *another, bool (*stop)(void *), void *context);
 /* Has its daemon what td_set_limits() said? TD_E_EXISTS: it runs already, with another memory. */
 int td_check_limits(td_client *c);
+
+enum { TD_SOCKET_TEXT = 108 }; /* bytes of a socket's path, with its end */
+/* Why the connection is of no use any more; NULL: it stands. */
+const td_error *td_why_lost(const td_client *c);
+bool td_is_private(const td_client *c); /* the daemon is a private one, of this program or of one above it */
+/* Is this the socket of a private daemon? */
+bool td_is_private_path(const char *path);
+/* Wait until everything asked so far has ended; errors stay untold. */
+int td_settle(td_client *c);
+/* Has everything that was asked ended, as far as is known without asking? */
+bool td_is_quiet(const td_client *c);
+/* Numbers of hooks and nodes that were given so far. A connection that takes another one's place goes on from there. */
+void td_hook_numbers(const td_client *c, uint32_t *hooks, uint32_t *nodes);
+void td_set_hook_numbers(td_client *c, uint32_t hooks, uint32_t nodes);
 
 /* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
@@ -59,6 +89,45 @@ typedef struct td_private {
 int td_private_map(td_array *a, td_private *out);
 void td_private_unmap(td_private *p);
 
+/* What is known of a handle without asking. */
+bool td_knows_shape(const td_array *a);          /* td_desc_known() is the tensor's */
+const td_desc *td_desc_known(const td_array *a); /* it lives as long as the handle */
+bool td_is_view(const td_array *a);              /* it was made by an op that gives a view */
+void td_set_view(td_array *a, bool on);
+bool td_is_writing(const td_array *a);    /* between td_write_begin() and td_write_end() */
+bool td_is_mapped(const td_array *a);     /* its bytes' place is known here, ... */
+bool td_maps_writable(const td_array *a); /* ... and this process may write there */
+/* A number that all handles of a storage have that were made here; 0: none. */
+uint64_t td_storage_here(const td_array *a);
+/* It came from a queue outside of every graph, and nothing was asked or heard since. */
+bool td_came_outside(const td_array *a);
+
+/* ---- ops by their rows ------------------------------------------------------------------------------------------- */
+
+enum { TD_MAX_LIST = TD_MAX_INPUTS - TD_MAX_PARAMS }; /* tensors of a list in one record */
+
+/* Run an op. `c` may be NULL when an input is an array. `in` are the tensor arguments in the order of the signature,
+ * lists flattened, NULL arrays for absent optional ones; `attrs` the other arguments, complete. Up to `max_out` handles
+ * are made into out[], one reference each, and *nout says how many. With `flags` TD_RF_OUT, out[] are given arrays that
+ * are written instead. `where` is a text that lives as long as the client, told apart by its address, or NULL. */
+int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
+           const td_attrs *attrs, int max_out, td_array **out, int *nout);
+/* Run an op whose only tensors are a list that must not have gaps (cat, stack), of any length: join.c. One result, made
+ * into *out or (TD_RF_OUT) written into it. */
+int td_run_list(const char *where, const td_op *op, unsigned flags, td_list l, const td_attrs *attrs, td_array **out);
+/* The number that an argument is; and back. */
+td_scalar td_scalar_of(td_arg a);
+td_arg td_arg_of(td_scalar s);
+/* Append the next attribute of `op` as it was given. False when it has the wrong kind or there is no room (this
+ * thread's error says so). */
+bool td_give_number(td_attrs *a, const td_op *op, td_arg v);
+bool td_give_int(td_attrs *a, const td_op *op, int64_t v);
+bool td_give_float(td_attrs *a, const td_op *op, double v);
+bool td_give_bool(td_attrs *a, const td_op *op, bool v);
+bool td_give_dtype(td_attrs *a, const td_op *op, td_dtype v);
+bool td_give_text(td_attrs *a, const td_op *op, const char *v); /* NULL: none */
+bool td_give_ints(td_attrs *a, const td_op *op, td_ints v);
+
 /* ---- names and queues -------------------------------------------------------------------------------------------- */
 
 /* As td_open(), and which edition it is; `tree`: it is bytes that td_tree_open() takes apart. */
@@ -72,6 +141,64 @@ int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting
 int td_tree_open(td_array *bytes, td_queue_item *out);
 /* The end of a queue's handle that must not wait (and that no thread uses). */
 void td_queue_forget(td_queue *q);
+/* A wait of its own goes on for a second: say so, once, when nobody is there who could end it. Waits for the daemon. */
+void td_queue_tell(td_queue *q, bool put);
+/* Has its daemon gone, and been told whoever had an item on its way there? Then a queue of this name is another one. */
+bool td_queue_over(td_queue *q);
+
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
+
+/* What a call of it may do, beside what it returns. */
+typedef struct td_program_effects {
+    int captured; /* tensors that have handles here */
+    bool reaches; /* also what gradients lead to: graphs that it may free, .grad */
+    bool enters;  /* it may put a tensor that it was given into a graph, by writing it */
+} td_program_effects;
+td_program_effects td_program_look(const td_program *p);
+const td_ir *td_program_ir(const td_program *p);          /* the program's */
+bool td_program_is_there(const td_program *p);            /* the connection that has it stands */
+td_array *td_program_capture(const td_program *p, int k); /* the program's; k < captured */
+/* Have handles for all that it captures. */
+int td_program_want_captured(td_program *p);
+/* The text of a module, to be freed; NULL with `e`. */
+char *td_program_show(const td_ir *ir, td_text_kind what, td_error *e);
+
+/* ---- traces ------------------------------------------------------------------------------------------------------ */
+
+bool td_is_tracing(void); /* this thread records what it asks for */
+
+/* Numbers that the program follows have a name each, 0 for none. td_arg of an int or a float has it in `im`, as a
+ * double that no rounding touches, and td_value likewise; the integers of a list have theirs by where they stand. */
+
+/* The size of a dimension, or with -1 the count of elements. 0: it is a constant, as are the sizes of what is captured.
+ */
+uint64_t td_trace_size(td_array *a, int dim);
+/* The element of a tensor that has one, as an int or a float: of its dtype's kind. Without a warning. */
+int td_trace_item(td_array *a, td_arg *out);
+/* Is the tensor one of the trace's, which is on? */
+bool td_trace_knows(const td_array *a);
+/* The prim:: op `prim` of numbers, some of which are followed, makes `made`. */
+uint64_t td_trace_worked(unsigned prim, int n, const td_arg *in, td_scalar made);
+bool td_trace_follows(uint64_t name);
+/* A followed number is used as a plain one: "int() of a size". */
+void td_trace_use(uint64_t name, const char *how);
+/* From now on these integers stand there, until they are gone. */
+void td_trace_stand(int n, const int64_t *at, const uint64_t *names);
+void td_trace_gone(const int64_t *at);
+/* The sizes of `a`, as what follows asks for something of that shape; gone after that. */
+td_ints td_trace_shape(td_array *a);
+/* Its value is looked at: "item". A program does not see what is then done by it. */
+void td_trace_look(const td_array *a, const char *how);
+/* How the line of the program that runs is found, for what says no place of its own (td_item). */
+void td_trace_places(td_trace *t, const char *(*where)(void));
+/* On: what this thread asks for is no part of the trace, until off. Was it on? Without a trace nothing is changed. */
+bool td_trace_pause(bool on);
+/* What a parameter, or a tensor if it is captured, is called. */
+void td_trace_name_input(td_trace *t, int k, const char *name);
+int td_trace_name_captured(td_trace *t, td_array *a, const char *name);
+/* The end, as a module: `captured` gets the tensors that it captures, a reference each, in a piece of memory to be
+ * freed. NULL with this thread's error. The trace is gone. */
+td_ir *td_trace_take(td_trace *t, td_list outputs, td_array ***captured);
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 

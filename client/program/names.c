@@ -196,3 +196,34 @@ char *td_program_plans(const td_program *p)
     td_leave(p->client);
     return rc ? NULL : text;
 }
+
+/* ---- for bindings ------------------------------------------------------------------------------------------------ */
+
+td_program_effects td_program_look(const td_program *p)
+{
+    return (td_program_effects){p->ncaptured, p->reaches, p->enters};
+}
+
+const td_ir *td_program_ir(const td_program *p)
+{
+    return p->ir;
+}
+
+bool td_program_is_there(const td_program *p)
+{
+    return !p->client->lost;
+}
+
+td_array *td_program_capture(const td_program *p, int k)
+{
+    return p->captured[k];
+}
+
+int td_program_want_captured(td_program *p)
+{
+    int rc = td_enter(p->client, "program");
+    if (rc) return rc;
+    rc = td_program_captured(p);
+    td_leave(p->client);
+    return rc;
+}

@@ -58,8 +58,6 @@ static inline bool td_value_has_items(const td_value *v)
 /* The program that a module is, given to the daemon; takes the module over. NULL with this thread's error. */
 td_program *td_program_give(td_client *c, td_ir *ir, td_list captured, const char *op);
 
-/* The text of a module, to be freed; NULL with `e`. */
-char *td_program_show(const td_ir *ir, td_text_kind what, td_error *e);
 /* A handle of a module (a reference of its own), which the daemon does not have yet. NULL: raised. */
 td_program *td_program_make(td_client *c, td_ir *ir, td_list captured, const char *op);
 /* Of one that the daemon does not have. */

@@ -911,3 +911,8 @@ TD_API td_program *td_trace_end(td_trace *t, td_list outputs)
     free(captured);
     return p;
 }
+
+bool td_is_tracing(void)
+{
+    return td_tracing;
+}

@@ -26,10 +26,6 @@ int td_queue_enter(td_queue *q, const char *op);
 /* Under the lock: one user less. */
 void td_queue_unuse(td_queue *q);
 int td_check_put(td_queue *q, td_list arrays);
-/* A wait of its own goes on for a second: say so, once, when nobody is there who could end it. Waits for the daemon. */
-void td_queue_tell(td_queue *q, bool put);
-/* Has its daemon gone, and been told whoever had an item on its way there? Then a queue of this name is another one. */
-bool td_queue_over(td_queue *q);
 /* An answer's item into these handles; *needs: it has more tensors than there are, and stayed where it is. */
 int td_take_item(td_queue_item *item, int brought, uint32_t *needs, const td_reply *r, int *fd, td_error *e);
 

@@ -210,3 +210,50 @@ TD_API td_client *td_client_of(const td_array *a)
 {
     return a ? a->client : NULL;
 }
+
+/* ---- for bindings ------------------------------------------------------------------------------------------------ */
+
+bool td_knows_shape(const td_array *a)
+{
+    return td_is_known(a);
+}
+
+const td_desc *td_desc_known(const td_array *a)
+{
+    return &a->desc;
+}
+
+bool td_is_view(const td_array *a)
+{
+    return a->view;
+}
+
+void td_set_view(td_array *a, bool on)
+{
+    a->view = on;
+}
+
+bool td_is_writing(const td_array *a)
+{
+    return a->writing;
+}
+
+bool td_is_mapped(const td_array *a)
+{
+    return a->mapping >= 0;
+}
+
+bool td_maps_writable(const td_array *a)
+{
+    return a->mapping >= 0 && a->client->mappings[a->mapping].writable;
+}
+
+uint64_t td_storage_here(const td_array *a)
+{
+    return a->storage;
+}
+
+bool td_came_outside(const td_array *a)
+{
+    return a->outside == td_moment(a->client) + 1;
+}

@@ -269,3 +269,38 @@ TD_API void td_set_grad_scope(td_client *c, uint32_t scope)
     c->grad_scope = scope;
     td_leave(c);
 }
+
+/* ---- for bindings ------------------------------------------------------------------------------------------------ */
+
+const td_error *td_why_lost(const td_client *c)
+{
+    return c->lost ? &c->why : NULL;
+}
+
+bool td_is_private(const td_client *c)
+{
+    return c->is_private;
+}
+
+bool td_is_private_path(const char *path)
+{
+    td_daemon_place of;
+    return td_places_of(path, &of);
+}
+
+bool td_is_quiet(const td_client *c)
+{
+    return c->asked == c->quiet;
+}
+
+void td_hook_numbers(const td_client *c, uint32_t *hooks, uint32_t *nodes)
+{
+    *hooks = c->next_hook;
+    *nodes = c->next_node;
+}
+
+void td_set_hook_numbers(td_client *c, uint32_t hooks, uint32_t nodes)
+{
+    c->next_hook = hooks;
+    c->next_node = nodes;
+}

@@ -196,8 +196,6 @@ struct td_client {
 
 /* ---- errors */
 td_error *td_thread_error(void); /* of this thread, cleared but for op and where: for the next failure */
-/* Fail with this thread's error: td_raise(TD_E_TYPE, "td_read", "..."). Returns the code. */
-int td_raise(int code, const char *op, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Keep a copy as this thread's error; returns its code. */
 int td_raise_error(const td_error *e, const char *op, const char *where);
 /* An array was expected and NULL came: keeps an error that already stands. */
@@ -212,8 +210,6 @@ void td_lock(td_client *c);
 void td_unlock(td_client *c);
 /* Under the lock: wait until everything asked so far has ended; the first error that was not told yet. */
 int td_outcome(td_client *c);
-/* Wait until everything asked so far has ended; errors stay untold. Not under the lock. */
-int td_settle(td_client *c);
 /* td_settle() in two halves, under the lock. */
 typedef struct td_quiet_wait {
     td_reply_wait wait;
@@ -222,8 +218,6 @@ typedef struct td_quiet_wait {
 } td_quiet_wait;
 void td_ask_quiet(td_client *c, td_quiet_wait *x);
 int td_await_quiet(td_quiet_wait *x);
-/* A line for whoever runs the program goes this way; to stderr, unless a binding has its own. */
-extern void (*td_say)(const char *line);
 /* The connection is unusable from here on. */
 void td_lose(td_client *c, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
 /* Would td_connect(NULL) find a daemon, or else fail otherwise than for want of one? */

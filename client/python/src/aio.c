@@ -3,7 +3,6 @@
  * A request holds itself until its callback has been called or will never be: another thread may let go of the object
  * while a dispatch is about to call it. Callbacks run on the thread that dispatches, with the interpreter's lock. */
 #include "client/python/src/py.h"
-#include "client/tensord_bind.h"
 
 #include <stdio.h>
 
@@ -193,9 +192,9 @@ static PyObject *aio_read(PyObject *module, PyObject *args)
     if (!tdpy_is_tensor(tensor))
         return tdpy_raise(TD_E_TYPE, "this wants a tensor, not a %.100s", tdpy_type_name(tensor));
     td_array *a = tdpy_array(tensor);
-    if (kinds[what] == ITEM && td_is_known(a) && td_desc_numel(&a->desc) != 1)
+    if (kinds[what] == ITEM && td_knows_shape(a) && td_desc_numel(td_desc_known(a)) != 1)
         return tdpy_raise(TD_E_SHAPE, "a Tensor with %lld elements cannot be converted to Scalar",
-                          (long long)td_desc_numel(&a->desc));
+                          (long long)td_desc_numel(td_desc_known(a)));
     request *self = request_new(done, kinds[what]);
     if (!self) return NULL;
     Py_INCREF((PyObject *)self);

@@ -1,8 +1,6 @@
 /* Autograd as Python sees it: requires_grad, grad, backward, and the modes of a thread. */
 #include "client/python/src/py.h"
 
-#include "client/program/trace.h"
-
 #include <stdlib.h>
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
@@ -51,7 +49,7 @@ PyObject *tdpy_get_grad(PyObject *self, void *ignored)
     if (tdpy_is_plain(self)) return Py_NewRef(Py_None);
     if (td_at_grads(tdpy_site(), td_arrays(a), &g)) return tdpy_fail();
     if (g) return tdpy_wrap(g, false);
-    if (a->client->asked != a->client->quiet && td_sync(a->client))
+    if (!td_is_quiet(td_client_of(a)) && td_sync(td_client_of(a)))
         return tdpy_fail(); /* a failed backward is the better reason */
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
@@ -104,7 +102,7 @@ static PyObject *is_inference(PyObject *self, PyObject *ignored)
 static PyObject *is_view(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    return PyBool_FromLong(tdpy_array(self)->view);
+    return PyBool_FromLong(td_is_view(tdpy_array(self)));
 }
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */

@@ -32,11 +32,6 @@ td_dtype tdpy_dtype_of_format(const char *f, Py_ssize_t itemsize)
     return TD_DTYPE_NONE;
 }
 
-static bool may_write(const td_array *a)
-{
-    return a->mapping >= 0 && a->client->mappings[a->mapping].writable;
-}
-
 void *tdpy_data(PyObject *self, bool *writable, bool *grad)
 {
     td_array *a = tdpy_array(self);
@@ -44,11 +39,11 @@ void *tdpy_data(PyObject *self, bool *writable, bool *grad)
     td_info info = {0};
     uint32_t moment = tdpy_moment();
     bool asks = grad && !tdpy_is_plain(self);
-    bool shared = a->mapping < 0 || may_write(a);
-    bool settle = shared && !a->writing && !t->fresh;
+    bool shared = !td_is_mapped(a) || td_maps_writable(a);
+    bool settle = shared && !td_is_writing(a) && !t->fresh;
     t->fresh = false;
     void *p = (void *)(uintptr_t)td_data_as(a, settle, asks ? &info : NULL);
-    *writable = p && may_write(a);
+    *writable = p && td_maps_writable(a);
     if (grad) *grad = p && asks && tdpy_take_grad(self, &info, moment);
     if (p && PyErr_Occurred()) return NULL;
     return p ? p : tdpy_fail();
@@ -104,13 +99,6 @@ static bool has_order(td_array *a, int flags)
     return !order || td_is_contiguous(a) || is_column_major(a);
 }
 
-/* It came from a queue outside of every graph, and nothing was asked or heard since: that others put it into one
- * meanwhile is as if they did so after the view was handed out. */
-static bool came_outside(const td_array *a)
-{
-    return a->outside == td_moment(a->client) + 1;
-}
-
 /* Who asks like this gets bytes without shape and dtype. torch.asarray() does, and calls them float32: nothing here can
  * tell it from readinto() and the like, which want just that. */
 static bool warn_of_asarray(td_array *a, int flags)
@@ -133,7 +121,7 @@ int tdpy_get_buffer(PyObject *self, Py_buffer *view, int flags)
     td_array *a = tdpy_array(self);
     bool writable, grad = false;
     view->obj = NULL;
-    void *p = tdpy_data(self, &writable, td_grad_enabled() && !came_outside(a) ? &grad : NULL);
+    void *p = tdpy_data(self, &writable, td_grad_enabled() && !td_came_outside(a) ? &grad : NULL);
     if (!p) return -1;
     if (grad) return refuse(view, "the tensor requires grad; call detach() on it first");
     if (td_dtype_of(a) == TD_BFLOAT16)

@@ -4,7 +4,6 @@
  * costs tens of nanoseconds. What lists need is held until the call is over, since other threads may run in it. */
 #include "client/python/src/py.h"
 
-#include "client/program/trace.h"
 #include "proto/ops/opid.h"
 
 #include <stdio.h>
@@ -260,10 +259,10 @@ static bool take_ints(call *c, int i, PyObject *o)
 {
     int64_t *at = c->ints + c->nints;
     int room = TD_MAX_INTS - c->nints, n;
-    if (td_tracing) n = tdpy_follow_ints(o, at, room, name_of(c->f), c->f->params[i].name);
+    if (td_is_tracing()) n = tdpy_follow_ints(o, at, room, name_of(c->f), c->f->params[i].name);
     else n = tdpy_as_ints(o, at, room, name_of(c->f), c->f->params[i].name);
     if (n < 0) return false;
-    if (td_tracing) c->stood |= 1u << i;
+    if (td_is_tracing()) c->stood |= 1u << i;
     c->nints += n;
     c->v[i].ints = td_dims_of(n, at);
     return true;
@@ -282,7 +281,7 @@ static int number_of(PyObject *o, td_arg *out)
 static bool take_number(call *c, int i, PyObject *o)
 {
     bool graph = tdpy_is_tensor(o) && !tdpy_is_plain(o);
-    int rc = td_tracing && !graph ? tdpy_follow(o, &c->v[i].arg) : 0;
+    int rc = td_is_tracing() && !graph ? tdpy_follow(o, &c->v[i].arg) : 0;
     if (!rc) rc = number_of(o, &c->v[i].arg);
     if (rc > 0) return true;
     if (rc < 0 && tdpy_as_above(o, &c->v[i].arg)) {
@@ -295,7 +294,7 @@ static bool take_number(call *c, int i, PyObject *o)
 static bool take_int(call *c, int i, PyObject *o)
 {
     int64_t v;
-    int follows = td_tracing ? tdpy_follow_int(o, &c->v[i].arg) : 0;
+    int follows = td_is_tracing() ? tdpy_follow_int(o, &c->v[i].arg) : 0;
     if (follows) return follows > 0;
     if (!tdpy_as_int(o, &v, name_of(c->f), c->f->params[i].name)) return false;
     c->v[i].arg = td_arg_int(v);
@@ -646,10 +645,12 @@ static bool is_straight(const call *c, PyObject *out)
 static bool meet(td_array *a, td_array *b)
 {
     uint64_t from, to, begin, end;
-    if (td_ndim(a) < 0 || td_ndim(b) < 0 || !a->storage || a->storage != b->storage) return false;
-    if (!td_desc_is_dense(&a->desc) || !td_desc_is_dense(&b->desc)) return false;
-    td_desc_extent(&a->desc, &from, &to);
-    td_desc_extent(&b->desc, &begin, &end);
+    if (td_ndim(a) < 0 || td_ndim(b) < 0 || !td_storage_here(a) || td_storage_here(a) != td_storage_here(b))
+        return false;
+    const td_desc *x = td_desc_known(a), *y = td_desc_known(b);
+    if (!td_desc_is_dense(x) || !td_desc_is_dense(y)) return false;
+    td_desc_extent(x, &from, &to);
+    td_desc_extent(y, &begin, &end);
     return from < end && begin < to;
 }
 
@@ -721,7 +722,7 @@ static void take_dtype_of(call *c, PyObject *out)
 /* It lies as it should: contiguous() is the tensor itself. */
 static bool is_itself(const binding *b)
 {
-    return !td_tracing && strcmp(b->f->name, "contiguous") == 0 && !b->format && tdpy_is_tensor(b->slot[0]) &&
+    return !td_is_tracing() && strcmp(b->f->name, "contiguous") == 0 && !b->format && tdpy_is_tensor(b->slot[0]) &&
            td_is_contiguous(tdpy_array(b->slot[0]));
 }
 

@@ -22,7 +22,7 @@ static bool chooses_float32(const td_op *op, int nin, const td_arg *in, const td
     for (int i = 0; i < nin; i++) {
         bool array = in[i].kind == TD_ARG_ARRAY;
         if (array && in[i].array && !is_whole(in[i])) return false;
-        if (array && in[i].array) operands[i].desc = &in[i].array->desc;
+        if (array && in[i].array) operands[i].desc = td_desc_known(in[i].array);
         if (array) continue;
         numbers[i] = td_scalar_of(in[i]);
         operands[i].scalar = &numbers[i];

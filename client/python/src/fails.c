@@ -5,7 +5,6 @@
  * meanwhile as ever, and nothing else is waited for. A trace only writes down what is asked: there nothing waits. */
 #include "client/python/src/py.h"
 
-#include "client/program/trace.h"
 #include "proto/ops/opid.h"
 
 #include <math.h>
@@ -28,7 +27,7 @@ static bool may_fail(const tdpy_function *f, const tdpy_value *v)
 
 PyObject *tdpy_when_made(const tdpy_function *f, const tdpy_value *v, PyObject *result)
 {
-    if (td_tracing || !may_fail(f, v)) return result;
+    if (td_is_tracing() || !may_fail(f, v)) return result;
     PyObject *first = tdpy_is_tensor(result) ? Py_NewRef(result) : PySequence_GetItem(result, 0);
     if (first && (td_made(tdpy_array(first)) || PyErr_Occurred())) {
         tdpy_fail();

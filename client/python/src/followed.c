@@ -1,6 +1,6 @@
 /* A number that the program of a trace follows, as Python has it: the size of a traced tensor, or what was worked out
  * of such. It passes for an int, or a float: isinstance() says so, arithmetic gives further ones, and every call that
- * takes a number takes it, with its name (client/program/trace.h). It is no int all the same, so that whoever wants a
+ * takes a number takes it, with its name (tensord_bind.h). It is no int all the same, so that whoever wants a
  * plain one has to ask: that is where the program loses it, and where a warning tells.
  *
  * Comparisons that this package makes itself tell nothing: most look whether arguments fit. They are part of the
@@ -8,7 +8,6 @@
  * for other sizes. When the trace is over it is its number, and nothing more. */
 #include "client/python/src/py.h"
 
-#include "client/program/trace.h"
 #include "proto/program/prim.h"
 
 typedef struct number {
@@ -48,14 +47,14 @@ static PyObject *make(td_scalar is, uint64_t name)
 
 PyObject *tdpy_size_of(td_array *a, int dim, int64_t is)
 {
-    uint64_t name = td_tracing ? td_trace_size(a, dim) : 0;
+    uint64_t name = td_is_tracing() ? td_trace_size(a, dim) : 0;
     return name ? make(td_int(is), name) : PyLong_FromLongLong(is);
 }
 
 td_ints tdpy_like(td_array *x)
 {
     int n = td_ndim(x);
-    return td_tracing && n >= 0 ? td_trace_shape(x) : td_dims_of(n, td_shape(x));
+    return td_is_tracing() && n >= 0 ? td_trace_shape(x) : td_dims_of(n, td_shape(x));
 }
 
 /* ---- as an argument */
@@ -77,7 +76,7 @@ static bool is_element(PyObject *o)
 
 int tdpy_follow(PyObject *o, td_arg *out)
 {
-    if (!td_tracing) return 0;
+    if (!td_is_tracing()) return 0;
     if (tdpy_is_followed(o)) {
         *out = arg_of(o);
         return 1;
@@ -88,7 +87,7 @@ int tdpy_follow(PyObject *o, td_arg *out)
 
 int tdpy_follow_int(PyObject *o, td_arg *out)
 {
-    if (!td_tracing || (tdpy_is_tensor(o) && !td_dtype_is_integral(td_dtype_of(tdpy_array(o))))) return 0;
+    if (!td_is_tracing() || (tdpy_is_tensor(o) && !td_dtype_is_integral(td_dtype_of(tdpy_array(o))))) return 0;
     int rc = tdpy_follow(o, out);
     return rc > 0 && out->kind != TD_ARG_INT ? 0 : rc;
 }
@@ -374,7 +373,7 @@ static int truth(PyObject *self)
     td_scalar s = ((number *)self)->is;
     bool is = s.kind == TD_S_INT ? s.i != 0 : s.re != 0;
     if (!tdpy_at_home()) use(self, "the truth of a size");
-    else if (td_tracing) {
+    else if (td_is_tracing()) {
         PyObject *none = PyLong_FromLong(0);
         bool held = none && hold(self, none, Py_NE, is);
         Py_XDECREF(none);
@@ -388,7 +387,7 @@ static PyObject *compare(PyObject *a, PyObject *b, int how)
     PyObject *x = operand(a), *y = operand(b), *made = NULL;
     if (x && y) made = PyObject_RichCompare(x, y, how);
     else if (!PyErr_Occurred()) made = Py_NewRef(Py_NotImplemented);
-    if (made && x && y && td_tracing) {
+    if (made && x && y && td_is_tracing()) {
         if (!tdpy_at_home()) use(tdpy_is_followed(a) ? a : b, "a comparison of a size");
         else if (!hold(a, b, how, made == Py_True)) Py_CLEAR(made);
     }

@@ -56,7 +56,7 @@ static td_array *as_dtype(td_array *a, size_t size, td_dtype dtype)
 {
     size_t item = td_dtype_size(dtype), was = td_dtype_size(td_dtype_of(a));
     int64_t n = (int64_t)(size / item * item / was);
-    td_array *flat = td_at_as_strided(NULL, a, td_dims(n), td_dims(1), a->desc.offset);
+    td_array *flat = td_at_as_strided(NULL, a, td_dims(n), td_dims(1), td_desc_known(a)->offset);
     td_array *typed = td_at_view_dtype(NULL, flat, dtype);
     td_release(flat);
     return typed;
@@ -66,7 +66,7 @@ static td_array *view_in(const tdpy_handed *h, size_t offset, td_dtype dtype, td
 {
     td_array *a = h->array;
     size_t item = td_dtype_size(dtype);
-    offset += (size_t)a->desc.offset * td_dtype_size(td_dtype_of(a));
+    offset += (size_t)td_desc_known(a)->offset * td_dtype_size(td_dtype_of(a));
     if (offset % item) return NULL;
     td_array *typed = td_dtype_of(a) == dtype ? td_retain(a) : as_dtype(a, h->size, dtype);
     td_array *view = td_at_as_strided(NULL, typed, shape, strides, (int64_t)(offset / item));

@@ -5,7 +5,6 @@
  * read. An integer may be a tensor without dimensions: x[i] is a view then too, for which the value of i is waited. */
 #include "client/python/src/py.h"
 
-#include "client/program/trace.h"
 #include "proto/ops/opid.h"
 
 enum { MOST = TD_MAX_DIMS + 1 };
@@ -86,7 +85,7 @@ static bool by_int(walk *w, PyObject *key)
 {
     int64_t i;
     td_arg place;
-    int follows = td_tracing ? tdpy_follow_int(key, &place) : 0;
+    int follows = td_is_tracing() ? tdpy_follow_int(key, &place) : 0;
     if (follows) return follows > 0 && at_place(w, place);
     return tdpy_as_int(key, &i, "index", "key") && at_place(w, td_arg_int(i));
 }
@@ -130,7 +129,7 @@ static bool unpack_followed(PyObject *key, td_arg *start, td_arg *stop, td_arg *
 static bool unpack(PyObject *key, td_arg *start, td_arg *stop, td_arg *step)
 {
     Py_ssize_t from, to, by;
-    if (td_tracing) return unpack_followed(key, start, stop, step);
+    if (td_is_tracing()) return unpack_followed(key, start, stop, step);
     if (PySlice_Unpack(key, &from, &to, &by)) return false;
     *start = td_arg_int(from), *stop = td_arg_int(to), *step = td_arg_int(by);
     return true;
@@ -232,7 +231,7 @@ static bool by_bytes(walk *w, td_array *mask)
 static int place_in(td_array *index, td_arg *place)
 {
     td_scalar s;
-    if (td_tracing) return td_trace_item(index, place);
+    if (td_is_tracing()) return td_trace_item(index, place);
     int rc = td_item(index, &s);
     *place = td_arg_int(s.i);
     return rc;
@@ -372,7 +371,7 @@ PyObject *tdpy_sequence_item(PyObject *self, Py_ssize_t i)
 Py_ssize_t tdpy_length(PyObject *self)
 {
     int n = td_ndim(tdpy_array(self));
-    if (td_tracing && !tdpy_at_home()) td_trace_look(tdpy_array(self), "len()");
+    if (td_is_tracing() && !tdpy_at_home()) td_trace_look(tdpy_array(self), "len()");
     if (n < 0) tdpy_fail();
     else if (n == 0) tdpy_raise(TD_E_TYPE, "len() of a 0-d tensor");
     return n > 0 ? (Py_ssize_t)td_size(tdpy_array(self), 0) : -1;
@@ -382,7 +381,7 @@ Py_ssize_t tdpy_length(PyObject *self)
 PyObject *tdpy_iterate(PyObject *self)
 {
     td_array *a = tdpy_array(self);
-    if (td_tracing && !tdpy_at_home()) td_trace_look(a, "iteration");
+    if (td_is_tracing() && !tdpy_at_home()) td_trace_look(a, "iteration");
     if (td_ndim(a) < 0) return tdpy_fail();
     if (td_ndim(a) == 0) return tdpy_raise(TD_E_TYPE, "iteration over a 0-d tensor");
     if (td_size(a, 0) > 64) return PySeqIter_New(self);
@@ -445,7 +444,8 @@ static td_array *without_leading(const walk *w, td_array *a, int room)
     int n = a ? td_ndim(a) : -1, drop = 0;
     while (n - drop > room && td_shape(a)[drop] == 1) drop++;
     if (n < 0 || !drop) return a;
-    td_array *b = td_tracing ? first_of(w, a, drop) : td_at_view(w->where, a, td_dims_of(n - drop, td_shape(a) + drop));
+    td_array *b =
+        td_is_tracing() ? first_of(w, a, drop) : td_at_view(w->where, a, td_dims_of(n - drop, td_shape(a) + drop));
     td_release(a);
     return b;
 }

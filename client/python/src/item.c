@@ -449,7 +449,8 @@ static const char *take_large(unpacking *u, int64_t *n)
     int64_t k = 0;
     if (!take(u, &k, sizeof k)) return NULL;
     td_array *a = k >= 0 && k < u->item->n ? u->item->at[k] : NULL;
-    if (!a || td_dtype_of(a) != TD_UINT8 || td_ndim(a) != 1 || !td_desc_is_contiguous(&a->desc)) return strange();
+    if (!a || td_dtype_of(a) != TD_UINT8 || td_ndim(a) != 1 || !td_desc_is_contiguous(td_desc_known(a)))
+        return strange();
     *n = td_numel(a);
     const char *bytes = td_data(a);
     return bytes && !PyErr_Occurred() ? bytes : tdpy_fail();

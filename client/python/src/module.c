@@ -3,7 +3,6 @@
  * Importing it asks nothing of the daemon; the first tensor connects. One interpreter of a process can have it, because
  * the connection is the process's. */
 #include "client/python/src/py.h"
-#include "client/wire/places.h"
 #include "proto/base/text.h"
 
 #include <stdio.h>
@@ -80,9 +79,9 @@ static td_client *as_set(td_client *c)
 static void still_lost(void)
 {
     td_error now = *td_last_error();
-    if (!tdpy.client || !tdpy.client->lost || now.code == TD_E_CANCELLED) return;
+    if (!tdpy.client || !td_why_lost(tdpy.client) || now.code == TD_E_CANCELLED) return;
     char before[sizeof now.message]; /* as far as there is room for both */
-    snprintf(before, sizeof before, "%s", tdpy.client->why.message);
+    snprintf(before, sizeof before, "%s", td_why_lost(tdpy.client)->message);
     before[strcspn(before, ";")] = 0;
     td_raise(TD_E_LOST, "connect", "%s; no other can be made: %s", before, now.message);
 }
@@ -109,16 +108,16 @@ void tdpy_stand_still(void)
 static td_client *standing(void)
 {
     td_client *c = tdpy.client;
-    return c && c->lost && !tdpy.patience ? NULL : c;
+    return c && td_why_lost(c) && !tdpy.patience ? NULL : c;
 }
 
 /* It becomes the connection, or NULL does. Who waits for something of the one before is told that it has gone. */
 static void replace(td_client *c)
 {
     td_client *before = tdpy.client;
-    if (before) tdpy.hooks = before->next_hook, tdpy.nodes = before->next_node;
+    if (before) td_hook_numbers(before, &tdpy.hooks, &tdpy.nodes);
     tdpy.client = c;
-    if (c) tdpy.connections++, c->next_hook = tdpy.hooks, c->next_node = tdpy.nodes;
+    if (c) tdpy.connections++, td_set_hook_numbers(c, tdpy.hooks, tdpy.nodes);
     td_disconnect(before);
 }
 
@@ -190,7 +189,7 @@ static td_client *client_at(const char *path)
 td_client *tdpy_client(void)
 {
     td_client *c = tdpy.client;
-    return c && !c->lost ? c : client_at(NULL);
+    return c && !td_why_lost(c) ? c : client_at(NULL);
 }
 
 td_client *tdpy_client_for(const char *name, int *timeout_ms)
@@ -205,7 +204,7 @@ td_client *tdpy_client_for(const char *name, int *timeout_ms)
     int64_t left = *timeout_ms - (now_ms() - began);
     if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 1; /* 0 would not wait, rather than be late */
     if (!c) still_lost();
-    char path[sizeof c->path] = "";
+    char path[TD_SOCKET_TEXT] = "";
     c = as_set(c);
     if (c) snprintf(path, sizeof path, "%s", td_socket_path(c));
     now = adopt(c);
@@ -412,9 +411,8 @@ static PyObject *connection(PyObject *module, PyObject *ignored)
 static PyObject *connected(PyObject *module, PyObject *args)
 {
     const char *path = NULL;
-    td_daemon_place of;
     if (!PyArg_ParseTuple(args, "|z:_connected", &path)) return NULL;
-    bool names = path && !standing() && !td_places_of(path, &of); /* a private one is found again by its program */
+    bool names = path && !standing() && !td_is_private_path(path); /* a private one is found again by its program */
     if ((names && !name_socket(path)) || !client_at(path)) return NULL;
     return connection(module, NULL);
 }

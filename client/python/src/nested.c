@@ -2,7 +2,6 @@
  *
  * The shape follows the first element at every level; a first pass checks it and finds the common dtype, a second one
  * writes the values. Nothing goes deeper than a tensor has dimensions, so a list that contains itself is an error. */
-#include "client/program/trace.h"
 #include "client/python/src/py.h"
 #include "proto/base/device.h"
 
@@ -59,7 +58,7 @@ static td_dtype named_dtype(PyObject *o)
 
 static bool is_followed(PyObject *o)
 {
-    return td_tracing && tdpy_is_followed(o);
+    return td_is_tracing() && tdpy_is_followed(o);
 }
 
 /* The dtype that a leaf brings. */

@@ -2,7 +2,6 @@
  * which names of a function mean what, jit.py finds out. */
 #include "client/python/src/py.h"
 
-#include "client/program/programs.h"
 #include "client/script/script.h"
 #include "proto/program/text.h"
 #include "proto/program/verify.h"
@@ -216,9 +215,10 @@ static bool all_plain(PyObject *o, int depth) /* NOLINT(misc-no-recursion) */
 /* Where the program may have put their tensors into a graph. */
 void tdpy_program_called(const td_program *p, PyObject *args)
 {
-    bool made = p->ncaptured || p->reaches || !all_plain(args, 0); /* it has what may be in a graph, or makes it */
-    if (p->enters && td_grad_enabled() && made) tdpy_some_entered();
-    if (p->reaches) no_longer_plain(args, 0);
+    td_program_effects may = td_program_look(p);
+    bool made = may.captured || may.reaches || !all_plain(args, 0); /* it has what may be in a graph, or makes it */
+    if (may.enters && td_grad_enabled() && made) tdpy_some_entered();
+    if (may.reaches) no_longer_plain(args, 0);
 }
 
 /* ---- made, called */
@@ -239,7 +239,7 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     td_program *p = at ? td_program_read(c, text, td_arrays_of((int)v.n, at)) : NULL;
     free(at);
     td_value_free(&v);
-    if (p && p->reaches) no_longer_plain(captured, 0);
+    if (p && td_program_look(p).reaches) no_longer_plain(captured, 0);
     return tdpy_program_object(p);
 }
 
@@ -275,8 +275,9 @@ static PyObject *program_run(PyObject *self, PyObject *args)
 static PyObject *program_holds(PyObject *self, PyObject *captured)
 {
     const td_program *p = ((program *)self)->program;
-    bool same = !p->client->lost && PyTuple_Check(captured) && PyTuple_Size(captured) == p->ncaptured;
-    for (int k = 0; same && k < p->ncaptured; k++) same = tdpy_array(PyTuple_GetItem(captured, k)) == p->captured[k];
+    int n = td_program_look(p).captured;
+    bool same = td_program_is_there(p) && PyTuple_Check(captured) && PyTuple_Size(captured) == n;
+    for (int k = 0; same && k < n; k++) same = tdpy_array(PyTuple_GetItem(captured, k)) == td_program_capture(p, k);
     return PyBool_FromLong(same);
 }
 
@@ -284,7 +285,7 @@ static PyObject *program_holds(PyObject *self, PyObject *captured)
 static PyObject *program_is_there(PyObject *self, PyObject *none)
 {
     (void)none;
-    return PyBool_FromLong(!((program *)self)->program->client->lost);
+    return PyBool_FromLong(td_program_is_there(((program *)self)->program));
 }
 
 /* _program_timeout(ms): of this thread's calls, 0 for none; what it was before. */

@@ -1,8 +1,6 @@
 /* Programs under names, for tensord/program/_published.py. */
 #include "client/python/src/py.h"
 
-#include "client/program/programs.h"
-
 #include <stdlib.h>
 
 /* _program_publish(program, name, replace, copy) */
@@ -54,7 +52,7 @@ static PyObject *text(PyObject *module, PyObject *object)
     td_program *p = tdpy_program(object);
     if (!p) return NULL;
     char *ir = td_program_print(p, TD_TEXT_IR);
-    PyObject *names = ir ? parameter_names(p->ir) : tdpy_fail();
+    PyObject *names = ir ? parameter_names(td_program_ir(p)) : tdpy_fail();
     PyObject *made = names ? Py_BuildValue("sN", ir, names) : NULL;
     free(ir);
     return made;
@@ -82,15 +80,11 @@ static PyObject *captured(PyObject *module, PyObject *object)
     (void)module;
     td_program *p = tdpy_program(object);
     if (!p) return NULL;
-    int rc = td_enter(p->client, "program");
-    if (!rc) {
-        rc = td_program_captured(p);
-        td_leave(p->client);
-    }
+    int rc = td_program_want_captured(p);
     if (rc || PyErr_Occurred()) return tdpy_fail();
-    PyObject *all = PyTuple_New(p->ncaptured);
-    for (int k = 0; all && k < p->ncaptured; k++) {
-        PyObject *each = tdpy_wrap(td_retain(p->captured[k]), false);
+    PyObject *all = PyTuple_New(td_program_look(p).captured);
+    for (int k = 0; all && k < td_program_look(p).captured; k++) {
+        PyObject *each = tdpy_wrap(td_retain(td_program_capture(p, k)), false);
         if (!each || PyTuple_SetItem(all, k, each)) Py_CLEAR(all);
     }
     return all;

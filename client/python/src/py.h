@@ -10,7 +10,6 @@
 #include <Python.h>
 
 #include "client/tensord_bind.h"
-#include "client/tensor/run.h"
 
 /* What is known here of an object's part in a graph, so that a write that must be refused is refused at once. */
 typedef enum tdpy_part { TDPY_ANY, TDPY_LEAF, TDPY_VIEW_OF_LEAF } tdpy_part;

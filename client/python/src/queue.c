@@ -3,7 +3,6 @@
  * The common way of an item, put(x) and get() of who has joined and waits for ever or a while, runs no line of Python;
  * all else (joining, deaths of producers) is Queue's, in share/_queue.py. A member holds no Python object, and a queue none
  * but members, so neither needs garbage collection. */
-#include "client/share/queue.h"
 #include "client/python/src/py.h"
 
 #include <stdio.h>
@@ -351,7 +350,7 @@ static PyObject *queue_errors(PyObject *module, PyObject *args)
 static PyObject *is_private(PyObject *module, PyObject *ignored)
 {
     (void)module, (void)ignored;
-    return PyBool_FromLong(tdpy.client && tdpy.client->is_private);
+    return PyBool_FromLong(tdpy.client && td_is_private(tdpy.client));
 }
 
 /* _queue_look(name): items, capacity, producers, consumers, full, ended, milliseconds that it keeps items. */

@@ -86,7 +86,7 @@ bool tdpy_copy_span(const void *at, td_dtype dtype, td_ints shape, const int64_t
         int64_t steps[TD_MAX_DIMS], n = 1;
         bool whole = s.reach <= s.written;
         for (int k = shape.n - 1; k >= 0; n *= s.core[k--]) steps[k] = s.core[k] == 1 ? 0 : whole ? strides[k] : n;
-        *out = td_at_as_strided(NULL, flat, shape, td_dims_of(shape.n, steps), flat->desc.offset);
+        *out = td_at_as_strided(NULL, flat, shape, td_dims_of(shape.n, steps), td_desc_known(flat)->offset);
     }
     td_release(flat);
     td_set_grad_enabled(was);

@@ -4,8 +4,6 @@
  * that an object has. */
 #include "client/python/src/py.h"
 
-#include "client/program/trace.h"
-
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +162,7 @@ PyObject *tdpy_shape_of(td_array *a)
 {
     int n = td_ndim(a);
     if (n < 0) return tdpy_fail();
-    return td_tracing ? with_sizes(tdpy_size_new(n), a) : filled(tdpy_size_new(n), n, td_shape(a));
+    return td_is_tracing() ? with_sizes(tdpy_size_new(n), a) : filled(tdpy_size_new(n), n, td_shape(a));
 }
 
 static PyObject *get_shape(PyObject *self, void *ignored)
@@ -201,7 +199,7 @@ static PyObject *get_numel(PyObject *self, void *ignored)
 {
     (void)ignored;
     int64_t n = td_numel(tdpy_array(self));
-    return td_tracing && n >= 0 ? tdpy_size_of(tdpy_array(self), -1, n) : count(n);
+    return td_is_tracing() && n >= 0 ? tdpy_size_of(tdpy_array(self), -1, n) : count(n);
 }
 
 static PyObject *get_nbytes(PyObject *self, void *ignored)
@@ -237,7 +235,7 @@ static PyObject *get_data(PyObject *self, void *ignored)
 static bool same_place(td_array *a, td_array *b)
 {
     td_info x, y;
-    if (a->desc.offset != b->desc.offset ||
+    if (td_desc_known(a)->offset != td_desc_known(b)->offset ||
         memcmp(td_strides(a), td_strides(b), (size_t)td_ndim(a) * sizeof(int64_t)) != 0)
         return false;
     return !td_get_info(a, &x) && !td_get_info(b, &y) && x.storage == y.storage;
@@ -416,7 +414,7 @@ static PyObject *storage_nbytes(PyObject *self, PyObject *ignored)
 static PyObject *get_base(PyObject *self, void *ignored)
 {
     (void)ignored;
-    if (!tdpy_array(self)->view) return Py_NewRef(Py_None);
+    if (!td_is_view(tdpy_array(self))) return Py_NewRef(Py_None);
     PyErr_SetString(PyExc_AttributeError,
                     "_base: a view does not know what it is a view of; _is_view() says that it is one, and "
                     "x.untyped_storage() == y.untyped_storage() whether two share memory");
@@ -498,7 +496,7 @@ static PyObject *one_of(td_array *a, const int64_t *all, PyObject *args, PyObjec
 
 static PyObject *stride(PyObject *self, PyObject *args, PyObject *kw)
 {
-    if (td_tracing && !tdpy_at_home()) td_trace_look(tdpy_array(self), "stride()");
+    if (td_is_tracing() && !tdpy_at_home()) td_trace_look(tdpy_array(self), "stride()");
     return one_of(tdpy_array(self), td_strides(tdpy_array(self)), args, kw, "stride");
 }
 
@@ -511,9 +509,9 @@ static PyObject *storage_offset(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     if (td_ndim(tdpy_array(self)) < 0) return tdpy_fail();
-    int64_t offset = tdpy_array(self)->desc.offset;
+    int64_t offset = td_desc_known(tdpy_array(self))->offset;
     /* this package takes one of 0, which most have, for one that they always have */
-    if (td_tracing && (offset || !tdpy_at_home())) td_trace_look(tdpy_array(self), "storage_offset()");
+    if (td_is_tracing() && (offset || !tdpy_at_home())) td_trace_look(tdpy_array(self), "storage_offset()");
     return PyLong_FromLongLong(offset);
 }
 
@@ -704,11 +702,12 @@ static PyObject *become(PyObject *self, PyObject *view)
     tdpy_tensor *t = (tdpy_tensor *)self, *v = (tdpy_tensor *)view;
     if (!tdpy_is_tensor(view))
         return tdpy_raise(TD_E_TYPE, "_become() takes a Tensor, not %.100s", tdpy_type_name(view));
-    if (t->array->writing) return tdpy_raise(TD_E_BUSY, "the tensor is being written: leave `with t.writing()` first");
+    if (td_is_writing(t->array))
+        return tdpy_raise(TD_E_BUSY, "the tensor is being written: leave `with t.writing()` first");
     if (!tdpy_may_write(self, false)) return NULL;
     td_array *before = t->array;
     t->array = td_retain(v->array);
-    t->array->view = before->view;
+    td_set_view(t->array, td_is_view(before));
     tdpy_set_plain(self, tdpy_is_plain(view));
     td_release(before);
     return Py_NewRef(self);

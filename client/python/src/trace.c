@@ -2,7 +2,6 @@
  * trees of examples and results, tensord/program/_trace.py does. */
 #include "client/python/src/py.h"
 
-#include "client/program/trace.h"
 #include "proto/program/text.h"
 
 #include <stdlib.h>
