@@ -147,12 +147,12 @@ typedef struct td_backward td_backward;
  * looked at yet when it returns; a failure leaves no trace. */
 int td_backward_new(td_backward **out, td_issuer *who, int nroots, td_tensor *const *roots, td_tensor *const *grads,
                     int ninputs, td_tensor *const *inputs, uint32_t flags, uint32_t scope, td_error *e);
-/* Go on: look at about `most` times sixteen nodes or edges, or run `most` nodes. First it plans: counts dependencies,
- * looks for what is needed, checks the versions of what was saved and pins it; nothing is computed before all that is
- * found good. What others write until it is pinned counts as written before. Returns 0 and *done; an error ends it,
- * with no partial .grad left: gradients are accumulated into leaves as a last step, which waits (0, not *done) for as
- * long as the issuer's may_touch says so. Memory is lacked as by td_ops_prepare: TD_WAIT_GROW, and a TD_E_MEMORY or
- * TD_E_QUOTA that may pass, leave it where it is, to be gone on with later or dropped. With need NULL it grows by
+/* Go on: look at about `most` times sixteen nodes or edges, or run `most` nodes. First it walks the graph: counts
+ * dependencies, looks for what is needed, checks the versions of what was saved and pins it; nothing is computed before
+ * all that is found good. What others write until it is pinned counts as written before. Returns 0 and *done; an error
+ * ends it, with no partial .grad left: gradients are accumulated into leaves as a last step, which waits (0, not *done)
+ * for as long as the issuer's may_touch says so. Memory is lacked as by td_ops_prepare: TD_WAIT_GROW, and a TD_E_MEMORY
+ * or TD_E_QUOTA that may pass, leave it where it is, to be gone on with later or dropped. With need NULL it grows by
  * itself.
  */
 int td_backward_step(td_backward *b, int most, bool *done, td_need *need, td_error *e);

@@ -1,4 +1,4 @@
-/* Inside the room: a backward on its way. plan.c makes and drops it, walk.c looks at the graph, engine.c runs its
+/* Inside the room: a backward on its way. begin.c makes and drops it, walk.c looks at the graph, engine.c runs its
  * nodes, commit.c ends it.
  *
  * It goes through its stages one after the other, each in as many turns as it takes; between two turns it is whole. */
@@ -121,7 +121,7 @@ typedef struct td_remade {
     bool begun, done;
     uint32_t at, pick, left; /* next op and pick; picks not used yet */
     uint32_t nvalues, npicks, nentries, nkin;
-    uint32_t unlooked, unchecked; /* ops and values that the plan has still to look at, from the last on */
+    uint32_t unlooked, unchecked; /* ops and values that the walk has still to look at, from the last on */
     bool *runs;                   /* op k: something that is wanted comes of it */
     bool *wants;                  /* kin k: something that is wanted comes of it */
     td_tensor **values;
@@ -181,7 +181,7 @@ struct td_backward {
     td_eval eval;
 };
 
-/* One more stage of the plan, as far as *steps allows (each node and each edge is one). The graph may change meanwhile
+/* One more stage of the walk, as far as *steps allows (each node and each edge is one). The graph may change meanwhile
  * in what hangs on its nodes, never in its nodes and edges. */
 int td_backward_walk(td_backward *b, int64_t *steps, td_error *e);
 
@@ -239,7 +239,7 @@ bool td_backward_unpin(td_backward *b, int64_t *steps);
 int td_remake_enter(td_backward *b, td_region *r, td_error *e);
 /* What the regions that were entered do again; what they begin with is checked, and pinned. To the end when b->at is
  * their number. */
-int td_remakes_plan(td_backward *b, int64_t *steps, td_error *e);
+int td_remakes_walk(td_backward *b, int64_t *steps, td_error *e);
 /* One more op for what node n saved; *ready: there is nothing more to do for it. */
 int td_remake_step(td_backward *b, const td_node *n, bool *ready, td_error *e);
 /* A slot as it would be had it been kept, borrowed; others as they are. */

@@ -233,7 +233,7 @@ static td_masks used(const td_node *n, const bool *want)
     return m;
 }
 
-/* Versions are looked at again: turns may have passed since the plan. */
+/* Versions are looked at again: turns may have passed since the walk. */
 static int unpack(td_eval *v, td_node *n, td_masks m, td_fval *in, td_fval *out, td_error *e)
 {
     const td_op *op = td_op_by_id(n->op);

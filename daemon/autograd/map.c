@@ -1,4 +1,4 @@
-/* A small hash map from addresses to indices, for plans: one insertion a node, one lookup an edge.
+/* A small hash map from addresses to indices, for walks of a graph: one insertion a node, one lookup an edge.
  *
  * A table is twice as large as the one before; each insertion copies some places of that one, or gives a part of it
  * back, so that it is done with long before the next is needed. What was copied stays where it was, so a lookup needs

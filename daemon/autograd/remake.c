@@ -140,7 +140,7 @@ static int check_value(td_backward *b, td_remade *m, uint32_t v, td_error *e)
 }
 
 /* The array is its own queue: sources lead to the regions around. */
-int td_remakes_plan(td_backward *b, int64_t *steps, td_error *e)
+int td_remakes_walk(td_backward *b, int64_t *steps, td_error *e)
 {
     int rc = 0;
     while (b->at < b->nremades && !rc && (*steps)-- > 0) {

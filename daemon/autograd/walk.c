@@ -9,7 +9,7 @@
 
 static int no_memory(td_error *e)
 {
-    return td_no_memory(e, "to plan a backward");
+    return td_no_memory(e, "to walk the graph of a backward");
 }
 
 static void next_stage(td_backward *b, td_backward_stage stage)
@@ -320,9 +320,9 @@ static int check(td_backward *b, int64_t *steps, td_error *e)
     return 0;
 }
 
-static int plan_again(td_backward *b, int64_t *steps, td_error *e)
+static int remake_again(td_backward *b, int64_t *steps, td_error *e)
 {
-    int rc = td_remakes_plan(b, steps, e);
+    int rc = td_remakes_walk(b, steps, e);
     if (!rc && b->at == b->nremades) next_stage(b, TD_BS_SEED);
     return rc;
 }
@@ -339,6 +339,6 @@ int td_backward_walk(td_backward *b, int64_t *steps, td_error *e)
     case TD_BS_INPUTS: return find_inputs(b, steps, e);
     case TD_BS_SEARCH: search(b, steps); return 0;
     case TD_BS_CHECK: return check(b, steps, e);
-    default: return plan_again(b, steps, e);
+    default: return remake_again(b, steps, e);
     }
 }

@@ -8,7 +8,7 @@
 
 static int no_memory(td_error *e)
 {
-    return td_no_memory(e, "to plan a backward");
+    return td_no_memory(e, "to walk the graph of a backward");
 }
 
 static int check_seed(int r, td_tensor *root, td_tensor *g, td_error *e)
