@@ -192,8 +192,7 @@ def main():
     fake = "tests/support/fake_device.c"
     assert is_private(fake, "daemon/sched/internal.h") and is_private("daemon/graph/run.c", "daemon/sched/internal.h")
     assert not is_private(fake, "daemon/sched/executor.h") and not is_private("daemon/sched/pool.c", "daemon/sched/internal.h")
-    results = [check_top(root), check_backend(root)]
-    results = [check_top(root), check_itself()]
+    results = [check_top(root), check_backend(root), check_itself()]
     results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
     results += [(list(idiom_faults(root, path)), 1) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
     faults = [fault for found, _ in results for fault in found]
