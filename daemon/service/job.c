@@ -115,6 +115,7 @@ void td_owner_give(td_owner *o, td_job *j)
 
 void td_owner_ready(td_owner *o)
 {
+    if (o->refs) return; /* a helper works on what its step lacked, and says so again when it has come back */
     o->waits = false;
     look(o);
 }
@@ -130,6 +131,8 @@ static void tasks_ended(void *owner)
 
 int td_owner_after(td_owner *o, int n, const td_access *what)
 {
+    if (o->ended) return TD_AGAIN; /* by this step: the tasks may end after it is gone */
+    if (o->tasks) td_waiter_cancel(o->tasks);
     o->tasks = td_sched_after(o->service->sched, n, what, tasks_ended, o);
     return o->tasks ? TD_WAIT : TD_AGAIN;
 }
@@ -244,6 +247,7 @@ static int step(td_owner *o)
     int rc = kind->step(j, &why);
     o->steps++;
     if (rc != TD_WAIT || o->throttled) o->waits = false;
+    if (rc != TD_WAIT) o->growth.rc = TD_OK; /* a refusal is told to the step that lacked the memory alone */
     if (rc < 0 && !o->ended) put_first(o, j);
     else if (rc) leave(o, j);
     if (rc > 0 && o->failed) o->failed(o, kind, &why);

@@ -293,6 +293,47 @@ static void memory_is_made_aside(void)
     end(other);
 }
 
+static int lacks_now_and_then(steps *x, td_error *e)
+{
+    td_need need = {.bytes = 1 << 20, .heap = v.heap};
+    bool lacks = x->left == 3 || x->left == 1;
+    if (x->left-- == 0) return TD_OK;
+    int rc = lacks ? td_owner_lacks(x->owner, TD_WAIT_GROW, &need, e) : TD_AGAIN;
+    CU_ASSERT_EQUAL(rc, lacks ? TD_WAIT : TD_AGAIN);
+    return rc;
+}
+
+static void a_refusal_is_of_one_lack(void)
+{
+    td_owner *o = owner("a");
+    helper.on = true;
+    give(o, (steps){.then = lacks_now_and_then, .left = 3});
+    while (td_owners_run(&v, MOST)) continue;
+    o->growth.rc = TD_E_MEMORY; /* the system refuses it, and the step finds room without it */
+    helper.done(helper.arg);
+    while (td_owners_run(&v, MOST)) continue;
+    CU_ASSERT_TRUE(o->steps == 3 && !failures);
+    helper_comes_back();
+    while (td_owners_run(&v, MOST)) continue;
+    CU_ASSERT_TRUE(o->steps == 4 && !failures && !o->first);
+    end(o);
+}
+
+static void nobody_wakes_who_waits_for_its_helper(void)
+{
+    td_owner *o = owner("a");
+    helper.on = true;
+    give(o, (steps){.then = lacks_now_and_then, .left = 1});
+    CU_ASSERT_FALSE(td_owners_run(&v, MOST));
+    td_owner_ready(o); /* of something else */
+    CU_ASSERT_FALSE(td_owners_run(&v, MOST));
+    CU_ASSERT_EQUAL(o->steps, 1);
+    helper_comes_back();
+    CU_ASSERT_FALSE(td_owners_run(&v, MOST));
+    CU_ASSERT_TRUE(o->steps == 2 && !o->first);
+    end(o);
+}
+
 static int too_much(steps *x, td_error *e)
 {
     (void)e;
@@ -342,6 +383,28 @@ static int end_owner(steps *x, td_error *e)
     (void)e;
     td_owner_end(x->owner);
     return TD_AGAIN;
+}
+
+/* Its end comes first, then a wait for what it has asked for. */
+static int end_and_wait(steps *x, td_error *e)
+{
+    td_owner_end(x->owner);
+    int rc = copy(x, e);
+    CU_ASSERT_EQUAL(rc, TD_AGAIN);
+    CU_ASSERT_PTR_NULL(x->owner->tasks);
+    return rc;
+}
+
+static void an_owner_that_has_ended_waits_for_nothing(void)
+{
+    td_owner *o = owner("a");
+    td_tensor *in = tensor(o, LARGE);
+    give(o, (steps){.then = end_and_wait, .in = in});
+    while (td_owners_run(&v, MOST)) continue;
+    CU_ASSERT_EQUAL(dropped, 1);
+    if (is_there(o)) finish_tasks(o);
+    CU_ASSERT_PTR_NULL(v.owners.all);
+    td_tensor_unref(in);
 }
 
 static void a_step_gives_more_and_ends_it(void)
@@ -396,8 +459,11 @@ TD_CUNIT_MAIN_WITH("jobs", init, cleanup, {"jobs come in order", jobs_come_in_or
                    {"nobody waits for a long one", nobody_waits_for_a_long_one},
                    {"who waits takes no turn", who_waits_takes_no_turn}, {"its ops are its own", its_ops_are_its_own},
                    {"memory is made aside", memory_is_made_aside},
+                   {"a refusal is of one lack", a_refusal_is_of_one_lack},
+                   {"nobody wakes who waits for its helper", nobody_wakes_who_waits_for_its_helper},
                    {"memory that nobody has is an error", memory_that_nobody_has_is_an_error},
                    {"what fails goes in parts", what_fails_goes_in_parts},
                    {"a step gives more, and ends it", a_step_gives_more_and_ends_it},
+                   {"an owner that has ended waits for nothing", an_owner_that_has_ended_waits_for_nothing},
                    {"an owner goes with its last task", an_owner_goes_with_its_last_task},
                    {"an owner waits for its helper", an_owner_waits_for_its_helper})
