@@ -112,8 +112,8 @@ enum { TD_MAX_LIST = TD_MAX_INPUTS - TD_MAX_PARAMS }; /* tensors of a list in on
  * are written instead. `where` is a text that lives as long as the client, told apart by its address, or NULL. */
 int td_run(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
            const td_attrs *attrs, int max_out, td_array **out, int *nout);
-/* Run an op whose only tensors are a list that must not have gaps (cat, stack), of any length: join.c. One result, made
- * into *out or (TD_RF_OUT) written into it. */
+/* Run an op whose only tensors are a list that must not have gaps (cat, stack), of any length: tensor/join.c. One
+ * result, made into *out or (TD_RF_OUT) written into it. */
 int td_run_list(const char *where, const td_op *op, unsigned flags, td_list l, const td_attrs *attrs, td_array **out);
 /* The number that an argument is; and back. */
 td_scalar td_scalar_of(td_arg a);

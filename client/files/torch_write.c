@@ -275,7 +275,7 @@ static bool put_module(pickling *p, int depth)
     return put_name(p, name) && op(p, ')') && op(p, '\x81') && put_value(p, depth) && op(p, 'b');
 }
 
-/* What _carry.py takes apart: its kind, then the parts. */
+/* What share/_codec.py takes apart: its kind, then the parts. */
 static bool put_object(pickling *p, int depth)
 {
     static const struct {

@@ -84,7 +84,7 @@ static td_awaited *question_for(td_request *r, int n)
 /* Once, when it is made: the program may be gone afterwards. */
 static int ask_call(td_request *r, uint32_t ms)
 {
-    (void)ms; /* it counts from here, not from when the daemon begins; request.c sees to it */
+    (void)ms; /* it counts from here, not from when the daemon begins; wire/request.c sees to it */
     td_calling *x = &called_of(r)->call;
     td_awaited *b = question_for(r, x->p->narrays);
     if (!b) return td_last_error()->code;

@@ -20,7 +20,7 @@ struct td_array {
     bool view;            /* made by an op that gives a view, so a part of its base's history */
     bool leaf;            /* its requires_grad was turned on by this handle */
     bool is_grad;         /* it was got as a .grad, or set as one */
-    uint64_t traced;      /* which value of which trace it is (trace.c); 0: of none */
+    uint64_t traced;      /* which value of which trace it is (program/trace.c); 0: of none */
     uint64_t outside;     /* td_moment() + 1 when the daemon said that it is outside of every graph; 0: never */
     td_scope *scope;
     td_array *next, *prev; /* in its scope; next: in the free list */

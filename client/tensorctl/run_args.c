@@ -140,8 +140,8 @@ static bool items_of_plain(const td_plain *x, td_value_kind kind, td_value *out)
     return good;
 }
 
-/* As _filed.py packs defaults: {"tuple": [...]}, {"dict": [key, value, ...]} and {"float": "inf"} stand for what JSON
- * has not. */
+/* As program/_archive.py packs defaults: {"tuple": [...]}, {"dict": [key, value, ...]} and {"float": "inf"} stand for
+ * what JSON has not. */
 static bool of_plain(const td_plain *x, td_value *out) /* NOLINT(misc-no-recursion): as deep as JSON may be */
 {
     switch (x->kind) {

@@ -5,7 +5,8 @@
  * the stream is the order of the calls. The stream has one reader at a time: whoever waits reads, and hands every reply
  * to the wait it belongs to.
  *
- * A client is one piece of memory, so it also has the fields of the rooms above. This room does not look at these. */
+ * A client is one piece of memory, so it also has the fields of the rooms above: this room stores them, and those rooms
+ * say what they mean. */
 #ifndef TENSORD_WIRE_CLIENT_H
 #define TENSORD_WIRE_CLIENT_H
 
@@ -176,7 +177,7 @@ struct td_client {
     td_lease *spares[TD_SPARE_LEASES]; /* fetched ahead */
     uint64_t last_lease;               /* bytes of the last one asked for */
 
-    td_seen_entry *seen;               /* see seen.c */
+    td_seen_entry *seen;               /* tensor/seen.c */
     uint32_t seen_unknown, seen_grads; /* looks at storages without a number, at those of a .grad */
     uint64_t storages;                 /* numbers given so far */
     uint64_t freed_graph;              /* of these, those up to here were there before a backward that keeps no graph */
@@ -187,7 +188,7 @@ struct td_client {
     td_words gone; /* hooks that are nowhere any more, as nobody here has asked yet */
     td_on_hook on_hook;
     void *hook_context;
-    td_memo *memos; /* see memo.c */
+    td_memo *memos; /* tensor/memo.h */
     uint32_t grad_scope;
     uint32_t devices;    /* bit for each device that the daemon has */
     uint8_t *refused;    /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */

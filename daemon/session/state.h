@@ -113,8 +113,14 @@ typedef struct td_wait_kind {
     void (*finish)(td_session *s, td_wait *w);
     /* It will not be finished: nobody else knows of it any more, and what came goes back. */
     void (*cancel)(td_session *s, td_wait *w);
-    enum { TD_BY_CALLBACK, TD_BY_LEASES, TD_BY_REPLIES, TD_BY_HELD, TD_BY_MEMORY } by; /* what ends it: see td_session_woken */
-    bool external;                                                       /* only another session can end it */
+    enum {
+        TD_BY_CALLBACK,
+        TD_BY_LEASES,
+        TD_BY_REPLIES,
+        TD_BY_HELD,
+        TD_BY_MEMORY
+    } by;          /* what ends it: see td_session_woken */
+    bool external; /* only another session can end it */
 } td_wait_kind;
 
 struct td_wait {
@@ -127,8 +133,8 @@ struct td_wait {
     td_tensor *tensor; /* a reference */
 };
 
-/* A request that waits for what others do, beside the stream; see held.c. Each kind has a struct that begins with it.
- */
+/* A request that waits for what others do, beside the stream; see stream/held.c. Each kind has a struct that begins
+ * with it. */
 typedef struct td_held {
     td_wait wait;
     struct td_held *next, *prev; /* of its session, the newest first */
@@ -141,7 +147,7 @@ typedef struct td_held {
     enum { TD_HELD_ENDS, TD_HELD_MORE, TD_HELD_LATER } goes_on;
 } td_held;
 
-/* A reply that comes when tasks have ended; see promise.c. Each kind has a struct that begins with it. */
+/* A reply that comes when tasks have ended; see stream/promise.c. Each kind has a struct that begins with it. */
 typedef struct td_promise {
     td_wait wait;
     td_session *session;
@@ -175,9 +181,9 @@ struct td_session {
 
     /* What came and is to be done next, in order. */
     struct {
-        uint64_t frames;   /* that came */
-        td_arena arena;    /* what the last of them became */
-        uint64_t unpacked; /* of it, where that is much: charged with what its connection holds */
+        uint64_t frames;                     /* that came */
+        td_arena arena;                      /* what the last of them became */
+        uint64_t unpacked;                   /* of it, where that is much: charged with what its connection holds */
         struct td_process_line *unpacked_of; /* ... which its process then holds; or NULL */
         Td__Wire__Batch *batch;
         size_t cursor; /* words of the batch that are done */
@@ -227,12 +233,12 @@ struct td_session {
 
     /* Storages that others write to, or have yet to read. */
     struct {
-        const td_storage *wants; /* what it waits for there, until its turn has come; only compared */
-        td_session *next_wanting, **at_wanting;       /* of those that want something; and what points here */
+        const td_storage *wants;                /* what it waits for there, until its turn has come; only compared */
+        td_session *next_wanting, **at_wanting; /* of those that want something; and what points here */
         td_session *next_for_leases, **at_for_leases; /* of those that wait until leases change */
         uint64_t awaited_lease, awaited_since_ms;     /* the number of the write lease whose end it waited for last */
-        const td_storage *awaited_read;         /* or what the current record wants to write when backwards have read it */
-        uint64_t awaited_steps;                 /* how far the backward was that has yet to read it */
+        const td_storage *awaited_read; /* or what the current record wants to write when backwards have read it */
+        uint64_t awaited_steps;         /* how far the backward was that has yet to read it */
         td_session *next_reading, **at_reading; /* of those whose job is a backward that still reads something */
     } access;
 
@@ -261,7 +267,7 @@ struct td_session {
 
     struct {
         td_known_program *known;
-        td_reading *reading; /* one that it has sent and that a helper reads, or is to read; NULL: none */
+        td_reading *reading;            /* one that it has sent and that a helper reads, or is to read; NULL: none */
         uint64_t unwanted[TD_UNWANTED]; /* serials of calls that nobody waits for any more, the last ones */
     } programs;
 
@@ -293,8 +299,9 @@ struct td_session {
         bool said_bye, ended, drained;
         uint32_t refs;                         /* helpers at work, promises: what still points here */
         td_session *next_ending, *prev_ending; /* of those that have ended, until they are gone */
-        uint64_t forlorn_at_ms, forlorn_pending; /* see td_session_forlorn: when it looked last, and how many tasks were pending */
-        int forlorn_looks;                       /* that saw none of them end */
+        uint64_t forlorn_at_ms,
+            forlorn_pending; /* see td_session_forlorn: when it looked last, and how many tasks were pending */
+        int forlorn_looks;   /* that saw none of them end */
     } life;
 };
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What a document names is there: a link to a file or a folder of the tree, and a path in backticks, from the root or from the document's folder
-(`proto/ops`, `client/*.c`).
+(`proto/ops`, `client/*.c`). So is a file that a comment of a C file names ("see stream/held.c"), in the tree or made by the build.
 
 Each fault is printed as FILE:LINE: what is wrong. What the build makes (build/...) and links to the network are not looked at."""
 import glob
@@ -12,14 +12,19 @@ import sys
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"`((?:daemon|client|proto|shm|tests|\.ci)/[\w./*-]+)`")
 CODE = re.compile(r"^\s*```")
+COMMENT = re.compile(r"/\*.*?\*/", re.S)
+# A name in a comment: of a file in C, of a table, or of a module of the package that is private; `x.c` is a field of a struct.
+FILE = re.compile(r"(?<![\w.>/-])((?:\w+/)*(?:\w{2,}\.[ch]|\w+\.toml|_[a-z]\w*\.py))\b(?!\()")
+MADE = re.compile(r"'(?:[\w@-]+/)*([\w.-]+\.[ch])'")
+ELSEWHERE = {"e_log.c", "complex.h"}  # of fdlibm, of the C library
 
 
-def documents(root):
-    """The tree's own documents; where git cannot tell, all that lie outside of hidden folders and build directories."""
-    git = subprocess.run(["git", "-C", root, "ls-files", "-z", "*.md"], capture_output=True, text=True)
+def tracked(root):
+    """The tree's own files; where git cannot tell, all that lie outside of hidden folders and build directories."""
+    git = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True)
     if git.returncode == 0 and git.stdout:
         return [name for name in git.stdout.split("\0") if name]
-    found = glob.glob("**/*.md", root_dir=root, recursive=True)
+    found = glob.glob("**/*", root_dir=root, recursive=True)
     return sorted(name for name in found if not name.startswith(("build", ".")))
 
 
@@ -47,9 +52,37 @@ def check(root, document):
     return faults, len(found)
 
 
+def in_comments(text):
+    """(line, path) of the files that the comments of a C file name."""
+    for comment in COMMENT.finditer(text):
+        for m in FILE.finditer(comment.group()):
+            yield text.count("\n", 0, comment.start() + m.start()) + 1, m.group(1)
+
+
+def check_comments(root, files):
+    """As check(), of all files in C."""
+    ends, made = {name[k:] for name in files for k in range(len(name)) if k == 0 or name[k - 1] == "/"}, set(ELSEWHERE)
+    for name in files:
+        if name.endswith("meson.build"):
+            with open(os.path.join(root, name), encoding="utf-8") as f:
+                made.update(MADE.findall(f.read()))
+    faults, seen = [], 0
+    for name in files:
+        path = os.path.join(root, name)
+        if not name.endswith((".c", ".h")) or not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8", errors="replace") as f:
+            found = list(in_comments(f.read()))
+        seen += len(found)
+        faults += [f"{name}:{line}: there is no {file}" for line, file in found if file not in ends and os.path.basename(file) not in made]
+    return faults, seen
+
+
 def main():
+    assert [file for _, file in in_comments("int a; // b.c\n/* ab.c, x->ab.h, r.c; share/_ab.py, train.py */")] == ["ab.c", "share/_ab.py"]
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-    results = [check(root, document) for document in documents(root)]
+    files = tracked(root)
+    results = [check(root, name) for name in files if name.endswith(".md")] + [check_comments(root, files)]
     faults = [fault for found, _ in results for fault in found]
     seen = sum(n for _, n in results)
     print("\n".join(faults))

@@ -19,7 +19,8 @@ enum { MAX_DEPTH = 32, LARGE = 1 << 20 }; /* bytes, of a message that may have 1
 
 /* ---- where in an item something is wrong ------------------------------------------------------------------------- */
 
-/* How the way from here to what failed goes on: _carry.place() says what the steps are. What is raised stays. */
+/* How the way from here to what failed goes on: place() of share/_codec.py says what the steps are. What is
+ * raised stays. */
 static bool failed_at(tdpy_packed *p, const char *way, PyObject *what)
 {
     PyObject *type, *value, *trace;

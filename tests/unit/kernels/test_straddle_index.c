@@ -1,5 +1,5 @@
 /* Ops that read and write through indices and masks, on both sides of the sizes
- * by which they are cut: see test_kernels_straddle.c. References are loops in
+ * by which they are cut: see test_straddle.c. References are loops in
  * the order of the elements: the last write stays, sums are added in order. */
 #include "daemon/kernels/cpu/plan.h"
 #include "pointwise_support.h"

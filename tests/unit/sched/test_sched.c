@@ -1,5 +1,5 @@
 /* The scheduler's promises, one by one: what runs here and what in the pool, what waits for what, where a failure
- * arrives, who is told when, who is served first. Order under random load is in test_sched_stress.c. Shares are of
+ * arrives, who is told when, who is served first. Order under random load is in test_stress.c. Shares are of
  * time: the clock goes on by hand, by so much for each chunk, so they are the same on a machine that does much besides.
  */
 #include "daemon/sched/internal.h"

@@ -25,7 +25,7 @@ _LONG_TEXT = 256  # bytes: client/files/note.h
 FIFO_SECONDS = 10.0  # how long load() waits for who writes one
 
 
-# ---- trees as notes, which the library writes: what item.c says of queues' items, and what share/_codec.py puts together of it
+# ---- trees as notes, which the library writes: what src/item.c says of queues' items, and what share/_codec.py puts together of it
 
 
 class _More(Exception):
