@@ -67,7 +67,7 @@ struct td_task {
     /* While it runs. */
     td_call *call;
     td_flow *flow;
-    _Atomic uint8_t state; /* td_task_state */
+    _Atomic uint8_t state; /* TD_TASK_QUEUED, ... */
     _Atomic int64_t next_chunk;
     _Atomic int32_t users; /* threads at its chunks; one more while it is listed as ready */
     bool listed;           /* (lock) */

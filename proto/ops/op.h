@@ -66,7 +66,7 @@ enum {                       /* td_op.flags */
        TD_OF_POINTWISE = 2,  /* made from an expression: any strides, any output dtype it can cast to */
        TD_OF_RANDOM = 4,     /* takes numbers from the generator */
        TD_OF_DATA_SHAPE = 8, /* output shapes depend on values */
-       TD_OF_INPLACE = 16,   /* has an in-place form on input 0 (see TD_REC_OUT) */
+       TD_OF_INPLACE = 16,   /* has an in-place form on input 0 (see TD_RF_OUT) */
        TD_OF_OUT_STRIDED =
            32, /* its kernel can write any strided output (all pointwise can), or says which not; others get rows */
        TD_OF_MULTI_VIEW = 64,     /* several views at once: in-place on them that needs grad is refused (A5) */

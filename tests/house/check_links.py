@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What a document names is there: a link to a file or a folder of the tree, and a path in backticks, from the root or from the document's folder
-(`proto/ops`, `client/*.c`). So is a file that a comment of a C file names ("see stream/held.c"), in the tree or made by the build.
+(`proto/ops`, `client/*.c`); so is a name of the code (`td_await`). So is a file that a comment of a C
+file names ("see stream/held.c"), in the tree or made by the build.
 
 Each fault is printed as FILE:LINE: what is wrong. What the build makes (build/...) and links to the network are not looked at."""
 import glob
@@ -16,6 +17,8 @@ COMMENT = re.compile(r"/\*.*?\*/", re.S)
 # A name in a comment: of a file in C, of a table, or of a module of the package that is private; `x.c` is a field of a struct.
 FILE = re.compile(r"(?<![\w.>/-])((?:\w+/)*(?:\w{2,}\.[ch]|\w+\.toml|_[a-z]\w*\.py))\b(?!\()")
 MADE = re.compile(r"'(?:[\w@-]+/)*([\w.-]+\.[ch])'")
+NAME = re.compile(r"\btd_[a-z0-9_]*[a-z0-9]\b(?!_)")
+MADE_NAMES = "td_at_"  # functions that the build makes of ops
 ELSEWHERE = {"e_log.c", "complex.h"}  # of fdlibm, of the C library
 
 
@@ -78,11 +81,26 @@ def check_comments(root, files):
     return faults, seen
 
 
+def check_names(root, files):
+    """Names of the code that documents name: each stands in a source, outside of comments of C."""
+    known, faults, seen = set(), [], 0
+    for name in files:
+        if name.endswith((".c", ".h", ".py", ".in", ".toml", ".proto")) and os.path.exists(os.path.join(root, name)):
+            with open(os.path.join(root, name), encoding="utf-8", errors="replace") as f:
+                known.update(NAME.findall(COMMENT.sub("", f.read())))
+    for name in (n for n in files if n.endswith(".md")):
+        with open(os.path.join(root, name), encoding="utf-8") as f:
+            found = [(number, m) for number, line in enumerate(f, 1) for m in NAME.findall(line) if not m.startswith(MADE_NAMES)]
+        seen += len(found)
+        faults += [f"{name}:{number}: there is no {m} in the code" for number, m in found if m not in known]
+    return faults, seen
+
+
 def main():
     assert [file for _, file in in_comments("int a; // b.c\n/* ab.c, x->ab.h, r.c; share/_ab.py, train.py */")] == ["ab.c", "share/_ab.py"]
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
     files = tracked(root)
-    results = [check(root, name) for name in files if name.endswith(".md")] + [check_comments(root, files)]
+    results = [check(root, name) for name in files if name.endswith(".md")] + [check_comments(root, files), check_names(root, files)]
     faults = [fault for found, _ in results for fault in found]
     seen = sum(n for _, n in results)
     print("\n".join(faults))
