@@ -1,7 +1,7 @@
-/* Recording what a thread asks for into a program: what the way of every op tells the recorder (trace.c), and what
- * bindings want beside tensord.h.
+/* A trace: a program that is recorded from what a thread asks for. trace.c is the recorder that ops tell
+ * (tensor/recorder.h); here is what the calls of programs tell it.
  *
- * Where no trace is on, all this costs is one look at a thread's variable: who calls asks td_tracing first. */
+ * Where no trace is on, all this costs is one look at a thread's variable: a caller asks td_tracing first. */
 #ifndef TENSORD_CLIENT_TRACE_H
 #define TENSORD_CLIENT_TRACE_H
 
@@ -15,16 +15,9 @@ extern _Thread_local td_trace *td_tracing __attribute__((tls_model("initial-exec
 /* A program was called, and gave this. */
 void td_trace_call(const td_program *p, const char *where, int n, const td_value *args, const td_value *result);
 
-/* ---- numbers that the program follows (trace_numbers.c)
- *
- * Each has a name, 0 for none. td_arg of an int or a float has it in `im`, as a double that no rounding touches, and
- * td_value likewise; the integers of a list have theirs by where they stand. */
-
 /* ---- told without it */
 
 /* This cannot be part of a program: the trace will fail. `a`: only if it belongs to the trace; NULL: whatever it is. */
 void td_trace_refuse(const td_array *a, const char *where, const char *what);
-
-/* ---- for bindings */
 
 #endif

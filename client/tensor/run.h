@@ -1,17 +1,16 @@
-/* Running an op by its row of the table: what the generated functions and the Python module stand on. */
+/* The way of an op by its row of the table, in parts: td_run() of tensord_bind.h goes it as a whole. */
 #ifndef TENSORD_CLIENT_RUN_H
 #define TENSORD_CLIENT_RUN_H
 #include "client/tensor/array.h"
 
-
-/* The same with the client's lock held, for an op that is not made of others; `c` is not NULL. */
+/* td_run() with the client's lock held, of an op that is not made of others; `c` is not NULL. */
 int td_run_locked(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
                   const td_attrs *attrs, int max_out, td_array **out, int *nout);
 
 /* A further result goes to who wants it, or is released. */
 void td_hand_over(td_array *a, td_array **out);
 
-/* The same for one that is: compose.c. */
+/* td_run_locked() of an op that is made of others: compose.c. */
 int td_run_composed(td_client *c, const char *where, const td_op *op, unsigned flags, int nin, const td_arg *in,
                     const td_attrs *attrs, int max_out, td_array **out, int *nout);
 
