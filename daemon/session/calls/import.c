@@ -104,7 +104,7 @@ static int import_memory(td_session *s, uint64_t serial, const Td__Wire__Import 
 
 /* ---- a file: read aside, into memory of the session's */
 
-typedef struct read_job {
+typedef struct file_read {
     td_session *s;
     int fd;
     uint64_t offset, bytes, serial;
@@ -112,9 +112,9 @@ typedef struct read_job {
     td_desc desc;
     td_storage *storage; /* a reference; nobody else has one before the values are there */
     td_error error;
-} read_job;
+} file_read;
 
-static int check_file(const read_job *j, td_error *e)
+static int check_file(const file_read *j, td_error *e)
 {
     struct stat st;
     struct statfs fs;
@@ -135,7 +135,7 @@ static int check_file(const read_job *j, td_error *e)
     return TD_OK;
 }
 
-static int read_all(const read_job *j, td_error *e)
+static int read_all(const file_read *j, td_error *e)
 {
     for (uint64_t at = 0; at < j->bytes;) {
         uint64_t left = j->bytes - at;
@@ -150,7 +150,7 @@ static int read_all(const read_job *j, td_error *e)
 
 static void read_work(void *arg)
 {
-    read_job *j = arg;
+    file_read *j = arg;
     int rc = check_file(j, &j->error);
     if (!rc) read_all(j, &j->error);
     close(j->fd);
@@ -158,7 +158,7 @@ static void read_work(void *arg)
 
 static void read_done(void *arg)
 {
-    read_job *j = arg;
+    file_read *j = arg;
     td_session *s = j->s;
     td_error *e = &j->error;
     if (!s->life.ended) {
@@ -183,19 +183,19 @@ static int import_file(td_session *s, uint64_t serial, const Td__Wire__Import *q
     td_storage *st = NULL;
     int rc = td_storage_new(&st, &place, n, &need, e);
     if (rc) return td_need_may_pass(rc) ? td_session_lacks(s, rc, &need, e) : rc;
-    read_job *j = malloc(sizeof *j);
+    file_read *j = malloc(sizeof *j);
     if (!j) {
         td_storage_unref(st);
         return td_no_memory(e, "to read a file");
     }
-    *j = (read_job){.s = s,
-                    .fd = s->stream.import_fd,
-                    .offset = q->offset,
-                    .bytes = n,
-                    .serial = serial,
-                    .id = q->id,
-                    .desc = *d,
-                    .storage = st};
+    *j = (file_read){.s = s,
+                     .fd = s->stream.import_fd,
+                     .offset = q->offset,
+                     .bytes = n,
+                     .serial = serial,
+                     .id = q->id,
+                     .desc = *d,
+                     .storage = st};
     s->stream.import_fd = -1;
     s->life.refs++;
     static const td_wait_kind for_file = {"a file to be read", .external = true};
