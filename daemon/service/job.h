@@ -1,4 +1,4 @@
-/* Jobs: long work in bounded steps, for whoever it is.
+/* Jobs: long work in bounded steps.
  *
  * A job names its issuer, for whom its ops run, and its account, which pays for them. A session steps its own jobs in
  * its turns. Work that belongs to no session (of a group, of a model) belongs to a td_owner: that has an issuer, an
