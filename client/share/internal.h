@@ -18,7 +18,7 @@ int td_publish_edition(td_array *tree, int tensors, const char *name, unsigned f
 /* What td_open_tree() gives of what was opened, which is taken over. */
 int td_opened_item(td_array *bytes, bool tree, td_queue_item *out);
 
-/* ---- async_queue.c */
+/* ---- item.c */
 /* Under the lock: what a get brought, and nobody wants, goes back; its ids are still to be released. */
 void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, ProtobufCBinaryData note, uint64_t place);
 /* What td_async_get() brought. */

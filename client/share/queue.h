@@ -1,4 +1,4 @@
-/* A queue's handle: what queue.c and async_queue.c share. */
+/* A queue's handle: what queue.c and item.c share. */
 #ifndef TENSORD_CLIENT_QUEUE_H
 #define TENSORD_CLIENT_QUEUE_H
 
