@@ -361,7 +361,7 @@ static int by_answer(td_calling *x)
     if (rc) td_forget_wait(c, &w);
     else rc = td_await(c, &w, "program_call");
     if (!rc) return TD_OK;
-    td_abandon(c, &w, x->nout, x->out, NULL, NULL);
+    td_abandon(c, &w, x->nout, x->out);
     x->nout = 0;
     return rc;
 }

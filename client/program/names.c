@@ -2,6 +2,7 @@
 #include "client/share/names.h"
 #include "client/program/programs.h"
 #include "client/tensor/awaited.h"
+#include "client/wire/request.h"
 
 #include "proto/program/wire.h"
 
@@ -31,55 +32,51 @@ TD_API int td_program_publish(td_program *p, const char *name, unsigned flags)
 /* ---- opening */
 
 typedef struct opening {
+    td_request request; /* first */
+    const char *name;
     uint32_t id;
     td_ir *ir;
 } opening;
 
-static int on_open(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
+/* Its answer gives the program a number here. */
+typedef struct opening_question {
+    td_question question; /* first */
+    uint32_t id;
+} opening_question;
+
+static int take_opened(td_request *r, const td_reply *reply, int *fd, td_error *e)
 {
-    (void)c, (void)fd;
-    opening *o = w->context;
-    o->ir = td_ir_decode(r->ir.data, r->ir.len, 0, e);
+    (void)fd;
+    opening *o = (opening *)r;
+    o->ir = td_ir_decode(reply->ir.data, reply->ir.len, 0, e);
     return o->ir ? TD_OK : e->code;
 }
 
-typedef struct unwanted {
-    td_reply_wait wait;
-    uint32_t id;
-} unwanted;
-
-/* The answer came after all. */
-static int on_unwanted(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
+static void give_back(td_client *c, uint32_t id)
 {
-    (void)r, (void)fd, (void)e;
-    td_record_only(c, TD_REC_PROGRAM_END, 0, NULL, 1, &((unwanted *)w)->id);
-    return TD_OK;
+    td_record_only(c, TD_REC_PROGRAM_END, 0, NULL, 1, &id);
 }
 
 /* Whoever stopped waiting gets the program all the same, if the daemon was about to give it: it goes back. */
-static void give_back(td_client *c, const td_reply_wait *w, uint32_t id)
+static void late_program(td_client *c, td_question *q, const td_reply *r, int *fd)
 {
-    if (c->lost || !w->serial) return;
-    if (w->done) {
-        if (!w->code) td_record_only(c, TD_REC_PROGRAM_END, 0, NULL, 1, &id);
-        return;
-    }
-    unwanted *u = calloc(1, sizeof *u);
-    if (!u) return;
-    *u = (unwanted){.wait = {.serial = w->serial, .heap = true, .on_reply = on_unwanted}, .id = id};
-    td_add_wait(c, &u->wait);
+    (void)r, (void)fd;
+    give_back(c, ((opening_question *)q)->id);
 }
 
-static int ask(td_client *c, const char *name, int timeout_ms, opening *o, td_reply_wait *w)
+static int ask_open(td_request *r, uint32_t ms)
 {
-    Td__Wire__Open q = TD__WIRE__OPEN__INIT;
-    q.name = (char *)name;
-    q.id = o->id = ++c->next_program;
-    q.timeout_ms = td_timeout(timeout_ms);
+    opening *o = (opening *)r;
+    opening_question *q = (opening_question *)td_question_new(r, sizeof *q);
+    if (!q) return td_last_error()->code;
+    q->question.late = late_program;
+    Td__Wire__Open open = TD__WIRE__OPEN__INIT;
+    open.name = (char *)o->name;
+    open.id = o->id = q->id = ++r->client->next_program;
+    open.timeout_ms = ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.program_open = &q;
-    *w = (td_reply_wait){.on_reply = on_open, .context = o};
-    return td_ask_patiently(c, &call, w, timeout_ms, "program_open");
+    call.program_open = &open;
+    return td_question_ask(&q->question, &call);
 }
 
 /* What it writes may be mapped here by other handles: they are to be known. */
@@ -97,16 +94,16 @@ static td_program *opened(td_client *c, const opening *o)
 
 TD_API td_program *td_program_open(td_client *c, const char *name, int timeout_ms)
 {
-    opening o = {0};
-    td_reply_wait w;
+    static const td_request_kind kind = {0};
     if (!c || !name) {
         td_raise_null("program_open", c ? "the name" : "client");
         return NULL;
     }
     if (td_enter(c, "program_open")) return NULL;
-    int rc = ask(c, name, timeout_ms, &o, &w);
+    opening o = {.request = {.ask = ask_open, .take = take_opened}, .name = name};
+    int rc = td_request_wait(&o.request, &kind, c, "program_open", timeout_ms);
     td_program *p = rc ? NULL : opened(c, &o);
-    if (!p) give_back(c, &w, o.id);
+    if (!rc && !p && !c->lost) give_back(c, o.id);
     td_ir_unref(o.ir);
     if (rc) td_leave_with_hint(c, name);
     else td_leave(c);
@@ -146,7 +143,7 @@ static int ask_captured(td_program *p, int n, td_array **at)
     td_reply_wait w = {.on_reply = on_captured, .context = &x};
     int rc = td_ask_and_wait(p->client, &call, -1, &w, "program");
     free(ids);
-    if (rc) td_abandon(p->client, &w, n, at, NULL, NULL);
+    if (rc) td_abandon(p->client, &w, n, at);
     return rc;
 }
 

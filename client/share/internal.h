@@ -19,8 +19,6 @@ int td_publish_edition(td_array *tree, int tensors, const char *name, unsigned f
 int td_opened_item(td_array *bytes, bool tree, td_queue_item *out);
 
 /* ---- item.c */
-/* Under the lock: what a get brought, and nobody wants, goes back; its ids are still to be released. */
-void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, ProtobufCBinaryData note, uint64_t place);
 /* What td_async_get() brought. */
 int td_take_got(td_request *r, td_queue_item *out);
 

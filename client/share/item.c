@@ -1,4 +1,5 @@
-/* Requests about queues. An item that comes when nobody wants it any more goes back to its place. */
+/* Items of queues are put and got, with a wait and without. An item that comes when nobody wants it any more goes back
+ * to its place. */
 #include "client/share/internal.h"
 #include "client/share/queue.h"
 #include "client/tensor/awaited.h"
@@ -62,9 +63,10 @@ static bool ready(const td_request *r)
 static void given_up(td_request *r, td_question *q)
 {
     asking *x = asking_of(r);
-    q->held = x->queue; /* with its count of users */
+    q->held = x->queue;
     x->queue->late++;
-    x->queue = NULL;
+    if (r->blocks) td_queue_use(x->queue);
+    else x->queue = NULL; /* with its count of users */
 }
 
 static bool end_get(td_client *c, td_question *q, bool answered)
@@ -76,6 +78,21 @@ static bool end_get(td_client *c, td_question *q, bool answered)
     return was_last;
 }
 
+/* What a get brought, and nobody wants, lies where it lay for whoever asks next; its ids are still to be released. */
+static void give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, ProtobufCBinaryData note,
+                      uint64_t place)
+{
+    Td__Wire__QueueReturn back = TD__WIRE__QUEUE_RETURN__INIT;
+    back.name = (char *)queue;
+    back.n_ids = n;
+    back.ids = ids;
+    back.note = note;
+    back.place = place;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.queue_return = &back;
+    td_tell(c, &call);
+}
+
 /* Nobody took the item. */
 static void untaken(td_request *r)
 {
@@ -85,7 +102,7 @@ static void untaken(td_request *r)
     uint32_t ids[TD_MAX_ITEM];
     for (int k = 0; k < x->item.n; k++) ids[k] = x->item.at[k]->id;
     ProtobufCBinaryData note = {x->item.note_size, x->item.note};
-    td_give_back(r->client, x->queue->name, (size_t)x->item.n, ids, note, x->place);
+    give_back(r->client, x->queue->name, (size_t)x->item.n, ids, note, x->place);
 }
 
 static const td_request_kind gets = {.ready = ready,
@@ -113,19 +130,6 @@ static void keep_segments(td_client *c, const Td__Wire__Item *item, int *fd)
     }
 }
 
-void td_give_back(td_client *c, const char *queue, size_t n, uint32_t *ids, ProtobufCBinaryData note, uint64_t place)
-{
-    Td__Wire__QueueReturn back = TD__WIRE__QUEUE_RETURN__INIT;
-    back.name = (char *)queue;
-    back.n_ids = n;
-    back.ids = ids;
-    back.note = note;
-    back.place = place;
-    Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.queue_return = &back;
-    td_tell(c, &call);
-}
-
 static void late_item(td_client *c, td_question *q, const td_reply *r, int *fd)
 {
     td_awaited *b = td_awaited_of(q);
@@ -137,9 +141,52 @@ static void late_item(td_client *c, td_question *q, const td_reply *r, int *fd)
     }
     keep_segments(c, r->item, fd);
     for (int k = 0; k < n; k++) ids[k] = b->at[k]->id;
-    td_give_back(c, ((const td_queue *)q->held)->name, (size_t)n, ids, r->item->note, r->item->place);
+    give_back(c, ((const td_queue *)q->held)->name, (size_t)n, ids, r->item->note, r->item->place);
     td_awaited_unwanted(b, n);
     free(ids);
+}
+
+/* One descriptor may come with the frame: it is of the first address whose segment is new. */
+static int adopt_item(td_queue_item *item, int k, const Td__Wire__Item *from, int *fd, td_error *e)
+{
+    td_array *a = item->at[k];
+    int rc = td_desc_from_wire(from->descs[k], &a->desc, e);
+    if (rc || (size_t)k >= from->n_addresses || !from->addresses[k]->segment_size) return rc;
+    int none = -1;
+    bool brings = from->addresses[k]->descriptor;
+    td_error ignored;
+    if (td_adopt_address(a, from->addresses[k], brings ? fd : &none, &ignored)) return TD_OK; /* td_data() will ask */
+    a->settled = a->client->writes;
+    return TD_OK;
+}
+
+static bool is_outside(const Td__Wire__Item *from, int k)
+{
+    return k < 64 ? from->outside >> k & 1 : from->outside_rest;
+}
+
+static int read_item(td_queue_item *item, int brought, uint32_t *needs, const td_reply *r, int *fd, td_error *e)
+{
+    const Td__Wire__Item *from = r->item;
+    if (!from || from->n_descs > (size_t)brought ||
+        (from->needs && (from->needs > TD_MAX_ITEM || from->needs <= (uint32_t)brought)))
+        return td_fail(e, TD_E_PROTOCOL, "no item came");
+    *needs = from->needs;
+    item->left = from->left;
+    item->note_size = from->note.len;
+    if (from->note.len) {
+        item->note = malloc(from->note.len + 1); /* terminated, for those who send text */
+        if (!item->note) return td_no_memory(e, "for a note of %zu bytes", from->note.len);
+        memcpy(item->note, from->note.data, from->note.len);
+        ((char *)item->note)[from->note.len] = 0;
+    }
+    item->n = (int)from->n_descs;
+    for (int k = 0; k < item->n; k++) {
+        int rc = adopt_item(item, k, from, fd, e);
+        if (rc) return rc;
+        if (is_outside(from, k)) item->at[k]->outside = td_moment(item->at[k]->client) + 1;
+    }
+    return TD_OK;
 }
 
 static int take_item(td_request *r, const td_reply *reply, int *fd, td_error *e)
@@ -150,7 +197,7 @@ static int take_item(td_request *r, const td_reply *reply, int *fd, td_error *e)
     x->item.at = malloc(((size_t)n + 1) * sizeof(td_array *));
     if (!x->item.at) return td_no_memory(e, "for an item of a queue");
     memcpy(x->item.at, b->at, (size_t)n * sizeof(td_array *));
-    int rc = td_take_item(&x->item, n, &x->needs, reply, fd, e);
+    int rc = read_item(&x->item, n, &x->needs, reply, fd, e);
     int used = x->item.n;
     for (int k = n - 1; k >= used; k--) td_array_drop(b->at[k]);
     b->n = 0;
@@ -182,6 +229,25 @@ static int ask_get(td_request *r, uint32_t ms)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_get = &get;
     return td_question_ask(&b->question, &call);
+}
+
+static void hand_out(asking *x, td_queue_item *out)
+{
+    *out = x->item;
+    x->item = (td_queue_item){0};
+    x->brought = false;
+    for (int k = 0; k < out->n; k++) td_array_announce(out->at[k]);
+}
+
+int td_get_item(td_queue *q, td_queue_item *out, int timeout_ms)
+{
+    asking x = {.request = {.ask = ask_get, .take = take_item}, .queue = q};
+    int rc = td_await_none(q->client, &q->late);
+    if (!rc) rc = td_request_wait(&x.request, &gets, q->client, "queue_get", timeout_ms);
+    if (!rc) hand_out(&x, out);
+    x.queue = NULL; /* its user is the caller */
+    free_asking(&x.request);
+    return rc;
 }
 
 /* A request of a queue that is open in this session; then its client is entered. */
@@ -216,33 +282,46 @@ int td_take_got(td_request *r, td_queue_item *out)
     asking *x = td_request_is(r, &gets) ? asking_of(r) : NULL;
     if (!x || !x->brought) return td_request_none(r, "item"), td_last_error()->code;
     td_lock(r->client);
-    *out = x->item;
-    x->item = (td_queue_item){0};
-    x->brought = false;
+    hand_out(x, out);
     leave_queue(x);
-    for (int k = 0; k < out->n; k++) td_array_announce(out->at[k]);
     td_unlock(r->client);
     return TD_OK;
 }
 
 /* ---- put --------------------------------------------------------------------------------------------------------- */
 
+void td_say_put(td_put_call *p, const td_queue *q, td_list arrays, const void *note, size_t note_size, uint32_t ms)
+{
+    for (int i = 0; i < arrays.n; i++) p->ids[i] = arrays.at[i]->id;
+    td__wire__call__init(&p->call);
+    td__wire__queue_put__init(&p->put);
+    p->put.queue = q->number;
+    p->put.n_ids = (size_t)arrays.n;
+    p->put.ids = p->ids;
+    p->put.note = (ProtobufCBinaryData){note ? note_size : 0, (uint8_t *)note};
+    p->put.timeout_ms = ms;
+    p->call.queue_put = &p->put;
+}
+
 static int ask_put(td_request *r, uint32_t ms)
 {
     const asking *x = asking_of(r);
     td_question *q = td_question_new(r, sizeof *q);
     if (!q) return td_last_error()->code;
-    uint32_t ids[TD_MAX_ITEM];
-    for (int k = 0; k < x->nput; k++) ids[k] = x->put[k]->id;
-    Td__Wire__QueuePut put = TD__WIRE__QUEUE_PUT__INIT;
-    put.queue = x->queue->number;
-    put.n_ids = (size_t)x->nput;
-    put.ids = ids;
-    put.note = (ProtobufCBinaryData){x->item.note_size, x->item.note};
-    put.timeout_ms = ms;
-    Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.queue_put = &put;
-    return td_question_ask(q, &call);
+    td_put_call p;
+    td_say_put(&p, x->queue, (td_list){x->nput, x->put}, x->item.note, x->item.note_size, ms);
+    return td_question_ask(q, &p.call);
+}
+
+int td_put_item(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms)
+{
+    static const td_request_kind lent = {0}; /* what it puts is the caller's */
+    asking x = {.request = {.ask = ask_put, .take = td_take_nothing},
+                .queue = q,
+                .item = {.note = (void *)note, .note_size = note_size},
+                .put = (td_array **)arrays.at,
+                .nput = arrays.n};
+    return td_request_wait(&x.request, &lent, q->client, "queue_put", timeout_ms);
 }
 
 static int keep_put(asking *x, td_list arrays, const void *note, size_t note_size)

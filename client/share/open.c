@@ -1,4 +1,4 @@
-/* Requests that open a name. */
+/* Opening a name, with a wait and without. */
 #include "client/share/internal.h"
 #include "client/tensor/async.h"
 #include "client/tensor/awaited.h"
@@ -12,6 +12,7 @@ typedef struct opening {
     char *name;
     uint64_t version;
     bool tree;
+    bool whole; /* of a tree the bytes are asked for, too */
 } opening;
 
 static opening *opening_of(td_request *r)
@@ -41,7 +42,7 @@ static int take_opened(td_request *r, const td_reply *reply, int *fd, td_error *
         x->value.array = b->at[0];
     }
     b->n = 0;
-    if (rc || !x->tree) return rc;
+    if (rc || !x->tree || !x->whole) return rc;
     r->waits = false; /* its bytes are taken apart by who takes it */
     r->ask = td_ask_address;
     r->more = true;
@@ -77,10 +78,30 @@ TD_API td_request *td_async_open(td_client *c, const char *name, uint64_t newer_
     opening *x = opening_of(r);
     x->name = strdup(name ? name : "");
     x->version = newer_than;
+    x->whole = true;
     r->waits = true;
     r->ask = ask_open;
     r->take = take_opened;
     return td_request_begin(r, x->name ? TD_OK : td_raise(TD_E_SYSTEM, "open", "no memory for a request"));
+}
+
+/* ---- with a wait ------------------------------------------------------------------------------------------------ */
+
+td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, uint64_t *version,
+                          bool *tree)
+{
+    if (td_enter(c, "open")) return NULL;
+    opening x = {.value.request = {.ask = ask_open, .take = take_opened},
+                 .name = (char *)(name ? name : ""),
+                 .version = newer_than};
+    int rc = td_request_wait(&x.value.request, &opens, c, "open", timeout_ms);
+    td_array *a = rc ? NULL : x.value.array;
+    if (a) td_array_announce(a);
+    *version = a ? x.version : 0;
+    *tree = a && x.tree;
+    if (a) td_leave(c);
+    else td_leave_with_hint(c, name);
+    return a;
 }
 
 /* ---- what it brought --------------------------------------------------------------------------------------------- */

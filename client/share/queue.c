@@ -1,7 +1,6 @@
 /* Queues of tensors between sessions.
  *
- * A queue's number belongs to a session; after fork() the child's is opened again by name. Ids for a whole item are
- * chosen before the get is sent; those that the item did not need are free again when the answer is here.
+ * A queue's number belongs to a session; after fork() the child's is opened again by name.
  *
  * A put that may wait for ever does not wait here: the item is on its way when it returns, and what became of it is
  * looked at by the next put or the close. One put at most is on its way, so that the queue stays bounded. */
@@ -82,7 +81,7 @@ static uint32_t users(const td_queue *q)
     return now >> 32 == td_fork_generation() ? (uint32_t)now : 0;
 }
 
-static void add_user(td_queue *q)
+void td_queue_use(td_queue *q)
 {
     uint64_t mine = (uint64_t)td_fork_generation() << 32, before = q->users;
     while (!atomic_compare_exchange_weak(&q->users, &before, (before >> 32 == mine >> 32 ? before : mine) + 1))
@@ -107,7 +106,7 @@ int td_queue_enter(td_queue *q, const char *op)
 {
     if (!q) return td_last_error()->code ? td_last_error()->code : td_raise(TD_E_INVALID, op, "the queue is NULL");
     td_client *c = q->client;
-    add_user(q);
+    td_queue_use(q);
     int rc = td_enter(c, op);
     if (rc && !td_fork_intact()) return rc; /* who has the lock is in another process */
     if (rc) td_lock(c);
@@ -151,7 +150,7 @@ bool td_queue_over(td_queue *q)
 {
     td_client *c = q->client;
     if (!c->lost || !td_fork_intact()) return false;
-    add_user(q); /* another thread may close it while the lock is waited for */
+    td_queue_use(q); /* another thread may close it while the lock is waited for */
     td_lock(c);
     bool told = !q->on_its_way || (q->put.done && !q->put.code);
     td_queue_unuse(q);
@@ -172,34 +171,24 @@ static int finish_put(td_queue *q)
 static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most)
 {
     td_client *c = q->client;
-    uint32_t ids[TD_MAX_ITEM];
-    for (int i = 0; i < arrays.n; i++) ids[i] = arrays.at[i]->id;
     if (q->on_its_way && !q->put.done && c->reader.ring) td_poll_replies(c); /* costs no system call */
     if (c->lost) return td_raise(c->lost, "queue_put", "%s", c->why.message);
     bool known = !q->on_its_way || q->put.done;
-    Td__Wire__QueuePut p = TD__WIRE__QUEUE_PUT__INIT;
-    p.queue = q->number;
-    p.n_ids = (size_t)arrays.n;
-    p.ids = ids;
-    p.note.len = note ? note_size : 0;
-    p.note.data = (uint8_t *)note;
-    p.later = timeout_ms < 0 && known;
-    if (!p.later && most >= 0 && (timeout_ms < 0 || timeout_ms > most)) timeout_ms = most;
-    p.timeout_ms = td_timeout(timeout_ms);
     int rc = known ? finish_put(q) : TD_OK;
     if (rc) return rc;
-    Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.queue_put = &p;
-    if (p.later) {
+    if (timeout_ms < 0 && known) {
+        td_put_call p;
+        td_say_put(&p, q, arrays, note, note_size, td_timeout(timeout_ms));
+        p.put.later = true;
         q->put = (td_reply_wait){.put = true};
-        rc = td_ask(c, &call, -1, &q->put);
+        rc = td_ask(c, &p.call, -1, &q->put);
         q->on_its_way = !rc;
         c->puts_sent = true;
         return rc;
     }
-    td_reply_wait w = {0}; /* its answer brings that of the put before along */
-    rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_put");
-    if (q->put.done && !q->put.code) q->on_its_way = false; /* a failure is told by the next */
+    if (most >= 0 && (timeout_ms < 0 || timeout_ms > most)) timeout_ms = most;
+    rc = td_put_item(q, arrays, note, note_size, timeout_ms); /* its answer brings that of the put before along */
+    if (q->put.done && !q->put.code) q->on_its_way = false;   /* a failure is told by the next */
     return rc;
 }
 
@@ -252,7 +241,7 @@ static int tell_of_waiting(td_queue *q, bool put)
 void td_queue_tell(td_queue *q, bool put)
 {
     if (q->told) return;
-    add_user(q);
+    td_queue_use(q);
     tell_of_waiting(q, put);
     end_stay(q);
 }
@@ -295,144 +284,13 @@ TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t no
 
 /* ---- get --------------------------------------------------------------------------------------------------------- */
 
-/* One descriptor may come with the frame: it is of the first address whose segment is new. */
-static int adopt_item(td_queue_item *item, int k, const Td__Wire__Item *from, int *fd, td_error *e)
-{
-    td_array *a = item->at[k];
-    int rc = td_desc_from_wire(from->descs[k], &a->desc, e);
-    if (rc || (size_t)k >= from->n_addresses || !from->addresses[k]->segment_size) return rc;
-    int none = -1;
-    bool brings = from->addresses[k]->descriptor;
-    td_error ignored;
-    if (td_adopt_address(a, from->addresses[k], brings ? fd : &none, &ignored)) return TD_OK; /* td_data() will ask */
-    a->settled = a->client->writes;
-    return TD_OK;
-}
-
-static bool is_outside(const Td__Wire__Item *from, int k)
-{
-    return k < 64 ? from->outside >> k & 1 : from->outside_rest;
-}
-
-int td_take_item(td_queue_item *item, int brought, uint32_t *needs, const td_reply *r, int *fd, td_error *e)
-{
-    const Td__Wire__Item *from = r->item;
-    if (!from || from->n_descs > (size_t)brought ||
-        (from->needs && (from->needs > TD_MAX_ITEM || from->needs <= (uint32_t)brought)))
-        return td_fail(e, TD_E_PROTOCOL, "no item came");
-    *needs = from->needs;
-    item->left = from->left;
-    item->note_size = from->note.len;
-    if (from->note.len) {
-        item->note = malloc(from->note.len + 1); /* terminated, for those who send text */
-        if (!item->note) return td_no_memory(e, "for a note of %zu bytes", from->note.len);
-        memcpy(item->note, from->note.data, from->note.len);
-        ((char *)item->note)[from->note.len] = 0;
-    }
-    item->n = (int)from->n_descs;
-    for (int k = 0; k < item->n; k++) {
-        int rc = adopt_item(item, k, from, fd, e);
-        if (rc) return rc;
-        if (is_outside(from, k)) item->at[k]->outside = td_moment(item->at[k]->client) + 1;
-    }
-    return TD_OK;
-}
-
-typedef struct got {
-    td_queue_item *item;
-    int brought;    /* ids */
-    uint32_t needs; /* not 0: the item has so many tensors, and stayed where it is */
-    uint64_t place; /* where it lay */
-} got;
-
-static int on_item(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
-{
-    (void)c;
-    got *g = w->context;
-    if (r->item) g->place = r->item->place;
-    return td_take_item(g->item, g->brought, &g->needs, r, fd, e);
-}
-
-static int new_handles(td_client *c, td_queue_item *item, int n)
-{
-    item->at = malloc((size_t)n * sizeof *item->at);
-    if (!item->at) return td_raise(TD_E_SYSTEM, "queue_get", "no memory for an item of %d tensors", n);
-    for (int k = 0; k < n; k++) {
-        item->at[k] = td_array_new(c);
-        if (item->at[k]) continue;
-        while (k-- > 0) td_array_drop(item->at[k]);
-        return td_last_error()->code;
-    }
-    return TD_OK;
-}
-
-/* It came when the program no longer wanted to wait: it is nobody's, and lies where it lay for whoever asks next. */
-static int untake(const td_queue *q, got *g)
-{
-    td_queue_item *item = g->item;
-    uint32_t ids[TD_MAX_ITEM];
-    for (int k = 0; k < item->n; k++) ids[k] = item->at[k]->id;
-    ProtobufCBinaryData note = {item->note_size, item->note};
-    td_give_back(q->client, q->name, (size_t)item->n, ids, note, g->place);
-    for (int k = item->n - 1; k >= 0; k--) td_array_free(item->at[k]);
-    item->n = 0;
-    return td_raise(TD_E_CANCELLED, "queue_get", "stopped while waiting for others");
-}
-
-/* An item that came although the wait for it was given up. */
-static void late_item(td_client *c, const char *queue, const td_reply *r, int n, uint32_t *ids)
-{
-    if (r->item && !r->item->needs && r->item->n_descs <= (size_t)n)
-        td_give_back(c, queue, r->item->n_descs, ids, r->item->note, r->item->place);
-}
-
-/* An item of at most `brought` tensors, or how many it has. */
-static int get_item(td_queue *q, got *g, int timeout_ms)
-{
-    td_client *c = q->client;
-    td_queue_item *item = g->item;
-    int rc = new_handles(c, item, g->brought);
-    if (rc) return rc;
-    uint32_t ids[TD_MAX_ITEM];
-    for (int k = 0; k < g->brought; k++) ids[k] = item->at[k]->id;
-    Td__Wire__QueueGet o = TD__WIRE__QUEUE_GET__INIT;
-    o.queue = q->number;
-    o.n_ids = (size_t)g->brought;
-    o.ids = ids;
-    o.timeout_ms = td_timeout(timeout_ms);
-    Td__Wire__Call call = TD__WIRE__CALL__INIT;
-    call.queue_get = &o;
-    td_reply_wait w = {.on_reply = on_item, .context = g};
-    rc = td_ask_patiently(c, &call, &w, timeout_ms, "queue_get");
-    if (rc) {
-        td_abandon(c, &w, g->brought, item->at, late_item, q->name);
-        item->n = 0;
-        return rc;
-    }
-    for (int k = g->brought - 1; k >= item->n; k--) td_array_drop(item->at[k]);
-    for (int k = 0; k < item->n; k++) td_array_announce(item->at[k]);
-    return w.stopped && !g->needs ? untake(q, g) : TD_OK;
-}
-
 static int get_within(td_queue *q, td_queue_item *item, int timeout_ms, bool stays)
 {
     memset(item, 0, sizeof *item);
     int rc = td_queue_enter(q, "queue_get");
     if (rc) return rc;
-    int64_t until = td_now_ms() + timeout_ms;
-    got g = {.item = item, .brought = q->expected};
-    rc = td_await_none(q->client, &q->late);
-    if (!rc) rc = get_item(q, &g, timeout_ms);
-    while (!rc && g.needs) { /* another may take it meanwhile, and then the next one may be larger still */
-        free(item->at);
-        int64_t left = until - td_now_ms();
-        g = (got){.item = item, .brought = (int)g.needs};
-        rc = get_item(q, &g, timeout_ms < 0 ? timeout_ms : left > 0 ? (int)left : 0);
-    }
-    if (!rc && item->n) q->expected = item->n;
-    rc = leave_queue(q, rc, "queue_get", stays);
-    if (rc) free(item->note), free(item->at), memset(item, 0, sizeof *item);
-    return rc;
+    rc = td_get_item(q, item, timeout_ms);
+    return leave_queue(q, rc, "queue_get", stays);
 }
 
 TD_API int td_queue_get(td_queue *q, td_queue_item *item, int timeout_ms)

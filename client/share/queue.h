@@ -23,10 +23,21 @@ struct td_queue {
 
 /* Enter the client, with the queue open in this very session, and be one of its users. */
 int td_queue_enter(td_queue *q, const char *op);
-/* Under the lock: one user less. */
+/* One user more; under the lock, one less. */
+void td_queue_use(td_queue *q);
 void td_queue_unuse(td_queue *q);
 int td_check_put(td_queue *q, td_list arrays);
-/* An answer's item into these handles; *needs: it has more tensors than there are, and stayed where it is. */
-int td_take_item(td_queue_item *item, int brought, uint32_t *needs, const td_reply *r, int *fd, td_error *e);
+
+/* What a put says, with the ids that it says it of. */
+typedef struct td_put_call {
+    Td__Wire__Call call;
+    Td__Wire__QueuePut put;
+    uint32_t ids[TD_MAX_ITEM];
+} td_put_call;
+void td_say_put(td_put_call *p, const td_queue *q, td_list arrays, const void *note, size_t note_size, uint32_t ms);
+
+/* Under the lock, of a queue that was entered: put and get as td_async_put() and td_async_get() ask, and wait. */
+int td_put_item(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms);
+int td_get_item(td_queue *q, td_queue_item *out, int timeout_ms);
 
 #endif

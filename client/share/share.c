@@ -170,11 +170,10 @@ int td_take_opened(td_array *a, const td_reply *r, int *fd, td_error *e)
     return !rc && r->address ? td_adopt_address(a, r->address, fd, e) : rc;
 }
 
-/* An array that is opened, and what comes with it. */
+/* The edition that is published, and which it is. */
 typedef struct opened {
     td_array *array;
     uint64_t version;
-    bool tree;
 } opened;
 
 static int on_open(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
@@ -182,7 +181,6 @@ static int on_open(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, t
     (void)c;
     opened *o = w->context;
     o->version = r->version;
-    o->tree = r->tree;
     return td_take_opened(o->array, r, fd, e);
 }
 
@@ -202,7 +200,7 @@ static td_array *published(td_array *a, const char *name, unsigned flags, const 
             td_array_announce(out);
             *version = o.version;
         } else {
-            td_abandon(a->client, &w, 1, &out, NULL, NULL);
+            td_abandon(a->client, &w, 1, &out);
             out = NULL;
         }
     }
@@ -228,35 +226,6 @@ void td_leave_with_hint(td_client *c, const char *name)
     const td_client was = *c; /* another thread may end it as soon as it is left */
     td_leave(c);
     if (!is_handle(name)) td_hint_elsewhere(&was, name);
-}
-
-td_array *td_open_edition(td_client *c, const char *name, uint64_t newer_than, int timeout_ms, uint64_t *version,
-                          bool *tree)
-{
-    if (td_enter(c, "open")) return NULL;
-    opened x = {.array = td_array_new(c)};
-    if (x.array) {
-        Td__Wire__Open o = TD__WIRE__OPEN__INIT;
-        o.name = (char *)(name ? name : "");
-        o.id = x.array->id;
-        o.timeout_ms = td_timeout(timeout_ms);
-        o.newer_than = newer_than;
-        Td__Wire__Call call = TD__WIRE__CALL__INIT;
-        call.open = &o;
-        td_reply_wait w = {.on_reply = on_open, .context = &x};
-        int rc = td_ask_patiently(c, &call, &w, timeout_ms, "open");
-        if (!rc) {
-            td_array_announce(x.array);
-        } else {
-            td_abandon(c, &w, 1, &x.array, NULL, NULL);
-            x.array = NULL;
-        }
-    }
-    if (x.array) td_leave(c);
-    else td_leave_with_hint(c, name);
-    *version = x.version;
-    *tree = x.tree;
-    return x.array;
 }
 
 TD_API td_array *td_open(td_client *c, const char *name, int timeout_ms)

@@ -2,7 +2,6 @@
 #include "client/tensor/awaited.h"
 #include "client/tensor/internal.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,8 +46,6 @@ void td_awaited_unwanted(td_awaited *b, int n)
 
 typedef struct abandoned {
     td_reply_wait wait;
-    td_late_answer late;
-    char name[256];
     int n;
     uint32_t ids[];
 } abandoned;
@@ -59,24 +56,17 @@ static int on_abandoned(td_client *c, td_reply_wait *w, const td_reply *r, int *
     (void)e;
     abandoned *a = (abandoned *)w;
     td_take_unclaimed(c, r, fd);
-    int n = r->item ? (int)r->item->n_descs : a->n;
-    if (a->late) a->late(c, a->name, r, a->n, a->ids);
-    for (int i = 0; i < a->n; i++) {
-        if (i < n) td_release_id(c, a->ids[i]);
-        else td_free_id(c, a->ids[i]);
-    }
+    for (int i = 0; i < a->n; i++) td_release_id(c, a->ids[i]);
     return TD_OK;
 }
 
-void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at, td_late_answer late, const char *name)
+void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at)
 {
     bool answered = w->done || !w->serial || c->lost;
     abandoned *a = answered ? NULL : calloc(1, sizeof *a + (size_t)n * sizeof *a->ids);
     if (a) {
         a->wait = (td_reply_wait){.serial = w->serial, .heap = true, .on_reply = on_abandoned};
         td_add_wait(c, &a->wait);
-        a->late = late;
-        snprintf(a->name, sizeof a->name, "%s", name ? name : "");
         a->n = n;
     }
     for (int i = n - 1; i >= 0; i--) {

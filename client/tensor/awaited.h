@@ -25,11 +25,8 @@ bool td_awaited_end(td_client *c, td_question *q, bool answered);
 /* The answer has bound the first n of its ids, which nobody wants. */
 void td_awaited_unwanted(td_awaited *b, int n);
 
-/* An answer that came although its wait was given up: the ids that it bound are released behind this. */
-typedef void (*td_late_answer)(td_client *c, const char *name, const td_reply *r, int n, uint32_t *ids);
 /* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
- * up, they are released if the answer still comes. `late`: NULL, or told of that answer, with the name. */
-void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at, td_late_answer late,
-                const char *name);
+ * up, they are released if the answer still comes. */
+void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at);
 
 #endif

@@ -65,7 +65,7 @@ static td_array *import(td_client *c, int fd, uint64_t offset, td_dtype dtype, t
     if (rc) close(copy);
     else rc = send_descriptor(c, a, copy, offset, &w);
     if (!rc) td_array_announce(a);
-    else if (a) td_abandon(c, &w, 1, &a, NULL, NULL);
+    else if (a) td_abandon(c, &w, 1, &a);
     return rc ? NULL : a;
 }
 

@@ -2,6 +2,7 @@
  *
  * `settled` remembers how far the stream's writes had gone when a value was known to be there: while this client has
  * asked for no further write, looking again costs no round trip. */
+#include "client/tensor/async.h"
 #include "client/tensor/internal.h"
 #include "client/tensor/recorder.h"
 #include "proto/base/device.h"
@@ -315,17 +316,31 @@ static void end_writing(td_array *a)
     td_control(a->client, TD_REC_WRITE_END, NULL, 1, &a->id, 0, NULL, 0, NULL);
 }
 
-/* Under the lock. */
-static int begin_writing(td_array *a, int timeout_ms)
+static int take_written(td_request *r, const td_reply *reply, int *fd, td_error *e)
 {
+    const td_value_request *v = td_value_request_of(r);
+    return td_take_address(v->array, v->writes, reply, fd, e);
+}
+
+static int ask_write(td_request *r, uint32_t ms)
+{
+    td_value_request *v = td_value_request_of(r);
+    td_question *q = td_question_new(r, sizeof *q);
+    if (!q) return td_last_error()->code;
+    v->writes = r->client->writes;
     Td__Wire__WriteBegin begin = TD__WIRE__WRITE_BEGIN__INIT;
-    begin.id = a->id;
-    begin.timeout_ms = td_timeout(timeout_ms);
+    begin.id = v->array->id;
+    begin.timeout_ms = ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.write_begin = &begin;
-    locating x = {a, a->client->writes, NULL};
-    td_reply_wait w = {.on_reply = on_address, .context = &x};
-    int rc = td_ask_patiently(a->client, &call, &w, timeout_ms, "write_begin");
+    return td_question_ask(q, &call);
+}
+
+/* Under the lock, of a known descriptor. */
+static int begin_writing(td_array *a, int timeout_ms)
+{
+    td_value_request v = {.request = {.ask = ask_write, .take = take_written, .in_stream = true}, .array = a};
+    int rc = td_request_wait(&v.request, &td_value_request_kind, a->client, "write_begin", timeout_ms);
     if (rc) return rc;
     a->writing = true;
     if (a->client->mappings[a->mapping].writable) return TD_OK;

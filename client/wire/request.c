@@ -118,7 +118,7 @@ static void on_over(td_client *c, td_reply_wait *w, bool answered)
     c->loop.waits -= q->waits;
     if (q->stopped) stopped_is_over(c);
     if (q->end) room |= q->end(c, q, answered);
-    if (r) {
+    if (r && !r->blocks) {
         r->question = NULL;
         r->error = w->error;
         if (!w->code && r->more) ask(r), td_loop_wake(c); /* a dispatch sends it */
@@ -131,7 +131,7 @@ td_question *td_question_new(td_request *r, size_t size)
 {
     td_question *q = calloc(1, size);
     if (!q) return td_raise(TD_E_SYSTEM, r->op, "no memory for a request"), NULL;
-    q->wait = (td_reply_wait){.heap = true, .on_reply = on_answer, .over = on_over};
+    q->wait = (td_reply_wait){.heap = !r->blocks, .on_reply = on_answer, .over = on_over};
     q->from = r;
     q->waits = r->waits;
     r->client->loop.waits += q->waits;
@@ -380,6 +380,49 @@ void td_requests_forked(td_client *c, const td_error *why)
         if (r->kind->forked) r->kind->forked(r);
     }
     td_requests_fail(c, why);
+}
+
+/* ---- waiting ----------------------------------------------------------------------------------------------------- */
+
+/* Its thread has looked at the question, or waits no longer. */
+static void settle(td_request *r)
+{
+    td_question *q = r->question;
+    if (!q) return;
+    bool open = !q->wait.done;
+    if (open) give_up(r);
+    r->question = NULL;
+    td_unawait(r->client, &q->wait);
+}
+
+static td_reply_wait *ask_anew(void *context, uint32_t ms)
+{
+    td_request *r = context;
+    settle(r);
+    return r->ask(r, ms) ? NULL : &r->question->wait;
+}
+
+int td_request_wait(td_request *r, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms)
+{
+    int64_t until = timeout_ms > 0 ? td_now_ms() + timeout_ms : 0;
+    r->kind = kind;
+    r->client = c;
+    r->op = op;
+    r->stage = TD_TOLD;
+    r->blocks = true;
+    for (;;) {
+        r->more = false;
+        int rc = td_await_patiently(c, ask_anew, r, timeout_ms, r->in_stream, op);
+        bool stopped = r->question && r->question->wait.stopped;
+        settle(r);
+        if (rc) return rc;
+        if (stopped && kind->untaken) {
+            kind->untaken(r);
+            return td_raise(TD_E_CANCELLED, op, "stopped while waiting for others");
+        }
+        if (!r->more) return TD_OK;
+        if (timeout_ms > 0) timeout_ms = until > td_now_ms() ? (int)(until - td_now_ms()) : 0;
+    }
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */

@@ -2,7 +2,11 @@
  *
  * A td_request is the program's handle. What is asked of the daemon is a td_question, which lives until its answer has
  * come, whether or not somebody still wants it: `from` is the request, or NULL when that was given up. Each kind of
- * request begins with a td_request, and says by a td_request_kind what it adds to the life of one. */
+ * request begins with a td_request, and says by a td_request_kind what it adds to the life of one.
+ *
+ * A call that waits asks by such a request, too: td_request_wait() has one in the frame of its thread, asks its
+ * questions, and waits for each. So what is asked, what an answer brings, and what becomes of an answer that nobody
+ * wants any more is written once for both. */
 #ifndef TENSORD_WIRE_REQUEST_H
 #define TENSORD_WIRE_REQUEST_H
 #include "client/wire/stream.h"
@@ -60,12 +64,14 @@ struct td_request {
     int (*ask)(td_request *r, uint32_t ms);
     /* Take what the answer brought; sets `ask` when there is more to ask. */
     int (*take)(td_request *r, const td_reply *reply, int *fd, td_error *e);
-    bool waits;  /* its question waits for others */
-    bool theirs; /* the daemon sees to its deadline */
-    bool puts;   /* only the daemon can say whether it is too late to cancel */
-    bool silent; /* td_ask_sync() tells no errors */
-    bool more;   /* `take` set another question */
-    int code;    /* the outcome, with ... */
+    bool blocks;    /* its thread waits for it: it is in no list, and has no deadline and no callback */
+    bool in_stream; /* ... and what is asked behind it waits, too */
+    bool waits;     /* its question waits for others */
+    bool theirs;    /* the daemon sees to its deadline */
+    bool puts;      /* only the daemon can say whether it is too late to cancel */
+    bool silent;    /* td_ask_sync() tells no errors */
+    bool more;      /* `take` set another question */
+    int code;       /* the outcome, with ... */
     td_error error;
 };
 
@@ -101,6 +107,12 @@ int td_ask_sync(td_request *r, uint32_t ms);
 
 /* Those that are too late. */
 void td_requests_expire(td_client *c, int64_t now);
+
+/* ---- waiting: under the lock */
+
+/* Ask and wait, by a request that is in no list: of it `ask`, `take` and the kind's `given_up` and `untaken` are
+ * called. timeout_ms is for what others do. What it brought is its caller's. */
+int td_request_wait(td_request *r, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms);
 
 /* ---- looking at what it brought: not under the lock */
 

@@ -554,14 +554,6 @@ int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w
     return rc;
 }
 
-static uint32_t *timeout_of(const Td__Wire__Call *call)
-{
-    if (call->queue_get) return &call->queue_get->timeout_ms;
-    if (call->queue_put) return &call->queue_put->timeout_ms;
-    if (call->program_open) return &call->program_open->timeout_ms;
-    return call->open ? &call->open->timeout_ms : &call->write_begin->timeout_ms;
-}
-
 /* The program wants to stop, but the daemon will answer soon, and may have given away an item with it. */
 static int await_last_answer(td_client *c, td_reply_wait *w, const char *op)
 {
@@ -580,27 +572,26 @@ static int await_last_answer(td_client *c, td_reply_wait *w, const char *op)
 
 /* When the program may want to stop, the daemon is asked for a slice of time again and again: so nothing is given away
  * to who has stopped. A write lease is waited for in the stream: other threads get their turn between the slices. */
-int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_reply_wait *w, int ms, const char *op)
+int td_await_patiently(td_client *c, td_patient *ask, void *context, int ms, bool in_stream, const char *op)
 {
-    const td_reply_wait fresh = *w;
-    int64_t until = td_now_ms() + ms;
+    int64_t until = ms > 0 ? td_now_ms() + ms : 0;
     int rc;
-    bool in_stream = ms != 0 && call->write_begin;
+    in_stream = in_stream && ms != 0;
     c->patient += in_stream;
     for (;;) {
         int64_t slice = in_stream && c->asleep ? SHARED_SLICE_MS : SLICE_MS,
-                left = ms < 0 ? slice : until - td_now_ms();
-        bool last = !c->stop || (ms >= 0 && left <= slice);
-        if (c->stop) *timeout_of(call) = (uint32_t)(ms == 0 ? 0 : left < 1 ? 1 : left < slice ? left : slice);
-        rc = td_ask_and_wait(c, call, -1, w, op);
-        if (rc == TD_E_CANCELLED && !w->done) rc = await_last_answer(c, w, op);
+                left = ms <= 0 ? slice : until - td_now_ms();
+        bool last = !c->stop || ms == 0 || (ms > 0 && left <= slice);
+        uint32_t now = c->stop && ms ? (uint32_t)(left < 1 ? 1 : left < slice ? left : slice) : td_timeout(ms);
+        td_reply_wait *w = ask(context, now);
+        rc = w ? td_await(c, w, op) : td_last_error()->code;
+        if (rc == TD_E_CANCELLED && w && !w->done) rc = await_last_answer(c, w, op);
         if ((rc != TD_E_TIMEOUT && rc != TD_E_NOT_NEWER) || last) break;
         td_clear_error();
         if (asked_to_stop(c)) {
             rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for others");
             break;
         }
-        *w = fresh;
     }
     c->patient -= in_stream && c->patient;
     return rc;
@@ -645,6 +636,18 @@ int td_await_puts(td_client *c)
     while (!rc && puts_under_way(c))
         if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, NULL, "stopped while items waited for room");
     return rc;
+}
+
+void td_unawait(td_client *c, td_reply_wait *w)
+{
+    bool done = w->done;
+    w->heap = true;
+    if (done) free(w);
+    else if (c->lost) td_finish_wait(c, w, c->lost, false);
+    else {
+        take_given_up(c, w->serial);
+        td_add_wait(c, w);
+    }
 }
 
 void td_leave_put(td_client *c, td_reply_wait *w)

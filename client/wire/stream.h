@@ -55,9 +55,12 @@ void td_expect(td_client *c, td_reply_wait *w);
 int td_await(td_client *c, td_reply_wait *w, const char *op);
 /* Ask, and wait. Whatever it returns, the wait is over. */
 int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w, const char *op);
-/* Ask what the daemon answers when others have done something, and wait; `ms` is how long it waits for that. It may
- * succeed although the program wants to stop. */
-int td_ask_patiently(td_client *c, Td__Wire__Call *call, td_reply_wait *w, int ms, const char *op);
+/* Asks once, for so many ms as the wire has them; NULL: raised. */
+typedef td_reply_wait *td_patient(void *context, uint32_t ms);
+/* Ask what the daemon answers when others have done something, and wait; `ms` is how long it waits for that, and
+ * `in_stream` says that what stands behind it in the stream waits too. It may succeed although the program wants to
+ * stop. Whatever it returns, the wait is over. */
+int td_await_patiently(td_client *c, td_patient *ask, void *context, int ms, bool in_stream, const char *op);
 /* A Call whose answer nobody waits for. Never waits: it is made while replies are being handled, too. */
 void td_tell(td_client *c, Td__Wire__Call *call);
 /* Stop expecting it. */
@@ -77,6 +80,9 @@ void td_add_wait(td_client *c, td_reply_wait *w);
 td_reply_wait *td_take_wait(td_client *c, uint64_t serial);
 /* Wait until a number that answers count down is zero. */
 int td_await_none(td_client *c, const unsigned *count);
+/* One on the heap whose wait is over is not looked at any more: it takes its answer, if that is still to come, and is
+ * freed. */
+void td_unawait(td_client *c, td_reply_wait *w);
 /* Nobody will look at what became of this put, but td_await_puts does wait for it. */
 void td_leave_put(td_client *c, td_reply_wait *w);
 /* What an answer granted that nobody waits for. */

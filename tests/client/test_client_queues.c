@@ -3,6 +3,7 @@
 #include "tests/client/common.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -351,11 +352,43 @@ static void many_tensors_in_one_item(void)
     td_disconnect(c);
 }
 
+static bool at_once(void *context)
+{
+    (void)context;
+    return true;
+}
+
+/* The daemon finds both in what was sent: a get that is over here already, and the next. */
+static void items_keep_their_order_when_a_get_was_stopped(void)
+{
+    td_client *c = join();
+    td_queue *put = td_queue_open(c, "stopped", 4, TD_PRODUCER), *get = td_queue_open(c, "stopped", 0, TD_CONSUMER);
+    td_array *x = td_full(c, td_dims(), 1, TD_FLOAT32);
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x), &i, sizeof i, TEST_LONG_MS), TD_OK);
+    td_queue_item item;
+    kill(server.pid, SIGSTOP);
+    td_set_interrupt(c, at_once, NULL);
+    CU_ASSERT_EQUAL(td_queue_get(get, &item, -1), TD_E_CANCELLED);
+    CU_ASSERT(item.n == 0 && !item.at && !item.note);
+    td_clear_error();
+    td_set_interrupt(c, NULL, NULL);
+    kill(server.pid, SIGCONT);
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(get, &item, TEST_LONG_MS), TD_OK);
+        CU_ASSERT(item.n == 1 && item.note_size == sizeof i && !memcmp(item.note, &i, sizeof i));
+        td_queue_item_clear(&item);
+    }
+    td_queue_close(put, false), td_queue_close(get, false);
+    td_release(x);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_queues", start_server, stop_server, {"threads share a queue", threads_share_a_queue},
                    {"a full queue holds up nobody", a_full_queue_holds_up_nobody},
                    {"closing waits for what was put", closing_waits_for_what_was_put},
                    {"threads wait for each other", threads_wait_for_each_other},
                    {"leaving waits for what was put", leaving_waits_for_what_was_put},
                    {"many tensors in one item", many_tensors_in_one_item},
+                   {"items keep their order when a get was stopped", items_keep_their_order_when_a_get_was_stopped},
                    {"a queue is looked at", a_queue_is_looked_at},
                    {"trees are published at once", trees_are_published_at_once})
