@@ -44,34 +44,27 @@ void td_awaited_unwanted(td_awaited *b, int n)
 
 /* ---- waits that were given up ------------------------------------------------------------------------------------ */
 
-typedef struct abandoned {
-    td_reply_wait wait;
-    int n;
-    uint32_t ids[];
-} abandoned;
-
 /* The answer came after all. */
-static int on_abandoned(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
+static void late_ids(td_client *c, td_question *q, const td_reply *r, int *fd)
 {
-    (void)e;
-    abandoned *a = (abandoned *)w;
+    td_awaited *b = td_awaited_of(q);
     td_take_unclaimed(c, r, fd);
-    for (int i = 0; i < a->n; i++) td_release_id(c, a->ids[i]);
-    return TD_OK;
+    td_awaited_unwanted(b, b->n);
 }
 
 void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at)
 {
     bool answered = w->done || !w->serial || c->lost;
-    abandoned *a = answered ? NULL : calloc(1, sizeof *a + (size_t)n * sizeof *a->ids);
-    if (a) {
-        a->wait = (td_reply_wait){.serial = w->serial, .heap = true, .on_reply = on_abandoned};
-        td_add_wait(c, &a->wait);
-        a->n = n;
-    }
-    for (int i = n - 1; i >= 0; i--) {
-        if (a) a->ids[i] = at[i]->id;
+    td_question *q = answered ? NULL : td_question_left(w, sizeof(td_awaited) + (size_t)n * sizeof(td_array *));
+    for (int i = n - 1; i >= 0 && !q; i--) {
         if (answered) td_array_drop(at[i]);
         else td_array_forget(at[i]);
     }
+    if (!q) return;
+    td_awaited *b = td_awaited_of(q);
+    q->late = late_ids;
+    q->end = td_awaited_end;
+    b->n = n;
+    memcpy(b->at, at, (size_t)n * sizeof(td_array *));
+    td_unawait(c, &q->wait);
 }

@@ -139,6 +139,13 @@ td_question *td_question_new(td_request *r, size_t size)
     return q;
 }
 
+td_question *td_question_left(const td_reply_wait *w, size_t size)
+{
+    td_question *q = calloc(1, size);
+    if (q) q->wait = (td_reply_wait){.serial = w->serial, .on_reply = on_answer, .over = on_over};
+    return q;
+}
+
 int td_question_undo(td_question *q, int rc)
 {
     td_client *c = q->from->client;

@@ -97,6 +97,9 @@ td_request *td_request_begin(td_request *r, int rc);
 td_question *td_question_new(td_request *r, size_t size);
 /* The question was not sent after all. */
 int td_question_undo(td_question *q, int rc);
+/* A question of so many bytes for an answer whose wait is over, but not its thread's own to look at; td_unawait() sends
+ * it on. NULL: there is no memory, and the answer will mean nothing. */
+td_question *td_question_left(const td_reply_wait *w, size_t size);
 /* Ask it by a call, or by a record that is answered; it is undone when that fails. */
 int td_question_ask(td_question *q, Td__Wire__Call *call);
 int td_question_record(td_request *r, unsigned rec, int nin, const uint32_t *in, int nrest);
