@@ -43,7 +43,7 @@ struct td_device_entry {
     void (*end)(td_device_entry *d);
 };
 
-/* Makes a device ready and fills it in; or says why there is none. */
+/* Makes a device ready and fills it in; or says why there is none, and keeps nothing: `end` is not called then. */
 typedef int (*td_device_start)(td_device_entry *out, td_error *e);
 
 /* By number (proto/base/device.h); without `memory`: there is no such device. */

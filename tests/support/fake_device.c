@@ -423,14 +423,20 @@ int fake_device_start(td_device_entry *out, td_error *e)
 {
     td_budget_init(&budget, bytes(), TD_SHM_MEMFD);
     int rc = td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, e);
-    if (rc) return rc;
+    if (rc) {
+        td_budget_deinit(&budget);
+        return rc;
+    }
     *out = (td_device_entry){.number = TD_FAKE,
                              .memory = &memory,
                              .budget = &budget,
                              .plans = plans,
                              .executor = executor_new(),
                              .end = end};
-    return out->executor ? TD_OK : td_no_memory(e, "for the fake device");
+    if (out->executor) return TD_OK;
+    td_heap_free(heap);
+    td_budget_deinit(&budget);
+    return td_no_memory(e, "for the fake device");
 }
 
 void fake_executor_gate(td_executor *base, bool shut_it)
