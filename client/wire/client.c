@@ -50,6 +50,7 @@ void td_client_free(td_client *c)
     free(c->memos);
     free(c->refused);
     free(c->given_up);
+    free(c->at_hand);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
     free(c);

@@ -150,8 +150,9 @@ struct td_client {
     td_bucket by_serial[TD_WAIT_BUCKETS];
     uint64_t *given_up; /* serials whose answers nobody waits for any more */
     size_t ngiven_up, room_given_up;
-    bool forgetful;     /* some of them could not be noted */
-    int64_t half_since; /* a part of a frame has come, and nothing since; 0: no */
+    struct td_question *at_hand; /* request.c; NULL: none */
+    bool forgetful;              /* some of them could not be noted */
+    int64_t half_since;          /* a part of a frame has come, and nothing since; 0: no */
     bool (*stop)(void *);
     void *stop_context;
     unsigned wakes; /* since `stop` was asked last */

@@ -127,11 +127,33 @@ static void on_over(td_client *c, td_reply_wait *w, bool answered)
     if (answered && room) ask_parked(c);
 }
 
+enum { SPARE_BYTES = sizeof(td_question) + 16 * sizeof(void *) }; /* with room for what most kinds add */
+
+/* For a thread that waits: the last one is at hand, as malloc() takes long for one of this size. */
+static td_question *question_at_hand(td_client *c, size_t size)
+{
+    td_question *q = c->at_hand;
+    if (size > SPARE_BYTES) return calloc(1, size);
+    c->at_hand = NULL;
+    if (q) memset(q, 0, size);
+    else q = calloc(1, SPARE_BYTES);
+    if (q) q->spare = true;
+    return q;
+}
+
+static void lay_by(td_client *c, td_question *q)
+{
+    if (q->spare && !c->at_hand) c->at_hand = q;
+    else free(q);
+}
+
 td_question *td_question_new(td_request *r, size_t size)
 {
-    td_question *q = calloc(1, size);
+    td_question *q = r->blocks ? question_at_hand(r->client, size) : calloc(1, size);
     if (!q) return td_raise(TD_E_SYSTEM, r->op, "no memory for a request"), NULL;
-    q->wait = (td_reply_wait){.heap = !r->blocks, .on_reply = on_answer, .over = on_over};
+    q->wait.heap = !r->blocks;
+    q->wait.on_reply = on_answer;
+    q->wait.over = on_over;
     q->from = r;
     q->waits = r->waits;
     r->client->loop.waits += q->waits;
@@ -396,10 +418,13 @@ static void settle(td_request *r)
 {
     td_question *q = r->question;
     if (!q) return;
-    bool open = !q->wait.done;
-    if (open) give_up(r);
-    r->question = NULL;
-    td_unawait(r->client, &q->wait);
+    if (q->wait.done) {
+        lay_by(r->client, q);
+        r->question = NULL;
+    } else {
+        give_up(r);
+        td_unawait(r->client, &q->wait);
+    }
 }
 
 static td_reply_wait *ask_anew(void *context, uint32_t ms)

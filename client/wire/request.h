@@ -25,6 +25,7 @@ struct td_question {
     void *held;   /* what the request held that gave it up; `end` lets go of it */
     bool calls;   /* a program, which has to be stopped when nobody wants what it gives, ... */
     bool stopped; /* ... as the daemon was told */
+    bool spare;   /* of the size that a client lays by */
 };
 
 typedef enum td_request_stage {
