@@ -56,6 +56,8 @@ def test_wrong_kinds_are_type_errors():
         td.ones(2).__dlpack__(max_version=[1, 0])
     with pytest.raises(TypeError):
         td.ones(2).__format__(3)
+    with pytest.raises(TypeError, match="a function or None"):
+        td._C._on_saved([1])
 
 
 @pytest.mark.parametrize("dtype", [td.float32, td.float64])

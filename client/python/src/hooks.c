@@ -153,6 +153,9 @@ static int on_saved(td_client *c, const td_saved_value *saved, uint32_t hook, vo
 static PyObject *set_saver(PyObject *module, PyObject *function)
 {
     (void)module;
+    if (function != Py_None && !PyCallable_Check(function))
+        return tdpy_raise(TD_E_TYPE, "what is told of saved values is a function or None, not a %.100s",
+                          tdpy_type_name(function));
     Py_XDECREF(saver);
     saver = function == Py_None ? NULL : Py_NewRef(function);
     td_set_on_saved(saver ? on_saved : NULL, NULL);
