@@ -51,6 +51,13 @@ def test_what_would_never_end_is_refused():
         td.nn.functional.layer_norm(td.ones(2), td.ones(1).expand(2**20))
 
 
+def test_a_tensor_without_dimensions_has_no_dimension_to_name():
+    x = td.ones(())
+    for ask in (lambda: td.fft.fftshift(x, -1), lambda: td.fft.ifftshift(x, [0, 0]), lambda: td.take_along_dim(x, td.tensor(0), 0)):
+        with pytest.raises(IndexError, match="has no dimensions"):
+            ask()
+
+
 def test_wrong_kinds_are_type_errors():
     with pytest.raises(TypeError):
         td.ones(2).__dlpack__(max_version=[1, 0])
