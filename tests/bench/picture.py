@@ -12,8 +12,11 @@ import json
 import re
 import sys
 
+# What stands under one heading is one comparison of table.py, in one scale.
 CHARTS = {"loader": ("a batch of 38.5 MB from two workers to the trainer, ms (less is better)",
-                     [("PyTorch's DataLoader", "py.loader.one_line", "reference"), ("with the one line", "py.loader.one_line", "ours")])}
+                     [("a data set that costs nothing", "py.loader.one_line"), ("images unpacked from PNG", "py.loader.png.one_line"),
+                      ("images unpacked from PNG, beside another's work", "py.loader.busy.one_line")],
+                     [("PyTorch's DataLoader", "reference"), ("with the one line", "ours")])}
 STYLE = """<style>
 text { font: 15px system-ui, sans-serif; fill: #1c2430 } .dim { fill: #5c6878; font-size: 13px } .theirs { fill: #a9b4c2 } .ours { fill: #1f5fbf }
 .back { fill: #f4f6f9 } .mono text { font: 13px ui-monospace, Menlo, Consolas, monospace; white-space: pre } .strong { fill: #b3372c }
@@ -28,19 +31,24 @@ def svg(width, height, body, title):
 
 
 def bars(rows, chart):
-    title, wanted = CHARTS[chart]
+    title, groups, kinds = CHARTS[chart]
     by_name = {row["name"]: row for row in rows}
-    values = [(label, by_name[name][column]) for label, name, column in wanted]
-    most, left, room, body = max(v for _, v in values), 180, 460, [f'<text class="dim" x="0" y="16">{html.escape(title)}</text>']
-    for k, (label, value) in enumerate(values):
-        y, width = 30 + 44 * k, max(2, room * value / most)
-        kind = "theirs" if wanted[k][2] == "reference" else "ours"
-        body.append(f'<text x="{left - 12}" y="{y + 21}" text-anchor="end">{html.escape(label)}</text><rect class="{kind}" x="{left}" y="{y}" '
-                    f'width="{width:.1f}" height="32" rx="3"/><text x="{left + width + 8:.1f}" y="{y + 21}">{value:.1f}</text>')
-    against = by_name[wanted[0][1]]["against"]
-    height = 30 + 44 * len(values) + 22
-    body.append(f'<text class="dim" x="{left}" y="{height - 6}">against: {html.escape(against)}</text>')
-    return svg(left + room + 60, height, "".join(body), f"{title}: " + ", ".join(f"{label} {value:.1f}" for label, value in values))
+    left, room, y, body, told = 180, 460, 16, [f'<text class="dim" x="0" y="16">{html.escape(title)}</text>'], []
+    for heading, name in groups:
+        values = [(label, column, by_name[name][column]) for label, column in kinds]
+        most = max(v for *_, v in values)
+        y += 30
+        body.append(f'<text x="{left}" y="{y}">{html.escape(heading)}</text>')
+        for label, column, value in values:
+            width, kind = max(2, room * value / most), "theirs" if column == "reference" else "ours"
+            body.append(f'<text x="{left - 12}" y="{y + 27}" text-anchor="end">{html.escape(label)}</text><rect class="{kind}" x="{left}" y="{y + 10}" '
+                        f'width="{width:.1f}" height="24" rx="3"/><text x="{left + width + 8:.1f}" y="{y + 27}">{value:.1f}</text>')
+            y += 30
+        y += 10
+        told.append(f"{heading}: " + ", ".join(f"{label} {value:.1f}" for label, _, value in values))
+    against = by_name[groups[0][1]]["against"]
+    body.append(f'<text class="dim" x="{left}" y="{y + 18}">against: {html.escape(against)}; medians of runs that took turns</text>')
+    return svg(left + room + 70, y + 28, "".join(body), f"{title}; " + "; ".join(told))
 
 
 def chosen(lines):
