@@ -325,9 +325,10 @@ static void *take(given *g, size_t n, size_t each)
         g->taken = more;
         g->room += 64;
     }
-    void *made = calloc(n + 1, each);
-    if (!made) return PyErr_NoMemory();
-    return g->taken[g->n++] = made;
+    void **at = &g->taken[g->n];
+    if (!(*at = calloc(n + 1, each))) return PyErr_NoMemory();
+    g->n++;
+    return *at;
 }
 
 static bool take_name(given *g, PyObject *value, td_script_name *n);
