@@ -34,6 +34,13 @@ void td_grow(td_service *s, td_growth *g)
     made(g);
 }
 
+int td_grow_refused(int rc, uint64_t bytes, td_error *e)
+{
+    if (rc == TD_E_BUSY) return td_no_descriptors(e);
+    return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
+                   (double)bytes / 1e6);
+}
+
 /* ---- what a kernel needs */
 
 typedef struct making {

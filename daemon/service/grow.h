@@ -23,6 +23,8 @@ typedef struct td_growth {
 } td_growth;
 
 void td_grow(td_service *s, td_growth *g);
+/* Fails as a growth that ended with `rc` failed, for the call that lacked so many bytes. */
+int td_grow_refused(int rc, uint64_t bytes, td_error *e);
 /* Makes the work of a need, which is taken, and calls `done`, perhaps at once. */
 int td_make_aside(td_service *s, td_need *need, void (*done)(void *arg), void *arg, td_error *e);
 

@@ -182,10 +182,10 @@ int td_owner_lacks(td_owner *o, int rc, td_need *need, td_error *e)
 {
     if (need->work.make) return wait_for_helper(o, need, e);
     bool grows = rc == TD_WAIT_GROW;
-    if (grows && o->growth.rc) { /* the system refused it */
+    if (grows && o->growth.rc) {
+        int why = o->growth.rc;
         o->growth.rc = TD_OK;
-        return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
-                       (double)need->bytes / 1e6);
+        return td_grow_refused(why, need->bytes, e);
     }
     if (grows) rc = td_heap_reserve(need->heap, need->bytes, e);
     if (rc && td_flow_pending(o->flow)) { /* its own tasks always end */

@@ -119,9 +119,7 @@ int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
     if (s->memory.grow_failed) {
         int why = s->memory.grow_failed;
         s->memory.grow_failed = TD_OK;
-        if (why == TD_E_BUSY) return td_no_descriptors(e);
-        return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
-                       (double)need->bytes / 1e6);
+        return td_grow_refused(why, need->bytes, e);
     }
     if (device == TD_CPU && inherit(s, need->heap)) return TD_AGAIN;
     if (rc == TD_WAIT_GROW) rc = td_heap_reserve(need->heap, need->bytes, e);
