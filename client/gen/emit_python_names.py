@@ -6,6 +6,7 @@ Invariant: each name has one module, and that module defines it.
 """
 
 import ast
+import functools
 import tomllib
 
 import table as model
@@ -43,6 +44,7 @@ def _bound(body):
             yield from _bound(n.body + n.orelse)
 
 
+@functools.cache
 def _names(module, defined=False):
     """What a module has, or only what it defines itself."""
     return {name for name, own in _bound(ast.parse(_path(module).read_text()).body) if own or not defined}
