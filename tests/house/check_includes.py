@@ -3,25 +3,24 @@
 
 Invariant that it keeps: a file includes its own room and the rooms to its right, never to its left, where
     server > session > service > graph > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto;
-inside proto it includes its own room and those before it: base, ops and infer, wire, program, passes.
-Inside daemon/session: calls > objects > stream.
+inside proto: passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream.
 A room's internal.h is included by that room alone. A device is written against public headers alone (BACKEND_MAY): the fake
 device of the tests shows that these are enough.
 Inside client a room uses itself, the rooms that CLIENT names for it, and the public headers.
 Each fault is printed as FILE:LINE: what is wrong."""
 import os
 import re
-import subprocess
 import sys
+
+from tree import tracked
 
 RIGHT = ["daemon/server", "daemon/session", "daemon/service", "daemon/graph", "daemon/sched", "daemon/autograd",
          "daemon/ops", "daemon/kernels", "daemon/tensor", "shm", "proto"]
 MAY = {room: set(RIGHT[i:]) for i, room in enumerate(RIGHT)}
 MAY["client"] = {"client", "shm", "proto"}
-# Inside proto: a room uses itself and those before it; ops and infer are one (a row names its rule, a rule looks at the row).
-PROTO = [{"base"}, {"ops", "infer"}, {"wire"}, {"program"}, {"passes"}]
-# Rooms inside a room, from left to right; what lies in the room itself is for all of them, and may include them all.
-INNER = {"daemon/session": ["calls", "objects", "stream"]}
+# Rooms inside a room, from left to right; what lies in the room itself is for all of them, and may include them all. ops and infer of proto are
+# one (a row names its rule, a rule looks at the row).
+INNER = {"daemon/session": [{"calls"}, {"objects"}, {"stream"}], "proto": [{"passes"}, {"program"}, {"wire"}, {"ops", "infer"}, {"base"}]}
 # Files that are a device, and what such a file includes of the daemon's rooms.
 BACKENDS = ("tests/support/fake_device.", "daemon/cuda/")
 BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/tensor/device.h",
@@ -52,13 +51,18 @@ def room_of(path):
 def inner_of(path, room):
     """The room inside a room that a file lies in; None when it lies in the room itself."""
     first, _, rest = path[len(room) + 1:].partition("/")
-    return first if rest and first in INNER.get(room, []) else None
+    return first if rest and room in INNER else None
+
+
+def place_of(inner, room):
+    """Where it stands in the order of its room, from the left; a folder that the order does not know is left of all."""
+    return next((i for i, rooms in enumerate(INNER[room]) if inner in rooms), -1)
 
 
 def goes_back(path, target, room):
     """Does a file include what is to its left inside their room?"""
     here, there = inner_of(path, room), inner_of(target, room)
-    return bool(here and there) and INNER[room].index(there) < INNER[room].index(here)
+    return bool(here and there) and place_of(there, room) < place_of(here, room)
 
 
 def is_private(path, target):
@@ -97,14 +101,6 @@ def within_client(path, target):
     if path.count("/") < 2 or there not in CLIENT.get(here, set()):
         return f"includes {target}: client/{there} is not below client/{here}"
     return None
-
-
-def within_proto(path, target):
-    """Whether a file of proto includes what lies in a later room of it; `proto/types.h` is for all."""
-    if not path.startswith("proto/") or target.count("/") < 2:
-        return False
-    at = [next((i for i, rooms in enumerate(PROTO) if p.split("/")[1] in rooms), len(PROTO)) for p in (path, target)]
-    return at[1] > at[0]
 
 
 def idiom_faults(root, path):
@@ -152,10 +148,8 @@ def check_file(root, path):
                 faults.append(f"{path}:{number}: {room} includes {target}: {to} is to its left")
             elif is_private(path, target):
                 faults.append(f"{path}:{number}: {target} is private to its room")
-            elif within_client(path, target):
-                faults.append(f"{path}:{number}: {within_client(path, target)}")
-            elif within_proto(path, target):
-                faults.append(f"{path}:{number}: {target} is in a room of proto that comes after its own")
+            elif wrong := within_client(path, target):
+                faults.append(f"{path}:{number}: {wrong}")
             elif to == room and goes_back(path, target, room):
                 faults.append(f"{path}:{number}: {inner_of(path, room)} includes {target}: {inner_of(target, room)} is to its left")
     return faults, seen
@@ -167,9 +161,7 @@ def generated(name):
 
 def check_top(root):
     """What a user keeps there for himself (a program, a virtual environment) is no fault: where git can tell, it is asked."""
-    git = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True)
-    found = {path.split("/")[0] for path in git.stdout.split("\0") if path} or set(os.listdir(root))
-    names = [n for n in sorted(found) if not n.startswith((".", "build"))]
+    names = [n for n in sorted({path.split("/")[0] for path in tracked(root)}) if not n.startswith((".", "build"))]
     return [f"{n}:1: does not belong at the top of the tree" for n in names if n not in TOP], len(names)
 
 
@@ -191,6 +183,8 @@ def main():
     root = sys.argv[1] if len(sys.argv) > 1 else os.path.join(os.path.dirname(__file__), "..", "..")
     fake = "tests/support/fake_device.c"
     assert is_private(fake, "daemon/sched/internal.h") and is_private("daemon/graph/run.c", "daemon/sched/internal.h")
+    assert goes_back("proto/ops/op.c", "proto/passes/facts.h", "proto") and goes_back("proto/ops/op.c", "proto/new/x.h", "proto")
+    assert not goes_back("proto/passes/fold.c", "proto/ops/op.h", "proto") and not goes_back("proto/ops/op.c", "proto/types.h", "proto")
     assert not is_private(fake, "daemon/sched/executor.h") and not is_private("daemon/sched/pool.c", "daemon/sched/internal.h")
     results = [check_top(root), check_backend(root), check_itself()]
     results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]

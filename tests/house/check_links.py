@@ -7,8 +7,9 @@ Each fault is printed as FILE:LINE: what is wrong. What the build makes (build/.
 import glob
 import os
 import re
-import subprocess
 import sys
+
+from tree import tracked
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 PATH = re.compile(r"`((?:daemon|client|proto|shm|tests|\.ci)/[\w./*-]+)`")
@@ -20,15 +21,6 @@ MADE = re.compile(r"'(?:[\w@-]+/)*([\w.-]+\.[ch])'")
 NAME = re.compile(r"\btd_[a-z0-9_]*[a-z0-9]\b(?!_)")
 MADE_NAMES = "td_at_"  # functions that the build makes of ops
 ELSEWHERE = {"e_log.c", "complex.h"}  # of fdlibm, of the C library
-
-
-def tracked(root):
-    """The tree's own files; where git cannot tell, all that lie outside of hidden folders and build directories."""
-    git = subprocess.run(["git", "-C", root, "ls-files", "-z"], capture_output=True, text=True)
-    if git.returncode == 0 and git.stdout:
-        return [name for name in git.stdout.split("\0") if name]
-    found = glob.glob("**/*", root_dir=root, recursive=True)
-    return sorted(name for name in found if not name.startswith(("build", ".")))
 
 
 def named(text):

@@ -9,8 +9,9 @@ that are left open where neither room knows the other, would be two things that 
 import collections
 import os
 import re
-import subprocess
 import sys
+
+from tree import tracked
 
 ROOMS = ("client", "daemon", "proto", "shm")
 # `} td_name;` at the end of a struct, union or enum; `struct td_name {`; `typedef int td_name;`, `typedef int (*td_name)(int);`
@@ -45,11 +46,8 @@ def main(source):
     apart = {"daemon/b.h": "typedef struct td_b td_b;\n", "client/b.h": "typedef struct td_b td_b;\n"}
     whole = {"daemon/c.h": "typedef struct td_c td_c;\n", "daemon/c/c.c": "struct td_c {\n    int z;\n};\n"}
     assert [len(clashes(each)[0]) for each in (twice, apart, whole)] == [1, 1, 0]
-    listed = subprocess.run(["git", "-C", source, "ls-files", *(f"{room}/*.{kind}" for room in ROOMS for kind in "ch")], capture_output=True, text=True)
-    paths = listed.stdout.split() or [os.path.relpath(os.path.join(d, f), source) for room in ROOMS for d, _, names in os.walk(os.path.join(source, room))
-                                      for f in names if f.endswith((".c", ".h"))]
     texts = {}
-    for path in paths:
+    for path in (f for f in tracked(source) if f.split("/")[0] in ROOMS and f.endswith((".c", ".h"))):
         if os.path.exists(os.path.join(source, path)):
             with open(os.path.join(source, path)) as f:
                 texts[path] = f.read()
