@@ -2,8 +2,8 @@
  *
  * Values of the enums travel on the wire and are recorded in files: they are never renumbered. This header is
  * installed beside tensord.h and must stay valid C99 and C++. */
-#ifndef TENSORD_TYPES_H
-#define TENSORD_TYPES_H
+#ifndef TENSORD_PROTO_TYPES_H
+#define TENSORD_PROTO_TYPES_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* The programs of an archive that torch.jit.save() wrote: its module's methods, from their code (client/script). */
-#ifndef TENSORD_FILES_ARCHIVE_H
-#define TENSORD_FILES_ARCHIVE_H
+#ifndef TENSORD_CLIENT_FILES_ARCHIVE_H
+#define TENSORD_CLIENT_FILES_ARCHIVE_H
 
 #include "client/files/programs.h"
 #include "client/files/zip.h"

@@ -1,8 +1,8 @@
 /* What a file of tensors holds, of whatever format: the tree of plain values, the tensors in it, the storages these
  * look at, and where in the file the bytes of each lie. Every tensor lies within its storage, and every storage within
  * the file. */
-#ifndef TENSORD_FILES_FILE_H
-#define TENSORD_FILES_FILE_H
+#ifndef TENSORD_CLIENT_FILES_FILE_H
+#define TENSORD_CLIENT_FILES_FILE_H
 
 #include "client/files/pickle.h"
 #include "client/files/zip.h"

@@ -2,8 +2,8 @@
  *
  * Why not a library's: those keep a tree of their own without a bound on values, and know no integers of more than 64
  * bits and no halves of surrogate pairs, which trees that were saved may hold. */
-#ifndef TENSORD_FILES_JSON_H
-#define TENSORD_FILES_JSON_H
+#ifndef TENSORD_CLIENT_FILES_JSON_H
+#define TENSORD_CLIENT_FILES_JSON_H
 
 #include "client/files/note.h"
 #include "client/files/pickle.h"

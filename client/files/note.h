@@ -1,7 +1,7 @@
 /* The tree around tensors as bytes, as items of queues have it (client/python/src/item.c says what they mean): what
  * readers of files make, and writers walk. */
-#ifndef TENSORD_FILES_NOTE_H
-#define TENSORD_FILES_NOTE_H
+#ifndef TENSORD_CLIENT_FILES_NOTE_H
+#define TENSORD_CLIENT_FILES_NOTE_H
 
 #include "proto/base/status.h"
 

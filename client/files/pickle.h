@@ -3,8 +3,8 @@
  * A pickle is a program for a machine with a stack. This machine knows only the opcodes that build data; where Python
  * would import a name and call it, a name is looked up in a table of what readers build themselves. Any other opcode or
  * name is an error that says which. Nothing that a file holds is ever run. */
-#ifndef TENSORD_FILES_PICKLE_H
-#define TENSORD_FILES_PICKLE_H
+#ifndef TENSORD_CLIENT_FILES_PICKLE_H
+#define TENSORD_CLIENT_FILES_PICKLE_H
 
 #include "client/files/source.h"
 

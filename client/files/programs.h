@@ -7,8 +7,8 @@
  *
  * A .pt file is one of TorchScript where that has a name for each op (torchscript.h): then the tree are modules, code
  * lies beside them, and the same records. Where not, programs/no_code.txt says why. */
-#ifndef TENSORD_FILES_PROGRAMS_H
-#define TENSORD_FILES_PROGRAMS_H
+#ifndef TENSORD_CLIENT_FILES_PROGRAMS_H
+#define TENSORD_CLIENT_FILES_PROGRAMS_H
 
 #include "client/files/torchscript.h"
 #include "client/files/write.h"

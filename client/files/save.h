@@ -1,6 +1,6 @@
 /* What save.c writes: a tree of tensors, and in an archive records beside it. */
-#ifndef TENSORD_FILES_SAVE_H
-#define TENSORD_FILES_SAVE_H
+#ifndef TENSORD_CLIENT_FILES_SAVE_H
+#define TENSORD_CLIENT_FILES_SAVE_H
 
 #include "client/files/torchscript.h"
 #include "client/files/write.h"

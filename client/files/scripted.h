@@ -2,8 +2,8 @@
  *
  * data.pkl is one object, of a class that the code beside it describes; its attributes are plain data, tensors, and
  * objects like it. They are built as data, and nothing of what a class says is run. */
-#ifndef TENSORD_FILES_SCRIPTED_H
-#define TENSORD_FILES_SCRIPTED_H
+#ifndef TENSORD_CLIENT_FILES_SCRIPTED_H
+#define TENSORD_CLIENT_FILES_SCRIPTED_H
 
 #include "client/files/file.h"
 

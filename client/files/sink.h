@@ -1,6 +1,6 @@
 /* A file as writers see it: bytes one behind the other, to a descriptor that may be a pipe. */
-#ifndef TENSORD_FILES_SINK_H
-#define TENSORD_FILES_SINK_H
+#ifndef TENSORD_CLIENT_FILES_SINK_H
+#define TENSORD_CLIENT_FILES_SINK_H
 
 #include "proto/base/status.h"
 

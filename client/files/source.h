@@ -2,8 +2,8 @@
  *
  * Files are read and not mapped: another program may cut a file while it is read, and who had it mapped would die of
  * that. A read that finds fewer bytes than there were is an error like any other damage. */
-#ifndef TENSORD_FILES_SOURCE_H
-#define TENSORD_FILES_SOURCE_H
+#ifndef TENSORD_CLIENT_FILES_SOURCE_H
+#define TENSORD_CLIENT_FILES_SOURCE_H
 
 #include "proto/base/status.h"
 

@@ -4,8 +4,8 @@
  * and of modules within it, as their names say. What ATen calls an op is the column `aten` of the op table
  * (proto/README.md); an op that it has no name for is TD_E_UNSUPPORTED, which says the op, and then there is no code.
  */
-#ifndef TENSORD_FILES_TORCHSCRIPT_H
-#define TENSORD_FILES_TORCHSCRIPT_H
+#ifndef TENSORD_CLIENT_FILES_TORCHSCRIPT_H
+#define TENSORD_CLIENT_FILES_TORCHSCRIPT_H
 
 #include "client/files/note.h"
 #include "proto/program/ir.h"

@@ -1,7 +1,7 @@
 /* Inside of the printer of TorchScript's code; for torchscript.c, torchscript_call.c, torchscript_row.c,
  * torchscript_enter.c, torchscript_class.c. */
-#ifndef TENSORD_FILES_TORCHSCRIPT_PRINT_H
-#define TENSORD_FILES_TORCHSCRIPT_PRINT_H
+#ifndef TENSORD_CLIENT_FILES_TORCHSCRIPT_PRINT_H
+#define TENSORD_CLIENT_FILES_TORCHSCRIPT_PRINT_H
 
 #include "client/files/pickle.h"
 #include "client/files/torchscript.h"

@@ -1,6 +1,6 @@
 /* Writers: a tree and the bytes of its tensors, to a file of some format. */
-#ifndef TENSORD_FILES_WRITE_H
-#define TENSORD_FILES_WRITE_H
+#ifndef TENSORD_CLIENT_FILES_WRITE_H
+#define TENSORD_CLIENT_FILES_WRITE_H
 
 #include "client/files/note.h"
 #include "client/files/sink.h"

@@ -2,8 +2,8 @@
  *
  * Local headers may say nothing (torch.save leaves sizes and checksums to the directory), so the directory is believed
  * where it stays within the file: entries neither overlap each other nor the directory, and none stands there twice. */
-#ifndef TENSORD_FILES_ZIP_H
-#define TENSORD_FILES_ZIP_H
+#ifndef TENSORD_CLIENT_FILES_ZIP_H
+#define TENSORD_CLIENT_FILES_ZIP_H
 
 #include "client/files/source.h"
 

@@ -1,8 +1,8 @@
 /* Writes zip files as torch.save() does: entries are stored as they are, their bytes begin at multiples of 64, sizes
  * and checksums stand behind them and in the directory, and the end record is that of ZIP64. Nothing is written twice,
  * so the file may be a pipe. */
-#ifndef TENSORD_FILES_ZIPPED_H
-#define TENSORD_FILES_ZIPPED_H
+#ifndef TENSORD_CLIENT_FILES_ZIPPED_H
+#define TENSORD_CLIENT_FILES_ZIPPED_H
 
 #include "client/files/sink.h"
 

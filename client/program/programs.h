@@ -1,6 +1,6 @@
 /* A program that the daemon has: what programs.c and call.c share. */
-#ifndef TENSORD_CLIENT_PROGRAMS_H
-#define TENSORD_CLIENT_PROGRAMS_H
+#ifndef TENSORD_CLIENT_PROGRAM_PROGRAMS_H
+#define TENSORD_CLIENT_PROGRAM_PROGRAMS_H
 
 #include "client/tensor/array.h"
 #include "proto/program/ir.h"

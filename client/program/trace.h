@@ -2,8 +2,8 @@
  * (tensor/recorder.h); here is what the calls of programs tell it.
  *
  * Where no trace is on, all this costs is one look at a thread's variable: a caller asks td_tracing first. */
-#ifndef TENSORD_CLIENT_TRACE_H
-#define TENSORD_CLIENT_TRACE_H
+#ifndef TENSORD_CLIENT_PROGRAM_TRACE_H
+#define TENSORD_CLIENT_PROGRAM_TRACE_H
 
 #include "client/tensor/array.h"
 #include "proto/program/ir.h"

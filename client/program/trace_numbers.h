@@ -1,7 +1,7 @@
 /* The numbers that a program of a trace follows: sizes, what lies in tensors of one element, and what is worked out of
  * those. See trace_numbers.c. */
-#ifndef TENSORD_CLIENT_TRACE_NUMBERS_H
-#define TENSORD_CLIENT_TRACE_NUMBERS_H
+#ifndef TENSORD_CLIENT_PROGRAM_TRACE_NUMBERS_H
+#define TENSORD_CLIENT_PROGRAM_TRACE_NUMBERS_H
 
 #include "proto/ops/attrs.h"
 #include "proto/program/edit.h"

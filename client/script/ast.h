@@ -2,8 +2,8 @@
  *
  * Invariants: the kids of a node were made before it; a kid that is absent is 0 (the first node, TD_N_NOTHING); no path
  * from a node down is longer than TD_SCRIPT_DEPTH, so that who walks it may recurse. */
-#ifndef TENSORD_SCRIPT_AST_H
-#define TENSORD_SCRIPT_AST_H
+#ifndef TENSORD_CLIENT_SCRIPT_AST_H
+#define TENSORD_CLIENT_SCRIPT_AST_H
 
 #include "client/script/lex.h"
 

@@ -6,8 +6,8 @@
  *                 ^~~~~~
  *
  * The first fault ends the work: it jumps to whoever began it, who owns all memory. */
-#ifndef TENSORD_SCRIPT_FAULT_H
-#define TENSORD_SCRIPT_FAULT_H
+#ifndef TENSORD_CLIENT_SCRIPT_FAULT_H
+#define TENSORD_CLIENT_SCRIPT_FAULT_H
 
 #include "proto/base/status.h"
 

@@ -3,8 +3,8 @@
  * Invariants: every INDENT has its DEDENT, brackets match and are at most TD_SCRIPT_DEPTH deep, the last token is END.
  * The source is UTF-8 without a 0. A source that is indented as a whole (a function inside of something) is read as if
  * it were not. */
-#ifndef TENSORD_SCRIPT_LEX_H
-#define TENSORD_SCRIPT_LEX_H
+#ifndef TENSORD_CLIENT_SCRIPT_LEX_H
+#define TENSORD_CLIENT_SCRIPT_LEX_H
 
 #include "client/script/fault.h"
 

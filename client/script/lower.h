@@ -7,8 +7,8 @@
  *
  * Invariants: the locals of a function are known before its body is walked (assignments make a name local, as in
  * Python); every value that is used was made in this block or one around it. */
-#ifndef TENSORD_SCRIPT_LOWER_H
-#define TENSORD_SCRIPT_LOWER_H
+#ifndef TENSORD_CLIENT_SCRIPT_LOWER_H
+#define TENSORD_CLIENT_SCRIPT_LOWER_H
 
 #include "client/script/script.h"
 #include "proto/program/edit.h"

@@ -1,8 +1,8 @@
 /* Tokens become a tree. The one door is td_parse; the rest is what its files share.
  *
  * Invariant: every recursion is counted (td_parser_enter), so that no source exhausts the stack. */
-#ifndef TENSORD_SCRIPT_PARSE_H
-#define TENSORD_SCRIPT_PARSE_H
+#ifndef TENSORD_CLIENT_SCRIPT_PARSE_H
+#define TENSORD_CLIENT_SCRIPT_PARSE_H
 
 #include "client/script/ast.h"
 

@@ -1,7 +1,7 @@
 /* Programs as text: the one door of this folder. A function in the subset of Python that README.md describes becomes a
  * tree, and the tree a module of the IR (proto/program/ir.h). */
-#ifndef TENSORD_SCRIPT_SCRIPT_H
-#define TENSORD_SCRIPT_SCRIPT_H
+#ifndef TENSORD_CLIENT_SCRIPT_SCRIPT_H
+#define TENSORD_CLIENT_SCRIPT_SCRIPT_H
 
 #include "client/script/ast.h"
 #include "proto/program/ir.h"

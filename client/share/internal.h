@@ -1,6 +1,6 @@
 /* What was opened by a name, or got from a queue: what the files of this room share. */
-#ifndef TENSORD_SHARE_INTERNAL_H
-#define TENSORD_SHARE_INTERNAL_H
+#ifndef TENSORD_CLIENT_SHARE_INTERNAL_H
+#define TENSORD_CLIENT_SHARE_INTERNAL_H
 
 #include "client/share/names.h"
 #include "client/tensor/array.h"

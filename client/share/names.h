@@ -1,6 +1,6 @@
 /* Names of tensors and programs. A name that a private daemon has not may be in another one: errors say so. */
-#ifndef TENSORD_SHARE_NAMES_H
-#define TENSORD_SHARE_NAMES_H
+#ifndef TENSORD_CLIENT_SHARE_NAMES_H
+#define TENSORD_CLIENT_SHARE_NAMES_H
 
 #include "client/wire/client.h"
 

@@ -1,6 +1,6 @@
 /* A queue's handle: what queue.c and item.c share. */
-#ifndef TENSORD_CLIENT_QUEUE_H
-#define TENSORD_CLIENT_QUEUE_H
+#ifndef TENSORD_CLIENT_SHARE_QUEUE_H
+#define TENSORD_CLIENT_SHARE_QUEUE_H
 
 #include "client/tensor/array.h"
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* A tensor's handle. It has an id, which the daemon knows it by, and what is known here of the tensor: its descriptor,
  * and where its bytes lie. Under the client's lock, but where it says so. */
-#ifndef TENSORD_TENSOR_ARRAY_H
-#define TENSORD_TENSOR_ARRAY_H
+#ifndef TENSORD_CLIENT_TENSOR_ARRAY_H
+#define TENSORD_CLIENT_TENSOR_ARRAY_H
 
 #include "client/wire/memory.h"
 #include "client/wire/stream.h"

@@ -1,6 +1,6 @@
 /* A request for a tensor's value: what requests begin with whose answer has to be looked at afterwards. */
-#ifndef TENSORD_TENSOR_ASYNC_H
-#define TENSORD_TENSOR_ASYNC_H
+#ifndef TENSORD_CLIENT_TENSOR_ASYNC_H
+#define TENSORD_CLIENT_TENSOR_ASYNC_H
 
 #include "client/tensor/array.h"
 #include "client/wire/request.h"

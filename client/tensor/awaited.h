@@ -1,7 +1,7 @@
 /* Ids that an answer binds: handles are made before the question goes out, as the daemon is told their ids. What the
  * answer did not bind is dropped, what it bound and nobody wants is released. */
-#ifndef TENSORD_TENSOR_AWAITED_H
-#define TENSORD_TENSOR_AWAITED_H
+#ifndef TENSORD_CLIENT_TENSOR_AWAITED_H
+#define TENSORD_CLIENT_TENSOR_AWAITED_H
 
 #include "client/tensor/array.h"
 #include "client/wire/request.h"

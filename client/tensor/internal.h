@@ -1,6 +1,6 @@
 /* What the files of this room share, and nobody else sees. */
-#ifndef TENSORD_TENSOR_INTERNAL_H
-#define TENSORD_TENSOR_INTERNAL_H
+#ifndef TENSORD_CLIENT_TENSOR_INTERNAL_H
+#define TENSORD_CLIENT_TENSOR_INTERNAL_H
 
 #include "client/tensor/array.h"
 

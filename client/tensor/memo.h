@@ -1,6 +1,6 @@
 /* The last inference of each pointwise op. See memo.c. */
-#ifndef TENSORD_CLIENT_MEMO_H
-#define TENSORD_CLIENT_MEMO_H
+#ifndef TENSORD_CLIENT_TENSOR_MEMO_H
+#define TENSORD_CLIENT_TENSOR_MEMO_H
 
 #include "client/tensor/array.h"
 #include "proto/ops/look.h"

@@ -2,8 +2,8 @@
  *
  * This room tells it, and knows nothing of it: program/trace.c is one. Where none is on, all this costs is one look at
  * a thread's variable: who tells asks td_recording first. */
-#ifndef TENSORD_TENSOR_RECORDER_H
-#define TENSORD_TENSOR_RECORDER_H
+#ifndef TENSORD_CLIENT_TENSOR_RECORDER_H
+#define TENSORD_CLIENT_TENSOR_RECORDER_H
 #include "client/tensor/array.h"
 
 typedef struct td_recorder {

@@ -1,6 +1,6 @@
 /* The way of an op by its row of the table, in parts: td_run() of tensord_bind.h goes it as a whole. */
-#ifndef TENSORD_CLIENT_RUN_H
-#define TENSORD_CLIENT_RUN_H
+#ifndef TENSORD_CLIENT_TENSOR_RUN_H
+#define TENSORD_CLIENT_TENSOR_RUN_H
 #include "client/tensor/array.h"
 
 /* td_run() with the client's lock held, of an op that is not made of others; `c` is not NULL. */

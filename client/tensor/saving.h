@@ -1,7 +1,7 @@
 /* What ops save for a backward, told to a thread that wants to know: the way of an op has two places for it, before its
  * record and behind its end. grad/saved.c fills them. */
-#ifndef TENSORD_TENSOR_SAVING_H
-#define TENSORD_TENSOR_SAVING_H
+#ifndef TENSORD_CLIENT_TENSOR_SAVING_H
+#define TENSORD_CLIENT_TENSOR_SAVING_H
 #include "client/tensor/array.h"
 
 typedef struct td_saving {

@@ -1,6 +1,6 @@
 /* tensorctl run: a call in the making. */
-#ifndef TENSORD_TENSORCTL_RUN_H
-#define TENSORD_TENSORCTL_RUN_H
+#ifndef TENSORD_CLIENT_TENSORCTL_RUN_H
+#define TENSORD_CLIENT_TENSORCTL_RUN_H
 
 #include "client/program/programs.h"
 #include "client/tensorctl/tensorctl.h"

@@ -1,6 +1,6 @@
 /* tensorctl: what its files share. Each command is one function that returns the exit status. */
-#ifndef TENSORD_CLIENT_TENSORCTL_H
-#define TENSORD_CLIENT_TENSORCTL_H
+#ifndef TENSORD_CLIENT_TENSORCTL_TENSORCTL_H
+#define TENSORD_CLIENT_TENSORCTL_TENSORCTL_H
 
 #include "client/tensord.h"
 

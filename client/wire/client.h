@@ -7,8 +7,8 @@
  *
  * A client is one piece of memory, so it also has the fields of the rooms above: this room stores them, and those rooms
  * say what they mean. */
-#ifndef TENSORD_WIRE_CLIENT_H
-#define TENSORD_WIRE_CLIENT_H
+#ifndef TENSORD_CLIENT_WIRE_CLIENT_H
+#define TENSORD_CLIENT_WIRE_CLIENT_H
 
 #include "client/tensord.h"
 #include "client/tensord_bind.h"

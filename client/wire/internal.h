@@ -1,6 +1,6 @@
 /* What the files of this room share, and nobody else sees. Under the lock, but for what makes a connection. */
-#ifndef TENSORD_WIRE_INTERNAL_H
-#define TENSORD_WIRE_INTERNAL_H
+#ifndef TENSORD_CLIENT_WIRE_INTERNAL_H
+#define TENSORD_CLIENT_WIRE_INTERNAL_H
 
 #include "client/wire/memory.h"
 #include "client/wire/places.h"

@@ -8,8 +8,8 @@
  *   - at the process that TENSORD_BELOW names, and below it: it is a program, and so is each that it starts.
  * setsid(), new terminals, environments and working directories do not matter, as they differ between the ranks of one
  * job. A process of another pid namespace is not seen. */
-#ifndef TENSORD_CLIENT_LINEAGE_H
-#define TENSORD_CLIENT_LINEAGE_H
+#ifndef TENSORD_CLIENT_WIRE_LINEAGE_H
+#define TENSORD_CLIENT_WIRE_LINEAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Memory that the daemon shares: segments that are mapped, and leases of parts of them. Under the lock.
  *
  * A segment stays mapped until the daemon asks for it back and nobody points into it: whoever does counts as a user. */
-#ifndef TENSORD_WIRE_MEMORY_H
-#define TENSORD_WIRE_MEMORY_H
+#ifndef TENSORD_CLIENT_WIRE_MEMORY_H
+#define TENSORD_CLIENT_WIRE_MEMORY_H
 
 #include "client/wire/client.h"
 

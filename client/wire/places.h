@@ -7,8 +7,8 @@
  *
  * TENSORD_BELOW=PID keeps the processes below that one to themselves: they look for no daemon that it, a process above
  * it or the user runs. It itself looks for none of a process above it. */
-#ifndef TENSORD_CLIENT_PLACES_H
-#define TENSORD_CLIENT_PLACES_H
+#ifndef TENSORD_CLIENT_WIRE_PLACES_H
+#define TENSORD_CLIENT_WIRE_PLACES_H
 
 #include "client/wire/lineage.h"
 #include "proto/base/status.h"

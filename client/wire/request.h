@@ -7,8 +7,8 @@
  * A call that waits asks by such a request, too: td_request_wait() has one in the frame of its thread, asks its
  * questions, and waits for each. So what is asked, what an answer brings, and what becomes of an answer that nobody
  * wants any more is written once for both. */
-#ifndef TENSORD_WIRE_REQUEST_H
-#define TENSORD_WIRE_REQUEST_H
+#ifndef TENSORD_CLIENT_WIRE_REQUEST_H
+#define TENSORD_CLIENT_WIRE_REQUEST_H
 #include "client/wire/stream.h"
 
 typedef struct td_question td_question;

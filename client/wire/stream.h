@@ -1,7 +1,7 @@
 /* What is asked of the daemon, and its answers: records in batches, calls, and the waits for replies. All of it under
  * the lock. The order of the calls here is the order in which the daemon sees them. */
-#ifndef TENSORD_WIRE_STREAM_H
-#define TENSORD_WIRE_STREAM_H
+#ifndef TENSORD_CLIENT_WIRE_STREAM_H
+#define TENSORD_CLIENT_WIRE_STREAM_H
 
 #include "client/wire/client.h"
 

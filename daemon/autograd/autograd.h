@@ -4,8 +4,8 @@
  * their formula needs (saved tensors with the version they had), and die with the last handle on their part of the
  * graph, iteratively. A node belongs to no session: one process may build a part, another extend it, a third call
  * backward. Saved outputs hold no reference to their own node. All on the loop thread. */
-#ifndef TENSORD_AUTOGRAD_AUTOGRAD_H
-#define TENSORD_AUTOGRAD_AUTOGRAD_H
+#ifndef TENSORD_DAEMON_AUTOGRAD_AUTOGRAD_H
+#define TENSORD_DAEMON_AUTOGRAD_AUTOGRAD_H
 
 #include "daemon/ops/ops.h"
 

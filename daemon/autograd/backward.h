@@ -2,8 +2,8 @@
  * nodes, commit.c ends it.
  *
  * It goes through its stages one after the other, each in as many turns as it takes; between two turns it is whole. */
-#ifndef TENSORD_AUTOGRAD_BACKWARD_H
-#define TENSORD_AUTOGRAD_BACKWARD_H
+#ifndef TENSORD_DAEMON_AUTOGRAD_BACKWARD_H
+#define TENSORD_DAEMON_AUTOGRAD_BACKWARD_H
 
 #include "daemon/autograd/node.h"
 

@@ -1,7 +1,7 @@
 /* The table of gradient functions (formulas.c): by op id what computes the gradients, over a builder, and what it
  * keeps. */
-#ifndef TENSORD_AUTOGRAD_GRADIENT_H
-#define TENSORD_AUTOGRAD_GRADIENT_H
+#ifndef TENSORD_DAEMON_AUTOGRAD_GRADIENT_H
+#define TENSORD_DAEMON_AUTOGRAD_GRADIENT_H
 
 #include "proto/ops/formula.h"
 

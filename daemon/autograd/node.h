@@ -5,8 +5,8 @@
  * caller's handle; should that handle be overwritten in place by something that depends on the node, the saved slot is
  * emptied then (td_saved_lose), because it could not be used any more and would close a cycle. Hence there are no
  * cycles, and counting is enough. */
-#ifndef TENSORD_AUTOGRAD_NODE_H
-#define TENSORD_AUTOGRAD_NODE_H
+#ifndef TENSORD_DAEMON_AUTOGRAD_NODE_H
+#define TENSORD_DAEMON_AUTOGRAD_NODE_H
 
 #include "daemon/autograd/autograd.h"
 #include "daemon/autograd/gradient.h"

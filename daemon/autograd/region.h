@@ -8,8 +8,8 @@
  *
  * What was not made in the region is a source: a handle without history (no circle can go through it), with its
  * version. Ops that write to sources, or whose shapes depend on data, are not run again: what they gave is a source. */
-#ifndef TENSORD_AUTOGRAD_REGION_H
-#define TENSORD_AUTOGRAD_REGION_H
+#ifndef TENSORD_DAEMON_AUTOGRAD_REGION_H
+#define TENSORD_DAEMON_AUTOGRAD_REGION_H
 
 #include "daemon/autograd/node.h"
 

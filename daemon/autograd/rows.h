@@ -1,6 +1,6 @@
 /* Rows of nodes that a backward runs as one call; for this room only. */
-#ifndef TENSORD_AUTOGRAD_ROWS_H
-#define TENSORD_AUTOGRAD_ROWS_H
+#ifndef TENSORD_DAEMON_AUTOGRAD_ROWS_H
+#define TENSORD_DAEMON_AUTOGRAD_ROWS_H
 
 #include "daemon/autograd/backward.h"
 #include "daemon/ops/fused.h"

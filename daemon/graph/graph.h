@@ -5,8 +5,8 @@
  * that records its gradient (daemon/autograd) and is issued (daemon/sched) as if a client had sent it, so its bits,
  * errors, versions and order are those of eager work. Numbers, lists and branches are worked out in between; only where
  * a branch or a number comes from a tensor's value does a run wait for that. */
-#ifndef TENSORD_GRAPH_GRAPH_H
-#define TENSORD_GRAPH_GRAPH_H
+#ifndef TENSORD_DAEMON_GRAPH_GRAPH_H
+#define TENSORD_DAEMON_GRAPH_GRAPH_H
 
 #include "daemon/autograd/autograd.h"
 #include "daemon/graph/value.h"

@@ -1,6 +1,6 @@
 /* Large and small letters of Unicode. For this room only. */
-#ifndef TENSORD_GRAPH_LETTERS_H
-#define TENSORD_GRAPH_LETTERS_H
+#ifndef TENSORD_DAEMON_GRAPH_LETTERS_H
+#define TENSORD_DAEMON_GRAPH_LETTERS_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* Plans: what a row of small nodes came to once, to be run as one call when their arguments look the same again. For
  * this room only. */
-#ifndef TENSORD_GRAPH_PLAN_H
-#define TENSORD_GRAPH_PLAN_H
+#ifndef TENSORD_DAEMON_GRAPH_PLAN_H
+#define TENSORD_DAEMON_GRAPH_PLAN_H
 
 #include "daemon/ops/ops.h"
 #include "proto/program/ir.h"

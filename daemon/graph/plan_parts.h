@@ -1,6 +1,6 @@
 /* What a plan is, and what is recorded for one; for plan.c and plan_record.c only. */
-#ifndef TENSORD_GRAPH_PLAN_PARTS_H
-#define TENSORD_GRAPH_PLAN_PARTS_H
+#ifndef TENSORD_DAEMON_GRAPH_PLAN_PARTS_H
+#define TENSORD_DAEMON_GRAPH_PLAN_PARTS_H
 
 #include "daemon/graph/run.h"
 #include "daemon/ops/fused.h"

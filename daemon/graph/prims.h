@@ -1,7 +1,7 @@
 /* What a program does beside tensor ops, one function each; proto/program/prim.toml says what they mean. For this room
  * only. */
-#ifndef TENSORD_GRAPH_PRIMS_H
-#define TENSORD_GRAPH_PRIMS_H
+#ifndef TENSORD_DAEMON_GRAPH_PRIMS_H
+#define TENSORD_DAEMON_GRAPH_PRIMS_H
 
 #include "daemon/graph/value.h"
 #include "proto/program/prim.h"

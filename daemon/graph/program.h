@@ -1,6 +1,6 @@
 /* A program's module, and what is worked out of it; for this room only. */
-#ifndef TENSORD_GRAPH_PROGRAM_H
-#define TENSORD_GRAPH_PROGRAM_H
+#ifndef TENSORD_DAEMON_GRAPH_PROGRAM_H
+#define TENSORD_DAEMON_GRAPH_PROGRAM_H
 
 #include "daemon/graph/graph.h"
 #include "daemon/graph/plan.h"

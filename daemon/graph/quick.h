@@ -3,8 +3,8 @@
  * A loop over indices is made of these, and what each node costs beside its one addition was most of it. What is not so
  * simple (an int that does not fit, a division by zero, a value of another kind) is left to the node's function: that
  * says what is wrong. */
-#ifndef TENSORD_GRAPH_QUICK_H
-#define TENSORD_GRAPH_QUICK_H
+#ifndef TENSORD_DAEMON_GRAPH_QUICK_H
+#define TENSORD_DAEMON_GRAPH_QUICK_H
 
 #include "daemon/graph/value.h"
 #include "proto/program/ir.h"

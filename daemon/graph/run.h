@@ -1,6 +1,6 @@
 /* A run of a program; for this room only. */
-#ifndef TENSORD_GRAPH_RUN_H
-#define TENSORD_GRAPH_RUN_H
+#ifndef TENSORD_DAEMON_GRAPH_RUN_H
+#define TENSORD_DAEMON_GRAPH_RUN_H
 
 #include "daemon/graph/plan.h"
 #include "daemon/graph/prims.h"

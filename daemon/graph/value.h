@@ -2,8 +2,8 @@
  * that are shared and counted, since a list that two names have is one list.
  *
  * A run pays for its boxes through its purse, in steps, so that a list which grows by one costs no walk of accounts. */
-#ifndef TENSORD_GRAPH_VALUE_H
-#define TENSORD_GRAPH_VALUE_H
+#ifndef TENSORD_DAEMON_GRAPH_VALUE_H
+#define TENSORD_DAEMON_GRAPH_VALUE_H
 
 #include "daemon/tensor/tensor.h"
 #include "proto/program/type.h"

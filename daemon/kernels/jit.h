@@ -4,8 +4,8 @@
  * can be put into one loop instead, whose values stay in registers between them: the bits are the same, and only what
  * somebody uses later is written. That loop is made here, for the instruction set in use (cpu/isa.h). Where none can be
  * made, on other processors or where the kernel lets nobody make code, whoever asks has the table's loops. */
-#ifndef TENSORD_KERNELS_JIT_H
-#define TENSORD_KERNELS_JIT_H
+#ifndef TENSORD_DAEMON_KERNELS_JIT_H
+#define TENSORD_DAEMON_KERNELS_JIT_H
 
 #include "proto/ops/op.h"
 

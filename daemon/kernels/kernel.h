@@ -7,8 +7,8 @@
  *
  * Kernels know no tensors, sessions or gradients. Data may change while a kernel reads it: a value that decides an
  * address is loaded once, checked, then used. */
-#ifndef TENSORD_KERNELS_KERNEL_H
-#define TENSORD_KERNELS_KERNEL_H
+#ifndef TENSORD_DAEMON_KERNELS_KERNEL_H
+#define TENSORD_DAEMON_KERNELS_KERNEL_H
 
 #include "proto/base/breath.h"
 #include "proto/ops/op.h"

@@ -10,8 +10,8 @@
  * counts versions, finds of the row what it would find of its calls. One that might fail beside such writes is not
  * fused, for they would be lost with it. A fused call holds no addresses and no tensors; any number of workers may run
  * it at once. */
-#ifndef TENSORD_OPS_FUSED_H
-#define TENSORD_OPS_FUSED_H
+#ifndef TENSORD_DAEMON_OPS_FUSED_H
+#define TENSORD_DAEMON_OPS_FUSED_H
 
 #include "daemon/ops/ops.h"
 #include <stdio.h>

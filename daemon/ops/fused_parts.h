@@ -1,6 +1,6 @@
 /* What a fused call is made of; for this room only. */
-#ifndef TENSORD_OPS_FUSED_PARTS_H
-#define TENSORD_OPS_FUSED_PARTS_H
+#ifndef TENSORD_DAEMON_OPS_FUSED_PARTS_H
+#define TENSORD_DAEMON_OPS_FUSED_PARTS_H
 
 #include "daemon/kernels/jit.h"
 #include "daemon/ops/fused.h"

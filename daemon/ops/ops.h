@@ -3,8 +3,8 @@
  * A td_call is one op on its way from "decoded" to "done". It lives on the loop thread, but for its kernel part, which
  * worker threads run. This room knows no sessions and no gradients: who is served comes in as a td_issuer, and prepared
  * calls leave through its submit function (the scheduler's). */
-#ifndef TENSORD_OPS_OPS_H
-#define TENSORD_OPS_OPS_H
+#ifndef TENSORD_DAEMON_OPS_OPS_H
+#define TENSORD_DAEMON_OPS_OPS_H
 
 #include "daemon/kernels/kernel.h"
 #include "daemon/tensor/tensor.h"

@@ -1,6 +1,6 @@
 /* Do two descriptors over one storage reach the same bytes? */
-#ifndef TENSORD_OPS_OVERLAP_H
-#define TENSORD_OPS_OVERLAP_H
+#ifndef TENSORD_DAEMON_OPS_OVERLAP_H
+#define TENSORD_DAEMON_OPS_OVERLAP_H
 
 #include "proto/base/desc.h"
 

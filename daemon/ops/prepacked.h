@@ -9,8 +9,8 @@
  * wants its place: all prepacks of a loop have so much room, and a storage has four (of views, or for pictures of other
  * sizes). Whoever asks for a tensor's address could write there, so a weight that was read in place (numpy(), tolist(),
  * saving) has none until it is copied, as freezing does. */
-#ifndef TENSORD_OPS_PREPACKED_H
-#define TENSORD_OPS_PREPACKED_H
+#ifndef TENSORD_DAEMON_OPS_PREPACKED_H
+#define TENSORD_DAEMON_OPS_PREPACKED_H
 
 #include "daemon/ops/ops.h"
 

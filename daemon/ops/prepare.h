@@ -1,7 +1,7 @@
 /* What the steps of td_ops_prepare share: one call being prepared. Lives on the stack; nothing in it outlasts the
  * preparation. */
-#ifndef TENSORD_OPS_PREPARE_H
-#define TENSORD_OPS_PREPARE_H
+#ifndef TENSORD_DAEMON_OPS_PREPARE_H
+#define TENSORD_DAEMON_OPS_PREPARE_H
 
 #include "daemon/ops/ops.h"
 #include "proto/ops/opid.h"

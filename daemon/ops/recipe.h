@@ -2,8 +2,8 @@
  * what preparing the call in full would give.
  *
  * A recipe holds no addresses and no tensors, so it may be kept for as long as anybody likes. */
-#ifndef TENSORD_OPS_RECIPE_H
-#define TENSORD_OPS_RECIPE_H
+#ifndef TENSORD_DAEMON_OPS_RECIPE_H
+#define TENSORD_DAEMON_OPS_RECIPE_H
 
 #include "daemon/ops/prepare.h"
 #include "proto/ops/look.h"

@@ -7,8 +7,8 @@
  *
  * A task goes through issue() and, unless a failure is known before, go(); then, in the order of its stream and on any
  * thread, td_task_begin(), td_task_phase() and td_task_done(). Between go() and td_task_done() it is the executor's. */
-#ifndef TENSORD_SCHED_EXECUTOR_H
-#define TENSORD_SCHED_EXECUTOR_H
+#ifndef TENSORD_DAEMON_SCHED_EXECUTOR_H
+#define TENSORD_DAEMON_SCHED_EXECUTOR_H
 
 #include "daemon/sched/sched.h"
 

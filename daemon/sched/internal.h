@@ -3,8 +3,8 @@
  * Who may touch what is the invariant of the room. A field marked (loop) belongs to the loop thread, (lock) to whoever
  * holds the pool's lock, (owner) to the one thread that a task was handed to. All else that two threads touch is
  * atomic. */
-#ifndef TENSORD_SCHED_INTERNAL_H
-#define TENSORD_SCHED_INTERNAL_H
+#ifndef TENSORD_DAEMON_SCHED_INTERNAL_H
+#define TENSORD_DAEMON_SCHED_INTERNAL_H
 
 #include "daemon/sched/executor.h"
 #include "proto/base/clock.h"

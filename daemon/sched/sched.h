@@ -5,8 +5,8 @@
  * writer and readers of its byte intervals; a task waits for those it conflicts with (read after write, write after read,
  * write after write). A task's list of successors is closed by compare-and-swap when it ends; the worker that ends it
  * goes straight on with what it released. Workers see kernels (raw pointers) only; ends of calls come back through one queue. */
-#ifndef TENSORD_SCHED_SCHED_H
-#define TENSORD_SCHED_SCHED_H
+#ifndef TENSORD_DAEMON_SCHED_SCHED_H
+#define TENSORD_DAEMON_SCHED_SCHED_H
 
 #include "daemon/ops/ops.h"
 

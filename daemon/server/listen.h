@@ -1,6 +1,6 @@
 /* The listening socket: its directory, its lock, its life. */
-#ifndef TENSORD_SERVER_LISTEN_H
-#define TENSORD_SERVER_LISTEN_H
+#ifndef TENSORD_DAEMON_SERVER_LISTEN_H
+#define TENSORD_DAEMON_SERVER_LISTEN_H
 
 #include "proto/base/status.h"
 

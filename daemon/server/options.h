@@ -1,6 +1,6 @@
 /* What the command line and the environment say. */
-#ifndef TENSORD_SERVER_OPTIONS_H
-#define TENSORD_SERVER_OPTIONS_H
+#ifndef TENSORD_DAEMON_SERVER_OPTIONS_H
+#define TENSORD_DAEMON_SERVER_OPTIONS_H
 
 #include "proto/base/status.h"
 #include "shm/segment.h"

@@ -2,8 +2,8 @@
  *
  * One loop thread. Each peer gets a bounded turn, then the next; replies are flushed at the end of a turn. A peer that
  * does not read its replies, or that has work pending, is not read from. */
-#ifndef TENSORD_SERVER_SERVER_H
-#define TENSORD_SERVER_SERVER_H
+#ifndef TENSORD_DAEMON_SERVER_SERVER_H
+#define TENSORD_DAEMON_SERVER_SERVER_H
 
 #include "daemon/server/listen.h"
 #include "daemon/server/options.h"

@@ -1,8 +1,8 @@
 /* Whose turn it is: processes in rotation, and the connections of each in rotation.
  *
  * A process counts once, however many connections it has: one with five hundred gets a turn where another gets one. */
-#ifndef TENSORD_SERVER_TURNS_H
-#define TENSORD_SERVER_TURNS_H
+#ifndef TENSORD_DAEMON_SERVER_TURNS_H
+#define TENSORD_DAEMON_SERVER_TURNS_H
 
 #include "daemon/session/session.h"
 

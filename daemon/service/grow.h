@@ -2,8 +2,8 @@
  *
  * A small segment is made at once. Invariant: a growth is its asker's again when `done` is called, and its bytes, which
  * were reserved in its heap before, are there then or are reserved no longer. */
-#ifndef TENSORD_SERVICE_GROW_H
-#define TENSORD_SERVICE_GROW_H
+#ifndef TENSORD_DAEMON_SERVICE_GROW_H
+#define TENSORD_DAEMON_SERVICE_GROW_H
 
 #include "daemon/tensor/tensor.h"
 

@@ -4,8 +4,8 @@
  * its turns. Work that belongs to no session (of a group, of a model) belongs to a td_owner: that has an issuer, an
  * account and a flow of the scheduler of its own, does its jobs one after the other, and is given a turn by the loop as
  * a process is. Invariant: an owner is among the service's ready ones exactly while its next step may be taken. */
-#ifndef TENSORD_SERVICE_JOB_H
-#define TENSORD_SERVICE_JOB_H
+#ifndef TENSORD_DAEMON_SERVICE_JOB_H
+#define TENSORD_DAEMON_SERVICE_JOB_H
 
 #include "daemon/sched/sched.h"
 #include "daemon/service/grow.h"

@@ -2,8 +2,8 @@
  *
  * A turn is timed twice: by the clock, and by what the thread had of a processor, for on a busy machine the first tells
  * of others. That takes a system call each, so it is done on demand only (tensord --turns). */
-#ifndef TENSORD_SERVICE_LAPS_H
-#define TENSORD_SERVICE_LAPS_H
+#ifndef TENSORD_DAEMON_SERVICE_LAPS_H
+#define TENSORD_DAEMON_SERVICE_LAPS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* What a queue is made of; shared by the files about queues only. */
-#ifndef TENSORD_SERVICE_QUEUE_H
-#define TENSORD_SERVICE_QUEUE_H
+#ifndef TENSORD_DAEMON_SERVICE_QUEUE_H
+#define TENSORD_DAEMON_SERVICE_QUEUE_H
 
 #include "daemon/service/service.h"
 #include "proto/base/hash.h"

@@ -3,8 +3,8 @@
  * One td_service is the whole state of a daemon below its sockets: memory, scheduler, accounts, names, queues,
  * deadlines. It belongs to the loop thread. It knows no sessions: who asks comes in as an account, and who waits as a
  * callback. */
-#ifndef TENSORD_SERVICE_SERVICE_H
-#define TENSORD_SERVICE_SERVICE_H
+#ifndef TENSORD_DAEMON_SERVICE_SERVICE_H
+#define TENSORD_DAEMON_SERVICE_SERVICE_H
 
 #include "daemon/graph/graph.h"
 #include "daemon/sched/sched.h"

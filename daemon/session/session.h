@@ -4,8 +4,8 @@
  * (a lease, memory, a result whose shape depends on data) suspends the session; it says so, and asks to be resumed. What waits for others
  * to bring something (an item of a queue, room in one, a name) is held beside the stream and answered when it has come.
  * Everything it holds is charged to its account and goes with it. It knows no sockets: a td_session_io stands for its connection. */
-#ifndef TENSORD_SESSION_SESSION_H
-#define TENSORD_SESSION_SESSION_H
+#ifndef TENSORD_DAEMON_SESSION_SESSION_H
+#define TENSORD_DAEMON_SESSION_SESSION_H
 
 #include "daemon/service/service.h"
 #include "daemon/session/stream/lines.h"

@@ -1,6 +1,6 @@
 /* What a session is made of; shared by the files of this room only. */
-#ifndef TENSORD_SESSION_STATE_H
-#define TENSORD_SESSION_STATE_H
+#ifndef TENSORD_DAEMON_SESSION_STATE_H
+#define TENSORD_DAEMON_SESSION_STATE_H
 
 #include "daemon/graph/graph.h"
 #include "daemon/session/session.h"

@@ -8,8 +8,8 @@
  *
  * The memory of the CPU (cpu.c) is extents of heaps in shared memory. That of a CUDA device (meson option `cuda`, not
  * there yet) is extents of arenas on the device, whose handles travel to clients as descriptors of segments do. */
-#ifndef TENSORD_TENSOR_DEVICE_H
-#define TENSORD_TENSOR_DEVICE_H
+#ifndef TENSORD_DAEMON_TENSOR_DEVICE_H
+#define TENSORD_DAEMON_TENSOR_DEVICE_H
 
 #include "daemon/tensor/tensor.h"
 

@@ -2,8 +2,8 @@
  *
  * A freelist keeps a bounded number of dead objects, so that making and dropping a small tensor never reaches malloc;
  * more than that go back to malloc, so that a burst of a million leaves no million behind. */
-#ifndef TENSORD_TENSOR_LIVE_H
-#define TENSORD_TENSOR_LIVE_H
+#ifndef TENSORD_DAEMON_TENSOR_LIVE_H
+#define TENSORD_DAEMON_TENSOR_LIVE_H
 
 #include "daemon/tensor/tensor.h"
 #include <assert.h>

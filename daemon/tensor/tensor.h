@@ -3,8 +3,8 @@
  * A storage is counted raw bytes on a device; a tensor is a descriptor over a storage; views share the storage. All of
  * it belongs to the loop thread: nothing here is atomic. A storage dies with its last reference (tensors, and tasks
  * that run on it). The slot `meta` is for the layer above (autograd), of which this room knows only how to let go. */
-#ifndef TENSORD_TENSOR_TENSOR_H
-#define TENSORD_TENSOR_TENSOR_H
+#ifndef TENSORD_DAEMON_TENSOR_TENSOR_H
+#define TENSORD_DAEMON_TENSOR_TENSOR_H
 
 #include "proto/base/desc.h"
 #include "shm/heap.h"

@@ -1,8 +1,8 @@
 /* A bounded arena as protobuf-c's allocator: a small frame can never become a large message.
  *
  * One arena a connection, reset after each frame; unpacking fails (returns NULL) when the bound is reached. */
-#ifndef TENSORD_PROTO_ARENA_H
-#define TENSORD_PROTO_ARENA_H
+#ifndef TENSORD_PROTO_BASE_ARENA_H
+#define TENSORD_PROTO_BASE_ARENA_H
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>

@@ -3,8 +3,8 @@
  * Where a processor is shared, whoever was just woken waits until the thread that computes there enters the kernel or
  * the timer ticks: with lazy preemption, and on virtual machines whose interrupts come late, that is up to 4 ms. A cheap
  * system call every 50 us makes it as many microseconds. `tensorctl doctor` measures what it is here. */
-#ifndef TENSORD_PROTO_BREATH_H
-#define TENSORD_PROTO_BREATH_H
+#ifndef TENSORD_PROTO_BASE_BREATH_H
+#define TENSORD_PROTO_BASE_BREATH_H
 
 #define TD_BREATH_NS 50000
 

@@ -3,8 +3,8 @@
  * Both versions are read, also where one host has both. A group's limit holds for all groups in it, so the tightest on
  * the way up counts. In a container the path may be the host's, of which only the top can be seen: that is the
  * container's own then. */
-#ifndef TENSORD_PROTO_CGROUP_H
-#define TENSORD_PROTO_CGROUP_H
+#ifndef TENSORD_PROTO_BASE_CGROUP_H
+#define TENSORD_PROTO_BASE_CGROUP_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* The clock that everything here waits and measures by: monotonic, read without a system call as a rule. */
-#ifndef TENSORD_PROTO_CLOCK_H
-#define TENSORD_PROTO_CLOCK_H
+#ifndef TENSORD_PROTO_BASE_CLOCK_H
+#define TENSORD_PROTO_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>

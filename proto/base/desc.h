@@ -6,8 +6,8 @@
  * one that nothing steps by, and that is larger, is 0 in what inference gives. Strides and offset count elements; the
  * offset is from the first byte of the storage. Negative strides do not occur (as in PyTorch). Descriptors are plain
  * values, immutable once a tensor has one. */
-#ifndef TENSORD_PROTO_DESC_H
-#define TENSORD_PROTO_DESC_H
+#ifndef TENSORD_PROTO_BASE_DESC_H
+#define TENSORD_PROTO_BASE_DESC_H
 
 #include "proto/base/dtype.h"
 #include "proto/base/status.h"

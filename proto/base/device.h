@@ -1,6 +1,6 @@
 /* Devices have numbers, and numbers have names: "cpu", "cuda:0". Which of them a daemon has, it says itself. */
-#ifndef TENSORD_PROTO_DEVICE_H
-#define TENSORD_PROTO_DEVICE_H
+#ifndef TENSORD_PROTO_BASE_DEVICE_H
+#define TENSORD_PROTO_BASE_DEVICE_H
 
 #include "proto/base/status.h"
 

@@ -2,8 +2,8 @@
  *
  * Half types are stored and computed through float; the conversions here are exact one way and round to nearest
  * even the other way. */
-#ifndef TENSORD_PROTO_DTYPE_H
-#define TENSORD_PROTO_DTYPE_H
+#ifndef TENSORD_PROTO_BASE_DTYPE_H
+#define TENSORD_PROTO_BASE_DTYPE_H
 
 #include "proto/types.h"
 #include <string.h>

@@ -7,8 +7,8 @@
  *
  * A table grows by one bucket at a time, whenever it has more than TD_HASH_LOAD things for each (linear hashing):
  * uthash doubles it, which took 16 ms of a loop at 300,000 names. */
-#ifndef TENSORD_PROTO_HASH_H
-#define TENSORD_PROTO_HASH_H
+#ifndef TENSORD_PROTO_BASE_HASH_H
+#define TENSORD_PROTO_BASE_HASH_H
 
 #ifdef UTHASH_H
 #error "include proto/base/hash.h instead of uthash.h"

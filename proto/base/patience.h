@@ -7,8 +7,8 @@
  * comes soon it is in vain, and takes a processor from who makes what is waited for. Both are learned: where too much
  * comes late none is made until enough came quickly again; after a long absence none for a while, which doubles with
  * each. */
-#ifndef TENSORD_PROTO_PATIENCE_H
-#define TENSORD_PROTO_PATIENCE_H
+#ifndef TENSORD_PROTO_BASE_PATIENCE_H
+#define TENSORD_PROTO_BASE_PATIENCE_H
 
 #include <stdbool.h>
 #include <stdint.h>

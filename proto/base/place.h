@@ -3,8 +3,8 @@
  * A place is a directory of mode 0700 that belongs to the user. The user's daemon listens in it, and private ones
  * listen each in a directory of their own below it. /tmp is everybody's, and another user may make a directory there
  * first; so there are further places, which nobody else can take. */
-#ifndef TENSORD_PROTO_PLACE_H
-#define TENSORD_PROTO_PLACE_H
+#ifndef TENSORD_PROTO_BASE_PLACE_H
+#define TENSORD_PROTO_BASE_PLACE_H
 
 #include <stdbool.h>
 

@@ -2,8 +2,8 @@
  *
  * The message is owned by the caller, says what was wrong and what to do, and names the thing. Nothing here
  * allocates. Conditions that a client can cause are errors; programming errors are assertions. */
-#ifndef TENSORD_PROTO_STATUS_H
-#define TENSORD_PROTO_STATUS_H
+#ifndef TENSORD_PROTO_BASE_STATUS_H
+#define TENSORD_PROTO_BASE_STATUS_H
 
 #include "proto/types.h"
 #include <string.h>

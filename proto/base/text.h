@@ -1,6 +1,6 @@
 /* Texts that others chose (names, lines of programs), before people see them: one line, that moves no cursor. */
-#ifndef TENSORD_PROTO_TEXT_H
-#define TENSORD_PROTO_TEXT_H
+#ifndef TENSORD_PROTO_BASE_TEXT_H
+#define TENSORD_PROTO_BASE_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>

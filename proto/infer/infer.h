@@ -6,8 +6,8 @@
  * Invariant: rules look at descriptors and attributes only, so both sides of the socket get the same answer. Outputs
  * are contiguous, except views, which keep the strides of what they look at, and images that lie channels last
  * (infer/format.c). */
-#ifndef TENSORD_PROTO_INFER_H
-#define TENSORD_PROTO_INFER_H
+#ifndef TENSORD_PROTO_INFER_INFER_H
+#define TENSORD_PROTO_INFER_INFER_H
 
 #include "proto/ops/op.h"
 

@@ -2,8 +2,8 @@
  *
  * In memory they are a small array with one pool for integer lists and texts, so that a call needs no allocation and
  * can be copied. On the wire and in saved graph nodes they are 32-bit words (see td_attrs_encode). */
-#ifndef TENSORD_PROTO_ATTRS_H
-#define TENSORD_PROTO_ATTRS_H
+#ifndef TENSORD_PROTO_OPS_ATTRS_H
+#define TENSORD_PROTO_OPS_ATTRS_H
 
 #include "proto/base/status.h"
 

@@ -3,8 +3,8 @@
  * A tag word: bits 0-3 the kind, bits 4-5 the kind of a scalar, bits 6-7 the form, bits 8-31 a small signed value or
  * the length of a list or a text. Forms: SMALL has its value in the tag; NARROW is a list of one word a number, or a
  * text of one word for four bytes; WIDE has two words a number, low half first. The writer takes the shortest form; the reader takes every form that is well made. */
-#ifndef TENSORD_PROTO_ATTRS_WORDS_H
-#define TENSORD_PROTO_ATTRS_WORDS_H
+#ifndef TENSORD_PROTO_OPS_ATTRS_WORDS_H
+#define TENSORD_PROTO_OPS_ATTRS_WORDS_H
 
 #include "proto/ops/attrs.h"
 

@@ -7,8 +7,8 @@
  * (of the builder's own kind), a number, or undefined. Invariants: an undefined value is absorbed by what is linear in
  * it; after a failure every op gives undefined and nothing more is asked of the builder, and want of memory leaves the
  * formula at once, so formulas have no error paths; nothing here looks at a tensor's bytes. */
-#ifndef TENSORD_PROTO_FORMULA_H
-#define TENSORD_PROTO_FORMULA_H
+#ifndef TENSORD_PROTO_OPS_FORMULA_H
+#define TENSORD_PROTO_OPS_FORMULA_H
 
 #include "proto/ops/op.h"
 #include <setjmp.h>

@@ -4,8 +4,8 @@
  *
  * Invariant: a walk puts the same words in the same order whether it keeps or compares, because both are one function;
  * and each word says how many belong to it, so no look is the beginning of another. */
-#ifndef TENSORD_PROTO_LOOK_H
-#define TENSORD_PROTO_LOOK_H
+#ifndef TENSORD_PROTO_OPS_LOOK_H
+#define TENSORD_PROTO_OPS_LOOK_H
 
 #include "proto/ops/attrs.h"
 #include "proto/base/desc.h"

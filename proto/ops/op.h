@@ -2,8 +2,8 @@
  *
  * Both sides of the socket use the same table and the same inference functions: the client so that a wrong shape is an
  * error at the call, the daemon because it believes nothing. Everything here is constant data. */
-#ifndef TENSORD_PROTO_OP_H
-#define TENSORD_PROTO_OP_H
+#ifndef TENSORD_PROTO_OPS_OP_H
+#define TENSORD_PROTO_OPS_OP_H
 
 #include "proto/ops/attrs.h"
 #include "proto/base/desc.h"

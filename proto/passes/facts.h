@@ -5,8 +5,8 @@
  * container, what an If or a Loop hands on and what comes out. What comes from outside (parameters, captured tensors,
  * results of calls between functions) is all of the class TD_CLASS_ANY. Classes are found by uniting (union-find), in
  * nearly linear time; what is said of them holds for the whole module. */
-#ifndef TENSORD_PASSES_FACTS_H
-#define TENSORD_PASSES_FACTS_H
+#ifndef TENSORD_PROTO_PASSES_FACTS_H
+#define TENSORD_PROTO_PASSES_FACTS_H
 
 #include "proto/passes/walk.h"
 #include "proto/program/edit.h"

@@ -1,6 +1,6 @@
 /* What a prim:: op makes of constants; for this room only. */
-#ifndef TENSORD_PASSES_FOLD_H
-#define TENSORD_PASSES_FOLD_H
+#ifndef TENSORD_PROTO_PASSES_FOLD_H
+#define TENSORD_PROTO_PASSES_FOLD_H
 
 #include "proto/program/literal.h"
 

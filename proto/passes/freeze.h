@@ -1,7 +1,7 @@
 /* Freezing: a module whose captured tensors are constants, in two: what is worked out of these alone, once, and the
  * rest, which captures what comes of it. */
-#ifndef TENSORD_PASSES_FREEZE_H
-#define TENSORD_PASSES_FREEZE_H
+#ifndef TENSORD_PROTO_PASSES_FREEZE_H
+#define TENSORD_PROTO_PASSES_FREEZE_H
 
 #include "proto/passes/passes.h"
 

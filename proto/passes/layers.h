@@ -1,7 +1,7 @@
 /* Layers whose weights are constants, for what goes into them (norms.c, scales.c): a convolution or a linear layer,
  * what is worked out of its weights, and what takes their place. For this room only. */
-#ifndef TENSORD_PASSES_LAYERS_H
-#define TENSORD_PASSES_LAYERS_H
+#ifndef TENSORD_PROTO_PASSES_LAYERS_H
+#define TENSORD_PROTO_PASSES_LAYERS_H
 
 #include "proto/ops/opid.h"
 #include "proto/passes/facts.h"

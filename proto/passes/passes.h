@@ -1,7 +1,7 @@
 /* Passes: a program that the verifier has passed becomes one that does the same in fewer steps. The one door of this
  * room; the README says what "the same" is, and what each pass does. */
-#ifndef TENSORD_PASSES_PASSES_H
-#define TENSORD_PASSES_PASSES_H
+#ifndef TENSORD_PROTO_PASSES_PASSES_H
+#define TENSORD_PROTO_PASSES_PASSES_H
 
 #include "proto/program/edit.h"
 

@@ -1,6 +1,6 @@
 /* Through a module in the order in which it is run, without recursion: each block's nodes, and in a node its blocks. */
-#ifndef TENSORD_PASSES_WALK_H
-#define TENSORD_PASSES_WALK_H
+#ifndef TENSORD_PROTO_PASSES_WALK_H
+#define TENSORD_PROTO_PASSES_WALK_H
 
 #include "proto/program/ir.h"
 

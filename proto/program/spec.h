@@ -1,7 +1,7 @@
 /* How a value is written as a text: what stands behind ':' in "{:>8.3f}", as in Python. Whoever lowers a program looks
  * whether it makes sense there, whoever runs it writes. */
-#ifndef TENSORD_PROGRAM_SPEC_H
-#define TENSORD_PROGRAM_SPEC_H
+#ifndef TENSORD_PROTO_PROGRAM_SPEC_H
+#define TENSORD_PROTO_PROGRAM_SPEC_H
 
 #include "proto/program/type.h"
 

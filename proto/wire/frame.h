@@ -6,8 +6,8 @@
  *
  * A busy connection moves its bytes to a ring in shared memory (proto/wire/ring.h). The socket then carries bells, bytes
  * that mean nothing, and the descriptors, each with one such byte, before the frame that announces it. */
-#ifndef TENSORD_PROTO_FRAME_H
-#define TENSORD_PROTO_FRAME_H
+#ifndef TENSORD_PROTO_WIRE_FRAME_H
+#define TENSORD_PROTO_WIRE_FRAME_H
 
 #include "proto/wire/ring.h"
 #include "proto/base/status.h"

@@ -8,8 +8,8 @@
  * control record says
  *
  * Ids are 1..TD_MAX_ID, dense: they index a table. Every count is checked against the record's words, once, here. */
-#ifndef TENSORD_PROTO_RECORD_H
-#define TENSORD_PROTO_RECORD_H
+#ifndef TENSORD_PROTO_WIRE_RECORD_H
+#define TENSORD_PROTO_WIRE_RECORD_H
 
 #include "proto/ops/op.h"
 

@@ -7,8 +7,8 @@
  *
  * Who is going to sleep says so and looks once more; the other sends a byte over the socket only then. While both are
  * busy no system call is made. */
-#ifndef TENSORD_PROTO_RING_H
-#define TENSORD_PROTO_RING_H
+#ifndef TENSORD_PROTO_WIRE_RING_H
+#define TENSORD_PROTO_WIRE_RING_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

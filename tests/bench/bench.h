@@ -5,8 +5,8 @@
  *     skip NAME REASON
  *
  * All values are costs: less is better. A figure is the median of several runs, after one that is not counted. */
-#ifndef TENSORD_TESTS_BENCH_H
-#define TENSORD_TESTS_BENCH_H
+#ifndef TENSORD_TESTS_BENCH_BENCH_H
+#define TENSORD_TESTS_BENCH_BENCH_H
 
 #include "client/tensord.h"
 

@@ -1,6 +1,6 @@
 /* A memory group, and a daemon in it with whatever limits follow from that: where this process may make one. */
-#ifndef TENSORD_TESTS_CGROUP_H
-#define TENSORD_TESTS_CGROUP_H
+#ifndef TENSORD_TESTS_HOSTILE_CGROUP_H
+#define TENSORD_TESTS_HOSTILE_CGROUP_H
 
 #include "tests/hostile/counted.h"
 

@@ -1,7 +1,7 @@
 /* The daemon of a suite, and what it held before the first test: after each it must be alive and hold exactly that
  * again (sessions, objects, bytes, descriptors, tasks). A suite says with which memory and workers it starts. */
-#ifndef TENSORD_TESTS_COUNTED_H
-#define TENSORD_TESTS_COUNTED_H
+#ifndef TENSORD_TESTS_HOSTILE_COUNTED_H
+#define TENSORD_TESTS_HOSTILE_COUNTED_H
 
 #include "tests/support/daemon.h"
 #include "tests/support/raw.h"

@@ -1,7 +1,7 @@
 /* Tensors of about as many elements as make kernels change their way, whole or as a view with room between its rows:
  * for programs that are drawn by chance. */
-#ifndef TENSORD_TESTS_LARGE_H
-#define TENSORD_TESTS_LARGE_H
+#ifndef TENSORD_TESTS_HOSTILE_LARGE_H
+#define TENSORD_TESTS_HOSTILE_LARGE_H
 
 #include "daemon/kernels/cpu/thresholds.h"
 #include "proto/ops/opid.h"

@@ -1,6 +1,6 @@
 /* A program as a client sends it, of its text. */
-#ifndef TENSORD_TESTS_PACKED_H
-#define TENSORD_TESTS_PACKED_H
+#ifndef TENSORD_TESTS_HOSTILE_PACKED_H
+#define TENSORD_TESTS_HOSTILE_PACKED_H
 
 #include "proto/program/text.h"
 #include "proto/program/wire.h"

@@ -1,8 +1,8 @@
 /* Records and calls written by hand, for suites that ask what no library would: each function is one of them.
  *
  * Those that end in `_without_waiting` leave the reply to be read, or never read, by the test. */
-#ifndef TENSORD_TESTS_REQUESTS_H
-#define TENSORD_TESTS_REQUESTS_H
+#ifndef TENSORD_TESTS_HOSTILE_REQUESTS_H
+#define TENSORD_TESTS_HOSTILE_REQUESTS_H
 
 #include "proto/ops/opid.h"
 #include "tests/support/raw.h"

@@ -1,6 +1,6 @@
 /* A client whose frames go through a ring, by hand: it has a lease for one, mapped, and writes there what it likes. */
-#ifndef TENSORD_TESTS_RINGER_H
-#define TENSORD_TESTS_RINGER_H
+#ifndef TENSORD_TESTS_HOSTILE_RINGER_H
+#define TENSORD_TESTS_HOSTILE_RINGER_H
 
 #include "tests/hostile/counted.h"
 

@@ -1,7 +1,7 @@
 /* For tests of memory that is out: the next allocations go through here, and one of them fails. Link with
  * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc; a test wraps what else it wants by `fails`. */
-#ifndef TENSORD_TESTS_STARVE_H
-#define TENSORD_TESTS_STARVE_H
+#ifndef TENSORD_TESTS_HOSTILE_STARVE_H
+#define TENSORD_TESTS_HOSTILE_STARVE_H
 
 #include <stdbool.h>
 #include <stdlib.h>

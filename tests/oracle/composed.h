@@ -1,6 +1,6 @@
 /* Ops made of ops, run through the engine: a builder that runs each op at once, as the engine runs a call. */
-#ifndef TENSORD_TESTS_COMPOSED_H
-#define TENSORD_TESTS_COMPOSED_H
+#ifndef TENSORD_TESTS_ORACLE_COMPOSED_H
+#define TENSORD_TESTS_ORACLE_COMPOSED_H
 
 #include "proto/ops/formula.h"
 #include "tests/unit/grad_support.h"

@@ -2,8 +2,8 @@
  * that end at a page nobody may touch, with one before them too; outputs, work and scratch hold garbage before; what a
  * call may only read is compared afterwards, as are the bytes of an output between its rows. Of two calls one runs its
  * chunks backwards, as a pool may. */
-#ifndef TENSORD_TESTS_GUARDED_H
-#define TENSORD_TESTS_GUARDED_H
+#ifndef TENSORD_TESTS_ORACLE_GUARDED_H
+#define TENSORD_TESTS_ORACLE_GUARDED_H
 
 #include "daemon/kernels/kernel.h"
 #include "tests/unit/grad_support.h"

@@ -2,8 +2,8 @@
  *
  * The program is $TENSORD_DAEMON (meson sets it). Everything lies in one temporary directory, which is gone after stop.
  */
-#ifndef TENSORD_TESTS_DAEMON_H
-#define TENSORD_TESTS_DAEMON_H
+#ifndef TENSORD_TESTS_SUPPORT_DAEMON_H
+#define TENSORD_TESTS_SUPPORT_DAEMON_H
 
 #include <stdbool.h>
 #include <stdint.h>

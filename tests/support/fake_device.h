@@ -4,8 +4,8 @@
  * It proves order, copies and lifetimes. Its kernels are the CPU's, over a second mapping of the memory; an address of
  * the first that anybody else reads or writes ends the process, and so does a stream that uses bytes of another one
  * without an event between them. Who links it has it beside the CPU. */
-#ifndef TENSORD_TESTS_FAKE_DEVICE_H
-#define TENSORD_TESTS_FAKE_DEVICE_H
+#ifndef TENSORD_TESTS_SUPPORT_FAKE_DEVICE_H
+#define TENSORD_TESTS_SUPPORT_FAKE_DEVICE_H
 
 #include "daemon/sched/executor.h"
 #include "daemon/tensor/device.h"

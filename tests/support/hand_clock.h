@@ -4,8 +4,8 @@
  * The program is linked with -Wl,--wrap=clock_gettime. Clocks are the machine's until hand_clock_stop(). From then on
  * the monotonic one goes by what hand_clock_go_on() says, and by a tick for each look, so that who looks on for a while
  * comes to an end; other threads' processor time goes by what hand_clock_work() says. */
-#ifndef TENSORD_TESTS_HAND_CLOCK_H
-#define TENSORD_TESTS_HAND_CLOCK_H
+#ifndef TENSORD_TESTS_SUPPORT_HAND_CLOCK_H
+#define TENSORD_TESTS_SUPPORT_HAND_CLOCK_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

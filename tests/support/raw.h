@@ -1,6 +1,6 @@
 /* A client without manners: speaks the wire by hand, byte by byte if need be, to try what no library would send. */
-#ifndef TENSORD_TESTS_RAW_H
-#define TENSORD_TESTS_RAW_H
+#ifndef TENSORD_TESTS_SUPPORT_RAW_H
+#define TENSORD_TESTS_SUPPORT_RAW_H
 
 #include "proto/base/arena.h"
 #include "proto/wire/frame.h"

@@ -1,6 +1,6 @@
 /* The worked examples of the op table as data. The rows are generated (tests/unit/gen/emit_conformance.py). */
-#ifndef TENSORD_TESTS_CONFORMANCE_H
-#define TENSORD_TESTS_CONFORMANCE_H
+#ifndef TENSORD_TESTS_UNIT_CONFORMANCE_H
+#define TENSORD_TESTS_UNIT_CONFORMANCE_H
 
 #include "proto/ops/op.h"
 

@@ -7,8 +7,8 @@
  * Invariant: whatever a suite does, its last line is `suite NAME: P passed, F failed, S skipped`, each skip was printed
  * before it as `SKIP TEST: reason`, and the exit status is 0 exactly when nothing failed (77 when all was skipped).
  * With an argument, only the tests whose names contain it run. */
-#ifndef TENSORD_TESTS_CUNIT_MAIN_H
-#define TENSORD_TESTS_CUNIT_MAIN_H
+#ifndef TENSORD_TESTS_UNIT_CUNIT_MAIN_H
+#define TENSORD_TESTS_UNIT_CUNIT_MAIN_H
 
 #include <CUnit/Basic.h>
 #include <CUnit/CUnit.h>

@@ -1,6 +1,6 @@
 /* Programs that are drawn, and what a run of one leaves: for tests that compare ways of running one. */
-#ifndef TENSORD_TESTS_DRAWN_PROGRAMS_H
-#define TENSORD_TESTS_DRAWN_PROGRAMS_H
+#ifndef TENSORD_TESTS_UNIT_DRAWN_PROGRAMS_H
+#define TENSORD_TESTS_UNIT_DRAWN_PROGRAMS_H
 
 #include "daemon/graph/graph.h"
 #include "proto/program/edit.h"

@@ -2,8 +2,8 @@
  *
  * It computes full and add of float32; `log` always fails (its results are poisoned with "fake failure"); all other ops
  * give zeros of the inferred shape. It counts what it saw, so that tests can tell what went over the wire. */
-#ifndef TENSORD_TESTS_FAKE_DAEMON_H
-#define TENSORD_TESTS_FAKE_DAEMON_H
+#ifndef TENSORD_TESTS_UNIT_FAKE_DAEMON_H
+#define TENSORD_TESTS_UNIT_FAKE_DAEMON_H
 
 #include <stdatomic.h>
 #include <stdbool.h>

@@ -4,8 +4,8 @@
  *     td_tensor *y = t_op("mul", 2, (td_tensor *[]){x, x}, NULL);
  *
  * Every failure that a test does not expect prints the error and fails the test. */
-#ifndef TENSORD_TESTS_GRAD_SUPPORT_H
-#define TENSORD_TESTS_GRAD_SUPPORT_H
+#ifndef TENSORD_TESTS_UNIT_GRAD_SUPPORT_H
+#define TENSORD_TESTS_UNIT_GRAD_SUPPORT_H
 
 #include "daemon/autograd/autograd.h"
 #include "daemon/tensor/device.h"

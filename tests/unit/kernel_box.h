@@ -4,8 +4,8 @@
  * Tensors, work memory and scratch end at a page that nobody may touch, or now and then begin behind one: a byte too
  * far is a fault at the access itself, also in a library that no sanitizer sees. What lies between a tensor's rows is a
  * pattern, and so is the rest of each page: who writes there is found out. */
-#ifndef TENSORD_TESTS_KERNEL_BOX_H
-#define TENSORD_TESTS_KERNEL_BOX_H
+#ifndef TENSORD_TESTS_UNIT_KERNEL_BOX_H
+#define TENSORD_TESTS_UNIT_KERNEL_BOX_H
 
 #include "cunit_main.h"
 #include "daemon/kernels/cpu/isa.h"

@@ -2,8 +2,8 @@
  *
  * What the harness itself checks at every call: nothing outside of tensors, work memory and scratch is touched
  * (kernel_box.h), and the results of the three ways are the same bits. */
-#ifndef TENSORD_TESTS_KERNEL_HARNESS_H
-#define TENSORD_TESTS_KERNEL_HARNESS_H
+#ifndef TENSORD_TESTS_UNIT_KERNEL_HARNESS_H
+#define TENSORD_TESTS_UNIT_KERNEL_HARNESS_H
 
 #include "daemon/kernels/plans.h"
 #include "kernel_box.h"

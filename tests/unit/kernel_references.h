@@ -1,7 +1,7 @@
 /* What reductions, scans, softmax and the ops that move elements give, by plain
  * loops in double and index arithmetic: the references of the kernel suites. */
-#ifndef TENSORD_TESTS_KERNEL_REFERENCES_H
-#define TENSORD_TESTS_KERNEL_REFERENCES_H
+#ifndef TENSORD_TESTS_UNIT_KERNEL_REFERENCES_H
+#define TENSORD_TESTS_UNIT_KERNEL_REFERENCES_H
 
 #include "pointwise_support.h"
 

@@ -6,8 +6,8 @@
  * Before the bar the operands: a dtype with its shape (f32[] is 0-d), with @strides after it when it is not contiguous,
  * #number, or _ for an absent one. After it the attributes in the order of the signature: numbers, true, false, none,
  * [lists] and dtypes, read as the signature's kinds say. Trailing attributes that are not given take their defaults. */
-#ifndef TENSORD_TESTS_OP_CALLS_H
-#define TENSORD_TESTS_OP_CALLS_H
+#ifndef TENSORD_TESTS_UNIT_OP_CALLS_H
+#define TENSORD_TESTS_UNIT_OP_CALLS_H
 
 #include "proto/ops/op.h"
 #include <math.h>

@@ -1,6 +1,6 @@
 /* Tables of calls and what inference makes of them (op_calls.h), checked row by row. */
-#ifndef TENSORD_TESTS_OP_ROWS_H
-#define TENSORD_TESTS_OP_ROWS_H
+#ifndef TENSORD_TESTS_UNIT_OP_ROWS_H
+#define TENSORD_TESTS_UNIT_OP_ROWS_H
 
 #include "cunit_main.h"
 #include "op_calls.h"

@@ -1,7 +1,7 @@
 /* Calling one kernel by the op's name on small tensors of any layout: what the kernel suites of pointwise ops,
  * reductions and random numbers share. */
-#ifndef TENSORD_TESTS_POINTWISE_SUPPORT_H
-#define TENSORD_TESTS_POINTWISE_SUPPORT_H
+#ifndef TENSORD_TESTS_UNIT_POINTWISE_SUPPORT_H
+#define TENSORD_TESTS_UNIT_POINTWISE_SUPPORT_H
 
 #include "kernel_box.h"
 

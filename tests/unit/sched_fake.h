@@ -3,8 +3,8 @@
  *
  * The scheduler's library needs a few functions of the rooms below it; they are defined here, as small as they can be,
  * so that these suites test order and nothing else. `fake_live` counts calls that are not freed. */
-#ifndef TENSORD_TESTS_SCHED_FAKE_H
-#define TENSORD_TESTS_SCHED_FAKE_H
+#ifndef TENSORD_TESTS_UNIT_SCHED_FAKE_H
+#define TENSORD_TESTS_UNIT_SCHED_FAKE_H
 
 #include "daemon/sched/sched.h"
 #include <pthread.h>

@@ -3,8 +3,8 @@
  * A tensor object owns one td_array and no Python object, so it needs no garbage collection. Nobody here releases the
  * GIL by himself: the library steps aside before it waits (client/wire/aside.c), so every wait lets other threads run,
  * and Ctrl-C is looked for in every wait. Whoever fails has set a Python exception and returns NULL, false or -1. */
-#ifndef TENSORD_PY_H
-#define TENSORD_PY_H
+#ifndef TENSORD_CLIENT_PYTHON_SRC_PY_H
+#define TENSORD_CLIENT_PYTHON_SRC_PY_H
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

@@ -1,8 +1,8 @@
 /* Adding a run of numbers into another, for every dtype: to[i] += alpha * from[i].
  *
  * Integers wrap, bool is "or", halves are rounded at each addition (as one addition of a half tensor is). */
-#ifndef TENSORD_KERNELS_CPU_ACCUMULATE_H
-#define TENSORD_KERNELS_CPU_ACCUMULATE_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_ACCUMULATE_H
+#define TENSORD_DAEMON_KERNELS_CPU_ACCUMULATE_H
 
 #include "proto/base/dtype.h"
 

@@ -6,8 +6,8 @@
  *
  * A wheel carries them: beside its daemon lie modules (carried.c) that are linked to them, and these are opened first.
  */
-#ifndef TENSORD_KERNELS_CPU_BLAS_H
-#define TENSORD_KERNELS_CPU_BLAS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_BLAS_H
+#define TENSORD_DAEMON_KERNELS_CPU_BLAS_H
 
 #include "proto/base/status.h"
 #include <cblas.h>

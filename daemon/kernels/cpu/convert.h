@@ -1,6 +1,6 @@
 /* Rows of numbers between their stored dtype and the one they are computed in (float for halves), at any step. */
-#ifndef TENSORD_KERNELS_CPU_CONVERT_H
-#define TENSORD_KERNELS_CPU_CONVERT_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_CONVERT_H
+#define TENSORD_DAEMON_KERNELS_CPU_CONVERT_H
 
 #include "proto/base/dtype.h"
 

@@ -1,6 +1,6 @@
 /* The sets of loops, one for each instruction set, and the one in use. */
-#ifndef TENSORD_KERNELS_ISA_H
-#define TENSORD_KERNELS_ISA_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_ISA_H
+#define TENSORD_DAEMON_KERNELS_CPU_ISA_H
 
 #include "daemon/kernels/cpu/loop.h"
 

@@ -1,7 +1,7 @@
 /* Sums over a vector in a fixed number of lanes: vectorises without reordering, so every instruction set gives the same
  * tree. To be used inside functions built for several instruction sets; all are always inlined. */
-#ifndef TENSORD_KERNELS_CPU_LANES_H
-#define TENSORD_KERNELS_CPU_LANES_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_LANES_H
+#define TENSORD_DAEMON_KERNELS_CPU_LANES_H
 
 #include "daemon/kernels/cpu/plan.h"
 

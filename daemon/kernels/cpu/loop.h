@@ -3,8 +3,8 @@
  * A loop works on `n` contiguous elements of its body type. Body types are fewer than dtypes: half types compute as
  * float, integers as int64 (some also as int32), bool as bytes. A loop may be given an output that is the very same
  * memory as an input. */
-#ifndef TENSORD_KERNELS_LOOP_H
-#define TENSORD_KERNELS_LOOP_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_LOOP_H
+#define TENSORD_DAEMON_KERNELS_CPU_LOOP_H
 
 #include "proto/ops/op.h"
 

@@ -2,8 +2,8 @@
  *
  * How work is cut follows from shapes alone. A value loaded from a tensor is loaded once (other processes may write it
  * meanwhile): the loads of indices go through td_load_index. */
-#ifndef TENSORD_KERNELS_CPU_PLAN_H
-#define TENSORD_KERNELS_CPU_PLAN_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_PLAN_H
+#define TENSORD_DAEMON_KERNELS_CPU_PLAN_H
 
 #include "daemon/kernels/cpu/sets.h"
 #include "daemon/kernels/cpu/thresholds.h"

@@ -1,8 +1,8 @@
 /* A tensor seen as rows x cols (its dimensions split in two groups), whose rows are handed out as contiguous float or
  * double vectors: in place when they lie so, otherwise loaded into a buffer. What the normalisations read their inputs
  * through. */
-#ifndef TENSORD_KERNELS_CPU_ROWS_H
-#define TENSORD_KERNELS_CPU_ROWS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_ROWS_H
+#define TENSORD_DAEMON_KERNELS_CPU_ROWS_H
 
 #include "daemon/kernels/kernel.h"
 

@@ -7,8 +7,8 @@
  *     }
  *
  * What the loop calls is built with it only where it is TD_INLINE. */
-#ifndef TENSORD_KERNELS_SETS_H
-#define TENSORD_KERNELS_SETS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_SETS_H
+#define TENSORD_DAEMON_KERNELS_CPU_SETS_H
 
 #include "daemon/kernels/cpu/loop.h"
 

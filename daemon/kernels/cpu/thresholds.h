@@ -8,8 +8,8 @@
  *
  * T(name, value, unit, kernels, meaning): `unit` is what is counted; `kernels` are names as in the op table,
  * "pointwise" for all that is made from an expression. */
-#ifndef TENSORD_KERNELS_CPU_THRESHOLDS_H
-#define TENSORD_KERNELS_CPU_THRESHOLDS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_THRESHOLDS_H
+#define TENSORD_DAEMON_KERNELS_CPU_THRESHOLDS_H
 
 #define TD_WALKS_                                                                                                      \
     "pointwise copy full cat stack repeat flip roll constant_pad sum mean sum_squares prod amax amin max_dim min_dim argmax "      \

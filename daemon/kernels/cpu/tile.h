@@ -5,8 +5,8 @@
  * and have the loop's type) or gathered, converted or turned in scratch first; a result that cannot be written in place
  * is scattered afterwards. Operand 0 is the output. Which tiles there are follows from shapes, strides and dtypes
  * alone. */
-#ifndef TENSORD_KERNELS_TILE_H
-#define TENSORD_KERNELS_TILE_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_TILE_H
+#define TENSORD_DAEMON_KERNELS_CPU_TILE_H
 
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/thresholds.h"

@@ -2,8 +2,8 @@
  *
  * The order is always row-major in the shape that was given, so a linear range [first, first + count) means the same
  * elements however dimensions were merged. Strides here are bytes. Nothing looks at data. */
-#ifndef TENSORD_KERNELS_CPU_WALK_H
-#define TENSORD_KERNELS_CPU_WALK_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_WALK_H
+#define TENSORD_DAEMON_KERNELS_CPU_WALK_H
 
 #include "daemon/kernels/kernel.h"
 

@@ -2,8 +2,8 @@
  *
  * Invariant: a step does its work, or fails with an answer or a cause, or changes nothing and says what it waits for.
  * An error that it returns is the connection's end. */
-#ifndef TENSORD_SESSION_CALLS_H
-#define TENSORD_SESSION_CALLS_H
+#ifndef TENSORD_DAEMON_SESSION_CALLS_CALLS_H
+#define TENSORD_DAEMON_SESSION_CALLS_CALLS_H
 
 #include "daemon/session/objects/objects.h"
 

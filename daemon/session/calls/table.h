@@ -3,8 +3,8 @@
  * Rows are packed as they are added, already as they are sent. A filler adds some at a time and is called again until
  * it says that all are there: a part of it is worth COST records, some 40 us, and sessions, names and queues come and
  * go between two. */
-#ifndef TENSORD_SESSION_TABLE_H
-#define TENSORD_SESSION_TABLE_H
+#ifndef TENSORD_DAEMON_SESSION_CALLS_TABLE_H
+#define TENSORD_DAEMON_SESSION_CALLS_TABLE_H
 
 #include "daemon/session/calls/calls.h"
 

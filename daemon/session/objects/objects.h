@@ -1,8 +1,8 @@
 /* What a session has: ids and what they stand for, memory, descriptors. The door of this room.
  *
  * Invariant: whatever is here is charged to the session's account, and goes with it. */
-#ifndef TENSORD_SESSION_OBJECTS_H
-#define TENSORD_SESSION_OBJECTS_H
+#ifndef TENSORD_DAEMON_SESSION_OBJECTS_OBJECTS_H
+#define TENSORD_DAEMON_SESSION_OBJECTS_OBJECTS_H
 
 #include "daemon/session/stream/stream.h"
 

@@ -1,7 +1,7 @@
 /* Who is next at the helpers: one process after the other, each with so many pieces of work at a time. So whoever sends
  * a thousand waits behind itself, and others behind one of these. */
-#ifndef TENSORD_SESSION_LINES_H
-#define TENSORD_SESSION_LINES_H
+#ifndef TENSORD_DAEMON_SESSION_STREAM_LINES_H
+#define TENSORD_DAEMON_SESSION_STREAM_LINES_H
 
 #include "proto/base/status.h"
 

@@ -3,8 +3,8 @@
  * Frames become records and requests, in order. A wait suspends the stream, or lies beside it: a request that others
  * answer (td_held), a reply that tasks will make possible (td_promise). Invariant: nothing here knows what a record or
  * a request does; what the stream waits for comes with its kind (td_wait_kind). */
-#ifndef TENSORD_SESSION_STREAM_H
-#define TENSORD_SESSION_STREAM_H
+#ifndef TENSORD_DAEMON_SESSION_STREAM_STREAM_H
+#define TENSORD_DAEMON_SESSION_STREAM_STREAM_H
 
 #include "daemon/session/state.h"
 

@@ -1,6 +1,6 @@
 /* Written by proto/gen/opgen.py from the op table: edit that instead. */
-#ifndef TENSORD_PROTO_OPID_H
-#define TENSORD_PROTO_OPID_H
+#ifndef TENSORD_PROTO_OPS_OPID_H
+#define TENSORD_PROTO_OPS_OPID_H
 
 enum td_op_id {
     TD_OP_PICK = 1,

@@ -5,8 +5,8 @@
  * Beside it: 1x1 as one matrix product (conv.c), depthwise by direct loops (conv_depthwise.c), oneDNN for large float32
  * (conv_dnnl.c). A result that lies channels last is written as such by 1x1, depthwise (conv_depthwise_last.c) and
  * oneDNN; the others want rows. */
-#ifndef TENSORD_KERNELS_CPU_CONV_H
-#define TENSORD_KERNELS_CPU_CONV_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_CONV_CONV_H
+#define TENSORD_DAEMON_KERNELS_CPU_CONV_CONV_H
 
 #include "daemon/kernels/cpu/rows.h"
 

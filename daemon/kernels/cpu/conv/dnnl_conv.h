@@ -4,8 +4,8 @@
  * gave wrong results from two threads). Operands come in the user's plain layout and are reordered to what the
  * primitive wants, in the thread's own buffers. The cache is safe from any thread: whoever uses an entry holds a
  * reference for that long, and one that was evicted meanwhile is simply made again. */
-#ifndef TENSORD_KERNELS_CPU_DNNL_CONV_H
-#define TENSORD_KERNELS_CPU_DNNL_CONV_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_CONV_DNNL_CONV_H
+#define TENSORD_DAEMON_KERNELS_CPU_CONV_DNNL_CONV_H
 
 #include "daemon/kernels/cpu/conv/dnnl_desc.h"
 #include "daemon/kernels/cpu/thresholds.h"

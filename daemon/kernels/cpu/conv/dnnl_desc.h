@@ -3,8 +3,8 @@
  * Version 2 has descriptions of memory by value and describes an op before its primitive; version 3 has them behind
  * pointers and knows no ops. Here a description is a pointer that its owner frees, and a convolution takes one call:
  * whoever includes this need not know which version it is. */
-#ifndef TENSORD_KERNELS_CPU_DNNL_DESC_H
-#define TENSORD_KERNELS_CPU_DNNL_DESC_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_CONV_DNNL_DESC_H
+#define TENSORD_DAEMON_KERNELS_CPU_CONV_DNNL_DESC_H
 
 #include "daemon/kernels/cpu/blas.h"
 

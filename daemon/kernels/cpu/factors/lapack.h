@@ -4,8 +4,8 @@
  * Invariant: LAPACK reads and writes scratch only. Other processes may rewrite a tensor's bytes meanwhile, and what it
  * computes decides where it goes on; so each matrix is copied once, by columns as LAPACK wants it, and looked at there
  * (for NaN, where LAPACK would not come to an end). It takes 32-bit sizes: larger matrices are refused by the plan. */
-#ifndef TENSORD_KERNELS_CPU_LAPACK_H
-#define TENSORD_KERNELS_CPU_LAPACK_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_FACTORS_LAPACK_H
+#define TENSORD_DAEMON_KERNELS_CPU_FACTORS_LAPACK_H
 
 #include "daemon/kernels/cpu/plan.h"
 

@@ -1,6 +1,6 @@
 /* Decompositions by singular values and by eigenvalues in the scratch of a chunk, for who makes more of them. */
-#ifndef TENSORD_KERNELS_CPU_SPECTRAL_H
-#define TENSORD_KERNELS_CPU_SPECTRAL_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_FACTORS_SPECTRAL_H
+#define TENSORD_DAEMON_KERNELS_CPU_FACTORS_SPECTRAL_H
 
 #include "daemon/kernels/cpu/factors/lapack.h"
 

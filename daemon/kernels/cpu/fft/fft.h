@@ -5,8 +5,8 @@
  * and one of imaginary parts. So every pass runs over whole vectors, whatever the factor. A few long lines run with one
  * lane. Real lines of even length are complex ones of half of it. Roots are computed in double, in the eighth of the
  * circle where sine and cosine are exact to the last bit. */
-#ifndef TENSORD_KERNELS_CPU_FFT_H
-#define TENSORD_KERNELS_CPU_FFT_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_FFT_FFT_H
+#define TENSORD_DAEMON_KERNELS_CPU_FFT_FFT_H
 
 #include "daemon/kernels/cpu/plan.h"
 

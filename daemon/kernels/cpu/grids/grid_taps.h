@@ -2,8 +2,8 @@
  * and how that changes with the place.
  *
  * A coordinate is loaded once; whatever it is, an index is -1 (beyond the picture: zero) or inside the dimension. */
-#ifndef TENSORD_KERNELS_CPU_GRID_TAPS_H
-#define TENSORD_KERNELS_CPU_GRID_TAPS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_GRIDS_GRID_TAPS_H
+#define TENSORD_DAEMON_KERNELS_CPU_GRIDS_GRID_TAPS_H
 
 #include "daemon/kernels/cpu/thresholds.h"
 #include "daemon/kernels/kernel.h"

@@ -3,8 +3,8 @@
  * They are a sparse matrix, `out` rows and `in` columns, in rows: those of place i are [begin[i], begin[i + 1]) of `at`
  * and `weight`. The gradient is the same with the matrix transposed. Every `at` is inside the dimension, whatever the
  * scale: nothing here looks at data. */
-#ifndef TENSORD_KERNELS_CPU_RESAMPLE_TAPS_H
-#define TENSORD_KERNELS_CPU_RESAMPLE_TAPS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_GRIDS_RESAMPLE_TAPS_H
+#define TENSORD_DAEMON_KERNELS_CPU_GRIDS_RESAMPLE_TAPS_H
 
 #include "daemon/kernels/kernel.h"
 

@@ -1,6 +1,6 @@
 /* Memory that holds code: written once, then readable and executable, and never writable at the same time. */
-#ifndef TENSORD_KERNELS_CPU_JIT_CODE_H
-#define TENSORD_KERNELS_CPU_JIT_CODE_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_JIT_JIT_CODE_H
+#define TENSORD_DAEMON_KERNELS_CPU_JIT_JIT_CODE_H
 
 #include <stdbool.h>
 #include <stddef.h>

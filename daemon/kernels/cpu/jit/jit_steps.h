@@ -1,6 +1,6 @@
 /* What the lines of a text come to: steps that are an instruction or two each, whatever the processor. */
-#ifndef TENSORD_KERNELS_CPU_JIT_STEPS_H
-#define TENSORD_KERNELS_CPU_JIT_STEPS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_JIT_JIT_STEPS_H
+#define TENSORD_DAEMON_KERNELS_CPU_JIT_JIT_STEPS_H
 
 #include "daemon/kernels/jit.h"
 

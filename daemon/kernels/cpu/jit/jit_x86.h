@@ -1,7 +1,7 @@
 /* An assembler for the few instructions that generated loops are made of, in both of their encodings: VEX (AVX2: 16
  * registers of 32 bytes) and EVEX (AVX-512: 32 of 64 bytes, and masks). It knows no steps and no values. */
-#ifndef TENSORD_KERNELS_CPU_JIT_X86_H
-#define TENSORD_KERNELS_CPU_JIT_X86_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_JIT_JIT_X86_H
+#define TENSORD_DAEMON_KERNELS_CPU_JIT_JIT_X86_H
 
 #include <stdbool.h>
 #include <stddef.h>

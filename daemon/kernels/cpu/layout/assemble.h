@@ -2,8 +2,8 @@
  *
  * Each is a list of strided copies into parts of the result; a copy is the walk of tile.h with a cast as its
  * loop. What differs is only how the k-th copy is laid out, so a chunk builds its walk itself from the descriptors. */
-#ifndef TENSORD_KERNELS_ASSEMBLE_H
-#define TENSORD_KERNELS_ASSEMBLE_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_LAYOUT_ASSEMBLE_H
+#define TENSORD_DAEMON_KERNELS_CPU_LAYOUT_ASSEMBLE_H
 
 #include "daemon/kernels/cpu/tile.h"
 #include "daemon/kernels/kernel.h"

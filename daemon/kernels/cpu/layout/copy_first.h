@@ -1,6 +1,6 @@
 /* The out-of-place form of an op that changes part of its input: out = x first, then the op in place on out. */
-#ifndef TENSORD_KERNELS_CPU_COPY_FIRST_H
-#define TENSORD_KERNELS_CPU_COPY_FIRST_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_LAYOUT_COPY_FIRST_H
+#define TENSORD_DAEMON_KERNELS_CPU_LAYOUT_COPY_FIRST_H
 
 #include "daemon/kernels/kernel.h"
 

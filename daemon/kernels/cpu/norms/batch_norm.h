@@ -1,7 +1,7 @@
 /* What both ways of a batch norm share: by planes (batch_norm.c), and of images that lie channels last
  * (batch_norm_last.c). */
-#ifndef TENSORD_KERNELS_CPU_BATCH_NORM_H
-#define TENSORD_KERNELS_CPU_BATCH_NORM_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_NORMS_BATCH_NORM_H
+#define TENSORD_DAEMON_KERNELS_CPU_NORMS_BATCH_NORM_H
 
 #include "daemon/kernels/cpu/convert.h"
 #include "daemon/kernels/cpu/norms/moments.h"

@@ -2,8 +2,8 @@
  * time about a value near its mean, and blocks are joined in double (Chan, Golub and LeVeque, "Updating Formulae and a
  * Pairwise Algorithm for Computing Sample Variances", 1979): neither millions of elements nor a mean far from zero cost
  * digits. To be used inside functions built for several instruction sets. */
-#ifndef TENSORD_KERNELS_CPU_MOMENTS_H
-#define TENSORD_KERNELS_CPU_MOMENTS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_NORMS_MOMENTS_H
+#define TENSORD_DAEMON_KERNELS_CPU_NORMS_MOMENTS_H
 
 #include "daemon/kernels/cpu/lanes.h"
 

@@ -1,6 +1,6 @@
 /* softmax and its relatives along a dimension that others follow: columns, which lie side by side. */
-#ifndef TENSORD_KERNELS_CPU_SOFTMAX_COLS_H
-#define TENSORD_KERNELS_CPU_SOFTMAX_COLS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_NORMS_SOFTMAX_COLS_H
+#define TENSORD_DAEMON_KERNELS_CPU_NORMS_SOFTMAX_COLS_H
 
 #include "daemon/kernels/kernel.h"
 

@@ -1,7 +1,7 @@
 /* Rows along one dimension, as sort, topk and kthvalue go through them: each is read once, in whatever layout, and
  * gives k values with their places. Rows that lie side by side are turned together. */
-#ifndef TENSORD_KERNELS_CPU_SORT_H
-#define TENSORD_KERNELS_CPU_SORT_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_ORDER_SORT_H
+#define TENSORD_DAEMON_KERNELS_CPU_ORDER_SORT_H
 
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/order/sort_keys.h"

@@ -4,8 +4,8 @@
  * descending order. Keys are made of private copies only, and what is ordered is a word of a key and a place: the place
  * makes all words different, so every way to sort them is stable, and what others write meanwhile gives at worst wrong
  * values, never a wrong address. */
-#ifndef TENSORD_KERNELS_CPU_SORT_KEYS_H
-#define TENSORD_KERNELS_CPU_SORT_KEYS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_ORDER_SORT_KEYS_H
+#define TENSORD_DAEMON_KERNELS_CPU_ORDER_SORT_KEYS_H
 
 #include "daemon/kernels/kernel.h"
 

@@ -1,7 +1,7 @@
 /* A run of indices made byte offsets: each is loaded once into memory of our own, and checked and multiplied there. So
  * all three are loops over neighbours, and what other processes write meanwhile decides no address. */
-#ifndef TENSORD_KERNELS_CPU_INDEX_LOAD_H
-#define TENSORD_KERNELS_CPU_INDEX_LOAD_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_PLACES_INDEX_LOAD_H
+#define TENSORD_DAEMON_KERNELS_CPU_PLACES_INDEX_LOAD_H
 
 #include <stdbool.h>
 #include <stdint.h>

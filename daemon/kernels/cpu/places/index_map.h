@@ -4,8 +4,8 @@
  * dimensions behind them that are kept. The first phase loads every index once, checks it and keeps the resulting byte
  * offsets in work memory; the phases behind it use only those, so whatever other processes write to the index tensors
  * later changes nothing. When an index is out of range the call has failed before anything was written. */
-#ifndef TENSORD_KERNELS_CPU_INDEX_MAP_H
-#define TENSORD_KERNELS_CPU_INDEX_MAP_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_PLACES_INDEX_MAP_H
+#define TENSORD_DAEMON_KERNELS_CPU_PLACES_INDEX_MAP_H
 
 #include "daemon/kernels/kernel.h"
 

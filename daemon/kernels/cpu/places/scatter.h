@@ -1,6 +1,6 @@
 /* What the ways of scatter share: scatter.c checks and writes, scatter_pieces.c adds up histograms. */
-#ifndef TENSORD_KERNELS_CPU_SCATTER_H
-#define TENSORD_KERNELS_CPU_SCATTER_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_PLACES_SCATTER_H
+#define TENSORD_DAEMON_KERNELS_CPU_PLACES_SCATTER_H
 
 #include "daemon/kernels/cpu/accumulate.h"
 #include "daemon/kernels/cpu/walk.h"

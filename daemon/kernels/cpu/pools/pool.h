@@ -1,6 +1,6 @@
 /* The window of 2-d pooling over planes: shared by max and average, forward and backward. */
-#ifndef TENSORD_KERNELS_CPU_POOL_H
-#define TENSORD_KERNELS_CPU_POOL_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_POOLS_POOL_H
+#define TENSORD_DAEMON_KERNELS_CPU_POOLS_POOL_H
 
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/rows.h"

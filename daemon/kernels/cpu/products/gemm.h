@@ -3,8 +3,8 @@
  * An operand is a matrix of any strides. What BLAS can read (one stride is 1) is passed as it lies, transposed or not;
  * the rest, and halves, are packed into work memory by the first phase. Tiles follow from shapes alone and are disjoint
  * in C; K is never split between tiles, so the bits do not depend on who runs them. */
-#ifndef TENSORD_KERNELS_CPU_GEMM_H
-#define TENSORD_KERNELS_CPU_GEMM_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_PRODUCTS_GEMM_H
+#define TENSORD_DAEMON_KERNELS_CPU_PRODUCTS_GEMM_H
 
 #include "daemon/kernels/cpu/thresholds.h"
 #include "daemon/kernels/kernel.h"

@@ -4,8 +4,8 @@
  * A library packs what a call needs in every call, which is only cheap for tiles that take milliseconds; and a chunk of
  * milliseconds is what everybody else on the machine then waits for. Here a chunk takes about 150 us, whatever K is.
  * Operands may lie anyhow: packing reads any strides, and halves. */
-#ifndef TENSORD_KERNELS_CPU_GEMM_PACKED_H
-#define TENSORD_KERNELS_CPU_GEMM_PACKED_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_PRODUCTS_GEMM_PACKED_H
+#define TENSORD_DAEMON_KERNELS_CPU_PRODUCTS_GEMM_PACKED_H
 
 #include "daemon/kernels/cpu/products/gemm.h"
 

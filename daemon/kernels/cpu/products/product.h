@@ -1,7 +1,7 @@
 /* Small products on one thread, that rest: what kernels multiply with that go step by step or tile by tile. The inner
  * loops are in vec/product.c. */
-#ifndef TENSORD_KERNELS_CPU_PRODUCT_H
-#define TENSORD_KERNELS_CPU_PRODUCT_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_PRODUCTS_PRODUCT_H
+#define TENSORD_DAEMON_KERNELS_CPU_PRODUCTS_PRODUCT_H
 
 #include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cpu/vec/product.h"

@@ -2,8 +2,8 @@
  *
  * Element i of a result takes word i of the op's words (word pair i where it needs 64 bits), in logical order: chunks
  * and processors make no difference. */
-#ifndef TENSORD_KERNELS_RANDOM_H
-#define TENSORD_KERNELS_RANDOM_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_RANDOM_RANDOM_H
+#define TENSORD_DAEMON_KERNELS_CPU_RANDOM_RANDOM_H
 
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/vec/philox.h"

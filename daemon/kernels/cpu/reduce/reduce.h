@@ -3,8 +3,8 @@
  * Records (see vec/reduce.h) are folded either along rows (the fastest dimension is reduced) or down columns (it is
  * kept; a block of columns has its records in first-level cache). Long reductions are cut into pieces whose records are
  * merged in order. All of this follows from shape and strides alone. */
-#ifndef TENSORD_KERNELS_REDUCE_H
-#define TENSORD_KERNELS_REDUCE_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_REDUCE_REDUCE_H
+#define TENSORD_DAEMON_KERNELS_CPU_REDUCE_REDUCE_H
 
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/vec/reduce.h"

@@ -4,8 +4,8 @@
  * State is two 8-byte words for a line: the value, as double or int64, and its place; the largest, and the sum of
  * all beside it; of complex numbers the logarithm so far. It begins as zeros. Values are replaced by what the fold
  * makes of them. */
-#ifndef TENSORD_KERNELS_CPU_SCAN_H
-#define TENSORD_KERNELS_CPU_SCAN_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_REDUCE_SCAN_H
+#define TENSORD_DAEMON_KERNELS_CPU_REDUCE_SCAN_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * A tile is TD_ATTENTION_ROWS queries by TD_ATTENTION_COLS keys; no more of the scores is ever there. q is (B, H, L, E), k
  * (B, K, S, E), v (B, K, S, F); H is a multiple of K. All is computed in float32 or float64, whatever strides and halves
  * the tensors have. (Dao et al., FlashAttention, 2022.) */
-#ifndef TENSORD_KERNELS_CPU_ATTENTION_H
-#define TENSORD_KERNELS_CPU_ATTENTION_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_SEQUENCES_ATTENTION_H
+#define TENSORD_DAEMON_KERNELS_CPU_SEQUENCES_ATTENTION_H
 
 #include "daemon/kernels/cpu/products/product.h"
 #include "daemon/kernels/cpu/vec/attention.h"

@@ -3,8 +3,8 @@
  * The products with the input are one for all steps, as are those for the weights' gradients; between them a chunk takes
  * some rows of the batch through all steps, since rows do not know of each other. So what is cut follows from shapes
  * alone, and a step needs nobody else's. */
-#ifndef TENSORD_KERNELS_CPU_RECURRENT_H
-#define TENSORD_KERNELS_CPU_RECURRENT_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_SEQUENCES_RECURRENT_H
+#define TENSORD_DAEMON_KERNELS_CPU_SEQUENCES_RECURRENT_H
 
 #include "daemon/kernels/cpu/products/product.h"
 #include "daemon/kernels/cpu/vec/recurrent.h"

@@ -1,6 +1,6 @@
 /* What lies between the products of an attention's tiles, a row at a time. */
-#ifndef TENSORD_KERNELS_VEC_ATTENTION_H
-#define TENSORD_KERNELS_VEC_ATTENTION_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_ATTENTION_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_ATTENTION_H
 
 #include <stdint.h>
 

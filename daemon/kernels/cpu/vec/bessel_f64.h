@@ -3,8 +3,8 @@
  * are slow in (5 / x)^2.
  *
  * What has too many turns to be taken off in vectors (td_beyond_f64) is worked out once more by the C library. */
-#ifndef TENSORD_KERNELS_VEC_BESSEL_F64_H
-#define TENSORD_KERNELS_VEC_BESSEL_F64_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_BESSEL_F64_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_BESSEL_F64_H
 
 #include "daemon/kernels/cpu/vec/special_f64.h"
 

@@ -1,7 +1,7 @@
 /* Tables of the Bessel and Airy functions: coefficients of Chebyshev polynomials of first kind, the lowest first. Each was interpolated at Chebyshev nodes in 40 digits from the function's definition, and is cut where 18 digits
  * are said; the file that reads one says of which function, over which interval. */
-#ifndef TENSORD_KERNELS_BESSEL_TABLES_H
-#define TENSORD_KERNELS_BESSEL_TABLES_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_BESSEL_TABLES_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_BESSEL_TABLES_H
 
 static const double td_i0_near[] = {
     3.38397637204738042e-1, -3.04682672343198399e-1, 1.71620901522208775e-1, -9.49010970480476444e-2,

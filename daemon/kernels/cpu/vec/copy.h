@@ -1,6 +1,6 @@
 /* Copies of bytes that do not overlap. */
-#ifndef TENSORD_KERNELS_VEC_COPY_H
-#define TENSORD_KERNELS_VEC_COPY_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_COPY_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_COPY_H
 
 #include "daemon/kernels/cpu/thresholds.h"
 #include <stddef.h>

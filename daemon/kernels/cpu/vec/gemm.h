@@ -3,8 +3,8 @@
  * A panel holds `rows` rows of A (or `cols` columns of B) for all of K, K outermost, so that both are read in order.
  * The sums of one element run over K in order, in one accumulator, whatever the tile is called for: so all instruction
  * sets that multiply and add at once give the same bits. */
-#ifndef TENSORD_KERNELS_VEC_GEMM_H
-#define TENSORD_KERNELS_VEC_GEMM_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_GEMM_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_GEMM_H
 
 #include <stdint.h>
 

@@ -2,8 +2,8 @@
  *
  * Files in vec/ are built several times with other flags; TD_ISA is base, v3 or v4 (x86-64 levels; elsewhere base
  * alone) and becomes the suffix of every symbol they export. cpu/isa.c gathers them in one table for each set. */
-#ifndef TENSORD_KERNELS_VEC_ISA_H
-#define TENSORD_KERNELS_VEC_ISA_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_ISA_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_ISA_H
 
 #ifndef TD_ISA
 #define TD_ISA base

@@ -2,8 +2,8 @@
  *
  * How elements are dealt to lanes depends on their number alone, so that sums are the same bits for every instruction
  * set. */
-#ifndef TENSORD_KERNELS_VEC_LANES_H
-#define TENSORD_KERNELS_VEC_LANES_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_LANES_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_LANES_H
 
 #include "daemon/kernels/cpu/vec/loops.h"
 #if defined(__AVX2__)

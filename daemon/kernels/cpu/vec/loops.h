@@ -1,6 +1,6 @@
 /* What the generated pointwise loops need: types, functions and attributes by body type. */
-#ifndef TENSORD_KERNELS_VEC_LOOPS_H
-#define TENSORD_KERNELS_VEC_LOOPS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_LOOPS_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_LOOPS_H
 
 #include "daemon/kernels/cpu/loop.h"
 #include "daemon/kernels/cpu/vec/isa.h"

@@ -4,8 +4,8 @@
  * float functions vectorise (math_f32.h), and those of double where arithmetic is fused (math_f64.h); the others, and
  * those of complex, are the C library's. Integers wrap around; a
  * division by zero sets `err` of the loop that it stands in and gives 0, and the smallest integer over -1 wraps. */
-#ifndef TENSORD_KERNELS_MATH_H
-#define TENSORD_KERNELS_MATH_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_H
 
 #include "daemon/kernels/cpu/vec/math_f32.h"
 #include "daemon/kernels/cpu/vec/math_f64_more.h"

@@ -4,8 +4,8 @@
  * infinities and the sign of zero, and reads and makes denormals. Polynomials are interpolations at Chebyshev nodes
  * made for these intervals. The rarer functions go through double, where few digits are needed and cancellation is
  * harmless. */
-#ifndef TENSORD_KERNELS_MATH_F32_H
-#define TENSORD_KERNELS_MATH_F32_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_F32_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_F32_H
 
 #include <math.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  * from: in vectors the compiler would contract it in another way than in what is left of a loop. Everything else may be
  * contracted or not. Quotients and coefficients of logarithms, sines and cosines are those of fdlibm (Sun
  * Microsystems); the other polynomials are interpolations at Chebyshev nodes, worked out in 60 digits. */
-#ifndef TENSORD_KERNELS_MATH_F64_H
-#define TENSORD_KERNELS_MATH_F64_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_F64_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_F64_H
 
 #include "daemon/kernels/cpu/vec/math_f32.h"
 

@@ -3,8 +3,8 @@
  *
  * Each is within a unit in the last place of the true value (erfc within 2). What a quotient or a root loses in
  * rounding is worked out by fused arithmetic and put back behind it, so that only the last sum counts. */
-#ifndef TENSORD_KERNELS_MATH_F64_MORE_H
-#define TENSORD_KERNELS_MATH_F64_MORE_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_F64_MORE_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_F64_MORE_H
 
 #include "daemon/kernels/cpu/vec/math_f64.h"
 

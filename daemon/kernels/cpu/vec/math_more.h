@@ -3,8 +3,8 @@
  *
  * Invariant: products with a logarithm that are to be 0 are chosen, never worked out, so that infinities do not become
  * NaN. */
-#ifndef TENSORD_KERNELS_MATH_MORE_H
-#define TENSORD_KERNELS_MATH_MORE_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_MORE_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_MATH_MORE_H
 
 #include "daemon/kernels/cpu/vec/bessel_f64.h"
 #include "daemon/kernels/cpu/vec/math.h"

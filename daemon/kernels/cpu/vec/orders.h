@@ -4,8 +4,8 @@
  * A run of elements of one order is taken by blocks, so that an element depends on nothing but its operands: its
  * neighbours may have other orders. Floats are worked out in double. What has no short recurrence (orders below 0 and
  * above the bounds, NaN) is left to the functions of polynomials.c. */
-#ifndef TENSORD_KERNELS_VEC_ORDERS_H
-#define TENSORD_KERNELS_VEC_ORDERS_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_ORDERS_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_ORDERS_H
 
 #include "daemon/kernels/cpu/vec/math_f32.h"
 #include "daemon/kernels/cpu/vec/special.h"

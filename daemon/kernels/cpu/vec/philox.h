@@ -4,8 +4,8 @@
  * number of the op in its stream: so an element's words depend on seed, op and index alone. These files are built
  * without contraction to fused multiply-adds, and use their own log, sine and cosine: the numbers are the same on every
  * processor. */
-#ifndef TENSORD_KERNELS_VEC_PHILOX_H
-#define TENSORD_KERNELS_VEC_PHILOX_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_PHILOX_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_PHILOX_H
 
 #include "daemon/kernels/cpu/thresholds.h"
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Polynomials of so many coefficients, by Horner's rule. They are macros, since a loop over a table of coefficients
  * inside of a loop over elements keeps that one from becoming vectors. */
-#ifndef TENSORD_KERNELS_VEC_POLYNOMIAL_H
-#define TENSORD_KERNELS_VEC_POLYNOMIAL_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_POLYNOMIAL_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_POLYNOMIAL_H
 
 /* TD_Pn(t, c0, c1, ...): the polynomial in t of n coefficients, the lowest first. */
 #define TD_P1(t, a) (a)

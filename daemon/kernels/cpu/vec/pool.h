@@ -1,7 +1,7 @@
 /* Windows of a pool that lie whole inside of a row, taken side by side in vectors. A place is an int32_t on the way, so
  * the plane has no more elements than that. */
-#ifndef TENSORD_KERNELS_VEC_POOL_H
-#define TENSORD_KERNELS_VEC_POOL_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_POOL_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_POOL_H
 
 #include "daemon/kernels/cpu/pools/pool.h"
 

@@ -2,8 +2,8 @@
  *
  * What a library's call costs before it multiplies is more than a step of a recurrent layer or a tile of an attention
  * takes. One element's sums run over K in order, in one accumulator for each block of TD_PRODUCT_K. */
-#ifndef TENSORD_KERNELS_VEC_PRODUCT_H
-#define TENSORD_KERNELS_VEC_PRODUCT_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_PRODUCT_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_PRODUCT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -3,8 +3,8 @@
  * Gates lie beside each other, `n` of each: LSTM has i, f, g, o (Hochreiter and Schmidhuber 1997, with the forget gate of
  * Gers 2000), GRU has r, z, n (Cho 2014, with the reset behind the product). They come as products and become what they
  * let through. */
-#ifndef TENSORD_KERNELS_VEC_RECURRENT_H
-#define TENSORD_KERNELS_VEC_RECURRENT_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_RECURRENT_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_RECURRENT_H
 
 #include <stdbool.h>
 #include <stdint.h>

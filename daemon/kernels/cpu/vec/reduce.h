@@ -4,8 +4,8 @@
  * value and its index. Row folds take n contiguous elements into one record, column folds one element into each of n
  * records that lie as two arrays. Both count from `seen`, the number of elements that the record has taken already. All
  * float sums end in doubles; the order of additions depends on n alone, and is the same for every instruction set. */
-#ifndef TENSORD_KERNELS_VEC_REDUCE_H
-#define TENSORD_KERNELS_VEC_REDUCE_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_REDUCE_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_REDUCE_H
 
 #include "daemon/kernels/cpu/thresholds.h"
 #include <stdint.h>

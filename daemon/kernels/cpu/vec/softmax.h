@@ -1,7 +1,7 @@
 /* softmax down columns: the inner loops. A row holds one element of each of n columns; sums of up to TD_COLS_IN_FLOAT
  * rows are taken in float, those of more in double. */
-#ifndef TENSORD_KERNELS_VEC_SOFTMAX_H
-#define TENSORD_KERNELS_VEC_SOFTMAX_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_SOFTMAX_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_SOFTMAX_H
 
 #include "daemon/kernels/cpu/thresholds.h"
 #include <stdint.h>

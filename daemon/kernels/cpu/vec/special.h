@@ -3,8 +3,8 @@
  * units in the last place of the true value but near a zero that is none of the variable's own
  * (tests/python/test_math.py and tests/oracle hold them to it); domains and limits are PyTorch's. No loop in them is
  * longer for an argument that is out of the ordinary: every one has a bound. */
-#ifndef TENSORD_KERNELS_SPECIAL_H
-#define TENSORD_KERNELS_SPECIAL_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_H
 
 #include <stdint.h>
 

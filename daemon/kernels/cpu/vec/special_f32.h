@@ -5,8 +5,8 @@
  * Polynomials are interpolations at Chebyshev nodes, made in 60 digits from the functions' definitions for the
  * intervals that are said, and cut where a float has enough: 10 digits, more for those that have zeros. Every piece is
  * worked out for every element, and one is chosen. */
-#ifndef TENSORD_KERNELS_SPECIAL_F32_H
-#define TENSORD_KERNELS_SPECIAL_F32_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_F32_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_F32_H
 
 #include "daemon/kernels/cpu/vec/math_f32.h"
 #include "daemon/kernels/cpu/vec/polynomial.h"

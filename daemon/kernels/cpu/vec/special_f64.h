@@ -5,8 +5,8 @@
  * called. Each is within some units in the last place of the latter; test_kernels_pointwise compares them. Polynomials
  * are interpolations at Chebyshev nodes, made in 50 digits for the intervals that are said; every piece is worked out
  * for every element, and one is chosen. */
-#ifndef TENSORD_KERNELS_VEC_SPECIAL_F64_H
-#define TENSORD_KERNELS_VEC_SPECIAL_F64_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_F64_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_F64_H
 
 #include "daemon/kernels/cpu/vec/math.h"
 #include "daemon/kernels/cpu/vec/polynomial.h"

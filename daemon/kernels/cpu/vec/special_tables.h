@@ -1,8 +1,8 @@
 /* Tables of the special functions: coefficients of Chebyshev polynomials of first kind, the lowest first, and those of a uniform
  * expansion. Each was interpolated at Chebyshev nodes in 40 digits from the function's definition, and is cut where 18 digits
  * are said; the file that reads one says of which function, over which interval. */
-#ifndef TENSORD_KERNELS_SPECIAL_TABLES_H
-#define TENSORD_KERNELS_SPECIAL_TABLES_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_TABLES_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_TABLES_H
 
 /* Normal distribution and error function: special.c. */
 static const double td_scaled_erfc[] = {

@@ -1,6 +1,6 @@
 /* Copies of what was just worked out past the caches: stream.c. */
-#ifndef TENSORD_KERNELS_VEC_STREAM_H
-#define TENSORD_KERNELS_VEC_STREAM_H
+#ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_STREAM_H
+#define TENSORD_DAEMON_KERNELS_CPU_VEC_STREAM_H
 
 #include "daemon/kernels/cpu/vec/isa.h"
 #include <stdbool.h>
