@@ -9,7 +9,7 @@ TD_API int td_checkpoint_begin(td_client *c)
     int rc = td_enter(c, "checkpoint");
     if (rc) return rc;
     td_within *in = &td_in_region;
-    uint32_t rest[2] = {++c->regions ? c->regions : ++c->regions, td_region_of(c)};
+    uint32_t rest[2] = {++c->grad.regions ? c->grad.regions : ++c->grad.regions, td_region_of(c)};
     if (in->depth && in->client != c)
         rc = td_raise(TD_E_INVALID, "checkpoint", "this thread is in a checkpoint of another client");
     else if (in->depth == TD_CHECKPOINT_DEPTH)
@@ -17,7 +17,7 @@ TD_API int td_checkpoint_begin(td_client *c)
     else rc = td_control(c, TD_REC_REGION, NULL, 0, NULL, 0, NULL, 2, rest);
     if (!rc) {
         in->client = c;
-        in->id[in->depth++] = c->region = rest[0];
+        in->id[in->depth++] = c->out.region = rest[0];
     }
     td_leave(c);
     return rc;
@@ -31,7 +31,7 @@ TD_API int td_checkpoint_end(td_client *c)
     uint32_t id = in->id[--in->depth];
     int rc = td_enter(c, "checkpoint");
     if (rc) return rc;
-    if (c->region == id) c->region = 0;
+    if (c->out.region == id) c->out.region = 0;
     rc = td_control(c, TD_REC_REGION_END, NULL, 0, NULL, 0, NULL, 1, &id);
     td_leave(c);
     return rc;

@@ -89,7 +89,7 @@ static bool is_doubtful(const backward *b)
 {
     bool doubt = false;
     for (int i = 0; i < b->roots.n; i++)
-        doubt |= b->roots.at[i]->storage && b->roots.at[i]->storage <= b->c->freed_graph;
+        doubt |= b->roots.at[i]->storage && b->roots.at[i]->storage <= b->c->tensor.freed_graph;
     return doubt;
 }
 
@@ -104,11 +104,11 @@ static int send_backward(const backward *b, int nout, td_array *const *out, uint
     for (int i = 0; i < b->inputs.n; i++) in[n++] = b->inputs.at[i]->id;
     for (int i = 0; i < nout; i++) ids[i] = out[i]->id;
     for (int i = 0; i < npool; i++) ids[nout + i] = pool[i]->id;
-    uint32_t rest[5] = {b->flags, (uint32_t)b->roots.n, b->c->grad_scope};
+    uint32_t rest[5] = {b->flags, (uint32_t)b->roots.n, td_grad_scope(b->c)};
     td_words_put_u64(rest + 3, name);
-    if (!(b->flags & (TD_RETAIN_GRAPH | TD_CREATE_GRAPH))) b->c->freed_graph = b->c->storages;
-    b->c->writes++;
-    if (b->grads.n) b->c->handed_on = b->c->storages; /* what is given may become a .grad */
+    if (!(b->flags & (TD_RETAIN_GRAPH | TD_CREATE_GRAPH))) td_give_up_graphs(b->c);
+    b->c->out.writes++;
+    if (b->grads.n) td_hand_on(b->c); /* what is given may become a .grad */
     return td_control(b->c, TD_REC_BACKWARD, b->where, n, in, nout + npool, ids, name ? 5 : 3, rest);
 }
 
@@ -188,8 +188,8 @@ static int send_go(asking *x, unsigned how, uint64_t serial)
     td_words_put_u64(rest, x->name);
     td_words_put_u64(rest + 2, serial);
     rest[4] = how;
-    x->b->c->writes++;
-    x->b->c->handed_on = x->b->c->storages;
+    x->b->c->out.writes++;
+    x->b->c->tensor.handed_on = x->b->c->tensor.storages;
     return td_control(x->b->c, TD_REC_BACKWARD_GO, x->b->where, n, in, npool, ids, 5, rest);
 }
 
@@ -255,7 +255,7 @@ static int own_answers(const asking *x, int how)
 static int run_hook(asking *x)
 {
     td_client *c = x->b->c;
-    int how = c->on_hook ? c->on_hook(c, &x->call, c->hook_context) : 0;
+    int how = c->grad.on_hook ? c->grad.on_hook(c, &x->call, c->grad.hook_context) : 0;
     if (how == TD_GO_SAME || how == TD_GO_GIVEN) return own_answers(x, how);
     td_raise(TD_E_CANCELLED, x->b->op, "a hook gave the backward up");
     return -1;
@@ -305,16 +305,16 @@ TD_API int td_at_backward_into(const char *where, td_list roots, td_list grads, 
     backward b = {where, "backward", NULL, roots, grads, inputs, flags | ACCUMULATE};
     if (td_recording) td_recording->refuse(NULL, where, "a backward");
     int rc = check_backward(&b);
-    if (!rc && b.c->hooks) {
+    if (!rc && b.c->grad.hooks) {
         rc = backward_with_hooks(&b, 0, NULL);
-        return rc || !b.c->seen_grads ? rc : td_settle(b.c);
+        return rc || !b.c->tensor.seen_grads ? rc : td_settle(b.c);
     }
     if (!rc) rc = td_enter(b.c, b.op);
     if (rc) return rc;
     bool doubt = b.c->eager || is_doubtful(&b);
     rc = send_backward(&b, 0, NULL, 0, 0, NULL);
     if (!rc && doubt) rc = td_outcome(b.c);
-    bool seen = b.c->seen_grads; /* it adds to what somebody looks at */
+    bool seen = b.c->tensor.seen_grads; /* it adds to what somebody looks at */
     td_leave(b.c);
     return rc || !seen ? rc : td_settle(b.c);
 }
@@ -353,7 +353,7 @@ TD_API int td_at_autograd_grad(const char *where, td_list outputs, td_list grads
     rc = td_arrays_unknown(b.c, inputs.n, out);
     if (!rc) {
         bool ask = is_doubtful(&b) || flags & TD_ALLOW_UNUSED;
-        if (b.c->hooks) {
+        if (b.c->grad.hooks) {
             td_leave(b.c);
             rc = backward_with_hooks(&b, inputs.n, out);
             td_lock(b.c);
@@ -378,11 +378,12 @@ TD_API int td_at_grads(const char *where, td_list arrays, td_array **out)
     int rc = td_list_client(&c, arrays, "grads", "an array");
     if (rc || !arrays.n) return rc;
     if ((rc = td_enter(c, "grads"))) return rc;
+    uint32_t scope = td_grad_scope(c);
     rc = td_arrays_unknown(c, arrays.n, out);
     for (int i = 0; i < arrays.n && !rc; i++) {
         out[i]->is_grad = true;
         td_array_announce(out[i]);
-        rc = td_control(c, TD_REC_GRAD, where, 1, &arrays.at[i]->id, 1, &out[i]->id, 1, &c->grad_scope);
+        rc = td_control(c, TD_REC_GRAD, where, 1, &arrays.at[i]->id, 1, &out[i]->id, 1, &scope);
     }
     if (!rc) rc = keep_defined(c, arrays.n, out);
     if (rc) free_all(arrays.n, out);
@@ -423,12 +424,20 @@ TD_API int td_set_grad(td_array *a, td_array *grad)
     if (!rc) rc = td_enter(c, "set_grad");
     if (rc) return rc;
     if (grad) grad->is_grad = true;
-    c->handed_on = c->storages;
-    uint32_t in[2] = {a->id, grad ? grad->id : 0};
-    rc = td_control(c, TD_REC_SET_GRAD, NULL, 2, in, 0, NULL, 1, &c->grad_scope);
+    td_hand_on(c);
+    uint32_t in[2] = {a->id, grad ? grad->id : 0}, scope = td_grad_scope(c);
+    rc = td_control(c, TD_REC_SET_GRAD, NULL, 2, in, 0, NULL, 1, &scope);
     if (!rc && c->eager) rc = td_outcome(c);
     td_leave(c);
     return rc;
+}
+
+TD_API void td_set_grad_scope(td_client *c, uint32_t scope)
+{
+    if (td_enter(c, "set_grad_scope")) return;
+    c->tensor.grad_scope = scope;
+    c->tensor.own_grads = scope == c->session; /* a forked child has its own */
+    td_leave(c);
 }
 
 TD_API int td_zero_grad(td_list arrays)

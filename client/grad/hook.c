@@ -14,26 +14,38 @@
 TD_API void td_set_on_hook(td_client *c, td_on_hook on_hook, void *context)
 {
     if (td_enter(c, "set_on_hook")) return;
-    c->on_hook = on_hook;
-    c->hook_context = context;
+    c->grad.on_hook = on_hook;
+    c->grad.hook_context = context;
     td_leave(c);
 }
 
 TD_API int td_gone_hooks(td_client *c, int room, uint32_t *out)
 {
-    if (!c || !c->gone.count || td_enter(c, "gone_hooks")) return 0;
-    int n = c->gone.count < (size_t)room ? (int)c->gone.count : room;
-    memcpy(out, c->gone.at + c->gone.count - n, (size_t)n * sizeof *out);
-    c->gone.count -= (size_t)n;
+    if (!c || !c->in.gone.count || td_enter(c, "gone_hooks")) return 0;
+    int n = c->in.gone.count < (size_t)room ? (int)c->in.gone.count : room;
+    memcpy(out, c->in.gone.at + c->in.gone.count - n, (size_t)n * sizeof *out);
+    c->in.gone.count -= (size_t)n;
     td_leave(c);
     return n;
+}
+
+void td_hook_numbers(const td_client *c, uint32_t *hooks, uint32_t *nodes)
+{
+    *hooks = c->grad.next_hook;
+    *nodes = c->grad.next_node;
+}
+
+void td_set_hook_numbers(td_client *c, uint32_t hooks, uint32_t nodes)
+{
+    c->grad.next_hook = hooks;
+    c->grad.next_node = nodes;
 }
 
 /* A number for a hook; from here on backwards ask. Under the lock. */
 uint32_t td_new_hook(td_client *c)
 {
-    c->hooks = true;
-    return ++c->next_hook;
+    c->grad.hooks = true;
+    return ++c->grad.next_hook;
 }
 
 TD_API uint32_t td_hook(td_array *a, td_hook_kind kind)
@@ -166,8 +178,8 @@ static int look(td_client *c, Td__Wire__Node *node, looking *x, const char *op)
 {
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.node = node;
-    node->number = c->next_node + 1;
-    c->next_node += (uint32_t)x->room;
+    node->number = c->grad.next_node + 1;
+    c->grad.next_node += (uint32_t)x->room;
     x->wait = (td_reply_wait){.on_reply = on_nodes, .context = x};
     return td_ask_and_wait(c, &call, -1, &x->wait, op);
 }

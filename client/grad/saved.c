@@ -94,32 +94,39 @@ static int next(td_client *c, uint32_t pack, td_saved_value *out, uint32_t *numb
 
 static bool is_telling(const td_client *c)
 {
-    return c->telling && pthread_equal(c->teller, pthread_self());
+    return c->grad.telling && pthread_equal(c->grad.teller, pthread_self());
+}
+
+/* Threads of the parent tell nothing in its forked child. */
+static void forked(td_client *c)
+{
+    if (!is_telling(c)) c->grad.telling = 0;
 }
 
 /* One thread at a time. */
 static int begin(td_client *c, const char *op)
 {
-    if (c->telling && !is_telling(c)) {
-        c->blocked++;
-        c->waiting++;
+    if (c->grad.telling && !is_telling(c)) {
+        c->threads.blocked++;
+        c->threads.waiting++;
         td_step_aside();
-        while (c->telling) pthread_cond_wait(&c->wake, &c->lock);
-        c->waiting--;
-        c->blocked--;
+        while (c->grad.telling) pthread_cond_wait(&c->wake, &c->lock);
+        c->threads.waiting--;
+        c->threads.blocked--;
     }
     if (c->lost) { /* meanwhile */
         td_leave(c);
         return td_enter(c, op);
     }
-    c->teller = pthread_self();
-    c->telling++; /* what packs may want to know itself */
+    c->above.forked = forked;
+    c->grad.teller = pthread_self();
+    c->grad.telling++; /* what packs may want to know itself */
     return TD_OK;
 }
 
 static void over(td_client *c)
 {
-    if (is_telling(c) && !--c->telling && c->waiting) pthread_cond_broadcast(&c->wake);
+    if (is_telling(c) && !--c->grad.telling && c->threads.waiting) pthread_cond_broadcast(&c->wake);
 }
 
 static int tell(td_client *c)

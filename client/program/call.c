@@ -157,7 +157,7 @@ int td_calling_begin(td_calling *x)
     head[0] = x->p->id;
     td_words_put_u64(head + 1, 0);
     head[3] = (uint32_t)run_ms;
-    head[4] = x->p->client->grad_scope;
+    head[4] = td_grad_scope(x->p->client);
     head[5] = (uint32_t)x->n;
     x->words.count += TD_CALL_HEAD;
     for (int k = 0; k < x->n && !rc; k++)
@@ -330,12 +330,12 @@ int td_calling_ask(td_calling *x, uint64_t serial, bool patient)
 {
     td_client *c = x->p->client;
     td_words_put_u64(x->words.at + 1, serial);
-    c->calls_programs = true;
+    c->daemon.calls_programs = true;
     uint32_t *ids = malloc(((size_t)x->nout + 1) * sizeof *ids);
     if (!ids) return no_memory();
     for (int k = 0; k < x->nout; k++) ids[k] = x->out[k]->id;
-    if (x->p->writes) c->writes++;
-    if (x->p->reaches) c->freed_graph = c->handed_on = c->storages; /* as by a backward, and by setting .grad */
+    if (x->p->writes) c->out.writes++;
+    if (x->p->reaches) td_hand_on(c), td_give_up_graphs(c); /* as by a backward, and by setting .grad */
     int rc = (patient ? td_control : td_control_only)(c, TD_REC_CALL, x->where, (int)x->narrays, x->ids, x->nout, ids,
                                                       (int)x->words.count, x->words.at);
     free(ids);
@@ -413,7 +413,7 @@ TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_
     if (rc) return rc;
     rc = call(&x);
     if (td_tracing && !rc) td_trace_call(p, where, n, args, result);
-    bool seen = p->reaches && p->client->seen_grads; /* it adds to what somebody looks at */
+    bool seen = p->reaches && p->client->tensor.seen_grads; /* it adds to what somebody looks at */
     td_leave(p->client);
     if (seen && !rc) rc = td_settle(p->client);
     td_calling_print(&x);

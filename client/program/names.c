@@ -72,7 +72,7 @@ static int ask_open(td_request *r, uint32_t ms)
     q->question.late = late_program;
     Td__Wire__Open open = TD__WIRE__OPEN__INIT;
     open.name = (char *)o->name;
-    open.id = o->id = q->id = ++r->client->next_program;
+    open.id = o->id = q->id = ++r->client->program.next;
     open.timeout_ms = ms;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.program_open = &open;

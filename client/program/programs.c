@@ -175,7 +175,7 @@ static int send_new(td_program *p)
                       : td_raise(TD_E_SYSTEM, "program_read", "no memory to send a program");
     }
     for (int k = 0; k < p->ncaptured; k++) ids[k] = p->captured[k]->id;
-    q.program = p->id = ++c->next_program;
+    q.program = p->id = ++c->program.next;
     q.n_captured = (size_t)p->ncaptured;
     q.captured = ids;
     call.program_new = &q;

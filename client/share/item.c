@@ -156,7 +156,7 @@ static int adopt_item(td_queue_item *item, int k, const Td__Wire__Item *from, in
     bool brings = from->addresses[k]->descriptor;
     td_error ignored;
     if (td_adopt_address(a, from->addresses[k], brings ? fd : &none, &ignored)) return TD_OK; /* td_data() will ask */
-    a->settled = a->client->writes;
+    a->settled = a->client->out.writes;
     return TD_OK;
 }
 
@@ -292,6 +292,7 @@ int td_take_got(td_request *r, td_queue_item *out)
 
 void td_say_put(td_put_call *p, const td_queue *q, td_list arrays, const void *note, size_t note_size, uint32_t ms)
 {
+    td_hand_on(q->client);
     for (int i = 0; i < arrays.n; i++) p->ids[i] = arrays.at[i]->id;
     td__wire__call__init(&p->call);
     td__wire__queue_put__init(&p->put);

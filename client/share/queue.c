@@ -50,7 +50,7 @@ static td_queue *join_queue(td_client *c, const char *name, uint32_t capacity, u
         rc = td_raise(TD_E_INVALID, "queue_open", "a queue's name has 1 to %zu bytes", sizeof q->name - 1);
     if (!rc) {
         *q = (td_queue){.client = c,
-                        .number = ++c->next_queue,
+                        .number = ++c->share.next_queue,
                         .capacity = capacity,
                         .role = role,
                         .keep_ms = keep_ms,
@@ -171,7 +171,7 @@ static int finish_put(td_queue *q)
 static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms, int most)
 {
     td_client *c = q->client;
-    if (q->on_its_way && !q->put.done && c->reader.ring) td_poll_replies(c); /* costs no system call */
+    if (q->on_its_way && !q->put.done && c->in.reader.ring) td_poll_replies(c); /* costs no system call */
     if (c->lost) return td_raise(c->lost, "queue_put", "%s", c->why.message);
     bool known = !q->on_its_way || q->put.done;
     int rc = known ? finish_put(q) : TD_OK;
@@ -183,7 +183,7 @@ static int send_put(td_queue *q, td_list arrays, const void *note, size_t note_s
         q->put = (td_reply_wait){.put = true};
         rc = td_ask(c, &p.call, -1, &q->put);
         q->on_its_way = !rc;
-        c->puts_sent = true;
+        c->due.puts_sent = true;
         return rc;
     }
     if (most >= 0 && (timeout_ms < 0 || timeout_ms > most)) timeout_ms = most;
@@ -227,9 +227,10 @@ static int tell_of_waiting(td_queue *q, bool put)
     bool found = td_queue_elsewhere(c, q->name, put, elsewhere, sizeof elsewhere);
     if (!found)
         snprintf(elsewhere, sizeof elsewhere, "%s",
-                 c->is_private ? "Only this program, and those that it starts, find the daemon that it is in: to meet "
-                                 "others, start `tensord` before all of them"
-                               : "");
+                 c->daemon.is_private
+                     ? "Only this program, and those that it starts, find the daemon that it is in: to meet "
+                       "others, start `tensord` before all of them"
+                     : "");
     snprintf(line, sizeof line,
              "tensord: %s() has waited for a second%s, and nobody has joined queue '%s' as a %s%s%s\n",
              put ? "put" : "get", put ? " for room" : "", q->name, put ? "consumer" : "producer",

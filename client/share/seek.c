@@ -98,7 +98,7 @@ static bool look(const td_client *c, const quest *q, bool deaf, finding *out)
     if (now) last.name[0] = 0;
     pthread_mutex_unlock(&last.lock);
     if (!now) return same;
-    *out = seek(q, c->path, (patience){began + ASK_MS, deaf ? NULL : c->stop, c->stop_context});
+    *out = seek(q, c->path, (patience){began + ASK_MS, deaf ? NULL : c->threads.stop, c->threads.stop_context});
     int64_t ended = td_now_ms(), pause = (ended - began) * (SHARE - 1);
     if (pthread_mutex_trylock(&last.lock)) return true;
     last.again = ended + (pause > SELDOM_MS ? pause : SELDOM_MS);
@@ -139,7 +139,7 @@ void td_hint_elsewhere(const td_client *c, const char *name)
     static const char together[] =
         "programs that nobody starts together also meet in the user's daemon: start tensord before them";
     td_error *e = (td_error *)td_last_error(), was = *e;
-    if (!name || !c->is_private || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
+    if (!name || !c->daemon.is_private || (e->code != TD_E_NOT_FOUND && e->code != TD_E_TIMEOUT)) return;
     finding f = {0};
     bool known = look(c, &(quest){.name = name}, false, &f);
     *e = was;
@@ -164,7 +164,7 @@ bool td_queue_elsewhere(const td_client *c, const char *name, bool got_from, cha
 {
     td_error was = *td_last_error();
     finding f = {0};
-    if (c->is_private) look(c, &(quest){.name = name, .thing = got_from ? GOT_FROM : PUT_INTO}, true, &f);
+    if (c->daemon.is_private) look(c, &(quest){.name = name, .thing = got_from ? GOT_FROM : PUT_INTO}, true, &f);
     *(td_error *)td_last_error() = was;
     if (f.with)
         say_one(text, size,

@@ -31,6 +31,7 @@ static int publish(td_array *a, const char *name, unsigned flags, const int *tre
     if (tree) p.tensors = (uint32_t)*tree;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.publish = &p;
+    td_hand_on(a->client);
     return td_ask_and_wait(a->client, &call, -1, w, "publish");
 }
 
@@ -62,6 +63,7 @@ static int send_handle(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, b
     p.lend = lend;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.publish = &p;
+    td_hand_on(a->client);
     td_tell(a->client, &call); /* who takes it waits for it */
     rc = td_push_all(a->client);
     td_leave(a->client);

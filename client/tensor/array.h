@@ -43,6 +43,22 @@ td_array *td_here(td_array *a);
 /* Fails: the daemon has no such device; says which it has. */
 int td_no_device(const td_client *c, const char *op, const char *where, unsigned device);
 
+/* From now on each storage may come back as one without its number: others may have it. */
+static inline void td_hand_on(td_client *c)
+{
+    c->tensor.handed_on = c->tensor.storages;
+}
+/* A backward that keeps no graph is in the stream: what was made so far may be of a graph that is gone. */
+static inline void td_give_up_graphs(td_client *c)
+{
+    c->tensor.freed_graph = c->tensor.storages;
+}
+/* Whose .grad is meant, as records say it: td_set_grad_scope(). */
+static inline uint32_t td_grad_scope(const td_client *c)
+{
+    return c->tensor.own_grads ? c->session : c->tensor.grad_scope;
+}
+
 /* ---- what is known: shape.c */
 /* Is the descriptor known? Once it is it stays so: no lock is wanted. */
 static inline bool td_is_known(const td_array *a)

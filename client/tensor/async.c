@@ -55,7 +55,7 @@ int td_ask_address(td_request *r, uint32_t ms)
     td_question *q = td_question_new(r, sizeof *q);
     if (!q) return td_last_error()->code;
     r->take = take_address;
-    v->writes = r->client->writes;
+    v->writes = r->client->out.writes;
     Td__Wire__Map map = TD__WIRE__MAP__INIT;
     map.id = v->array->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;

@@ -11,10 +11,11 @@ static _Thread_local td_scope *innermost __attribute__((tls_model("initial-exec"
 /* ---- making and ending ------------------------------------------------------------------------------------------- */
 
 /* With the client, which nobody uses any more. */
-static void forget(td_client *c)
+void td_tensors_forget(td_client *c)
 {
     td_forget_looks(c);
-    for (td_array *a = c->spare, *next; a; a = next) {
+    free(c->tensor.memos);
+    for (td_array *a = c->tensor.spare, *next; a; a = next) {
         next = a->next;
         free(a);
     }
@@ -22,19 +23,19 @@ static void forget(td_client *c)
 
 static td_array *take_handle(td_client *c)
 {
-    td_array *a = c->spare;
+    td_array *a = c->tensor.spare;
     if (a) {
-        c->spare = a->next;
+        c->tensor.spare = a->next;
         return a;
     }
-    c->forget = forget;
+    c->above.forget = td_tensors_forget;
     return malloc(sizeof *a);
 }
 
 static void spare_handle(td_client *c, td_array *a)
 {
-    a->next = c->spare;
-    c->spare = a;
+    a->next = c->tensor.spare;
+    c->tensor.spare = a;
 }
 
 td_array *td_array_new(td_client *c)
@@ -130,9 +131,9 @@ void td_array_free(td_array *a)
     td_client *c = a->client;
     leave_scope(a);
     td_release_id(c, a->id);
-    if (c->nreleased) { /* the next op may want this memory; what is not known may be large */
-        c->released_bytes += a->unknown ? TD_RELEASE_BYTES / 8 : td_desc_nbytes(&a->desc);
-        if (c->released_bytes >= TD_RELEASE_BYTES) td_emit_releases(c);
+    if (c->ids.nreleased) { /* the next op may want this memory; what is not known may be large */
+        c->ids.released_bytes += a->unknown ? TD_RELEASE_BYTES / 8 : td_desc_nbytes(&a->desc);
+        if (c->ids.released_bytes >= TD_RELEASE_BYTES) td_emit_releases(c);
     }
     td_array_forget(a);
 }
@@ -245,7 +246,7 @@ bool td_is_mapped(const td_array *a)
 
 bool td_maps_writable(const td_array *a)
 {
-    return a->mapping >= 0 && a->client->mappings[a->mapping].writable;
+    return a->mapping >= 0 && a->client->memory.mappings[a->mapping].writable;
 }
 
 uint64_t td_storage_here(const td_array *a)

@@ -15,6 +15,9 @@ int td_take_value(td_array *a, void *buffer, size_t bytes, const td_reply *r, in
 int td_take_address(td_array *a, uint64_t writes, const td_reply *r, int *fd, td_error *e);
 int td_take_info(td_info *out, const td_reply *r, td_error *e);
 
+/* ---- handle.c: td_client.above.forget, once there is something of this room in the client */
+void td_tensors_forget(td_client *c);
+
 /* ---- seen.c */
 void td_forget_looks(td_client *c);
 

@@ -27,8 +27,9 @@ TD_LOOK_INLINE bool look(uint64_t *words, bool keeps, const td_op *op, int nin, 
 
 td_memo *td_memo_first(td_client *c, const td_op *op)
 {
-    c->memos = calloc(TD_MEMOS, sizeof *c->memos);
-    return c->memos ? &c->memos[op->id % TD_MEMOS] : NULL;
+    c->above.forget = td_tensors_forget;
+    c->tensor.memos = calloc(TD_MEMOS, sizeof *c->tensor.memos);
+    return c->tensor.memos ? &c->tensor.memos[op->id % TD_MEMOS] : NULL;
 }
 
 bool td_memo_fits(const td_memo *m, const td_op *op, int nin, const td_operand *in, const td_attrs *attrs)

@@ -19,7 +19,7 @@ td_memo *td_memo_first(td_client *c, const td_op *op);
 static inline td_memo *td_memo_of(td_client *c, const td_op *op)
 {
     if (!(op->flags & TD_OF_POINTWISE) || op->nouts != 1) return NULL;
-    return c->memos ? &c->memos[op->id % TD_MEMOS] : td_memo_first(c, op);
+    return c->tensor.memos ? &c->tensor.memos[op->id % TD_MEMOS] : td_memo_first(c, op);
 }
 bool td_memo_fits(const td_memo *m, const td_op *op, int nin, const td_operand *in, const td_attrs *attrs);
 void td_memo_keep(td_memo *m, const td_op *op, int nin, const td_operand *in, const td_attrs *attrs,

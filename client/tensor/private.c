@@ -12,7 +12,7 @@
 
 static int on_descriptor(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
-    td_mapping *m = &c->mappings[((const td_array *)w->context)->mapping];
+    td_mapping *m = &c->memory.mappings[((const td_array *)w->context)->mapping];
     if (!r->address || r->address->segment != m->segment || r->address->generation != m->generation)
         return td_fail(e, TD_E_PROTOCOL, "the address of another segment came");
     if (*fd < 0)
@@ -38,7 +38,7 @@ static int ask_descriptor(td_array *a)
 
 static int map_pages(const td_array *a, td_private *out)
 {
-    const td_mapping *m = &a->client->mappings[a->mapping];
+    const td_mapping *m = &a->client->memory.mappings[a->mapping];
     uint64_t lo, hi, storage = (uint64_t)(a->bytes - m->base), page = (uint64_t)sysconf(_SC_PAGESIZE);
     td_desc_extent(&a->desc, &lo, &hi);
     uint64_t first = (storage + lo) / page * page, end = (storage + hi + page - 1) / page * page;
@@ -55,7 +55,7 @@ int td_private_map(td_array *a, td_private *out)
     if (!td_data(a)) return td_last_error()->code; /* everything asked has ended, and the segment is mapped */
     int rc = td_enter(a->client, "data");
     if (rc) return rc;
-    if (!a->client->mappings[a->mapping].reader) rc = ask_descriptor(a);
+    if (!a->client->memory.mappings[a->mapping].reader) rc = ask_descriptor(a);
     if (!rc) rc = map_pages(a, out);
     td_leave(a->client);
     return rc;

@@ -49,10 +49,10 @@ static td_array *announce(td_lease *l, td_dtype dtype, td_ints shape)
     td_words_put_u64(rest + 1, 0);
     int n = 3 + put_desc(rest + 3, &a->desc);
     a->mapping = l->mapping;
-    c->mappings[l->mapping].users++;
+    c->memory.mappings[l->mapping].users++;
     a->bytes = l->bytes;
-    a->settled = c->writes;
-    a->storage = ++c->storages;
+    a->settled = c->out.writes;
+    a->storage = ++c->tensor.storages;
     l->used = true;
     return announced(a, td_control(c, TD_REC_PUT, NULL, 0, NULL, 1, &a->id, n, rest));
 }
@@ -127,17 +127,17 @@ TD_API void td_lease_free(td_lease *l)
 /* Room for more bytes beside the records: their offset, or -1. */
 static int64_t side_bytes(td_client *c, const void *data, size_t bytes)
 {
-    size_t at = (c->data_bytes + 15) & ~(size_t)15;
-    if (at + bytes > c->data_capacity) {
+    size_t at = (c->out.data_bytes + 15) & ~(size_t)15;
+    if (at + bytes > c->out.data_capacity) {
         size_t capacity = (at + bytes) * 2 + 4096;
-        unsigned char *p = realloc(c->data, capacity);
+        unsigned char *p = realloc(c->out.data, capacity);
         if (!p) return -1;
-        c->data = p;
-        c->data_capacity = capacity;
+        c->out.data = p;
+        c->out.data_capacity = capacity;
     }
-    if (at > c->data_bytes) memset(c->data + c->data_bytes, 0, at - c->data_bytes);
-    if (bytes) memcpy(c->data + at, data, bytes);
-    c->data_bytes = at + bytes;
+    if (at > c->out.data_bytes) memset(c->out.data + c->out.data_bytes, 0, at - c->out.data_bytes);
+    if (bytes) memcpy(c->out.data + at, data, bytes);
+    c->out.data_bytes = at + bytes;
     return (int64_t)at;
 }
 
@@ -145,7 +145,7 @@ static td_array *send_inline(td_client *c, td_array *a, const void *data, size_t
 {
     int64_t at = side_bytes(c, data, bytes);
     if (at < 0) return announced(a, td_raise(TD_E_SYSTEM, "from_data", "no memory for %zu bytes", bytes));
-    a->storage = ++c->storages;
+    a->storage = ++c->tensor.storages;
     a->desc.device = (uint8_t)td_device_making();
     uint32_t rest[4 + 2 * TD_MAX_DIMS];
     int n = put_desc(rest, &a->desc);
@@ -168,7 +168,7 @@ static td_array *moved(td_array *a)
 
 static bool is_here(const td_client *c)
 {
-    return c->devices >> td_device_making() & 1 || !td_no_device(c, "from_data", NULL, td_device_making());
+    return c->daemon.devices >> td_device_making() & 1 || !td_no_device(c, "from_data", NULL, td_device_making());
 }
 
 TD_API td_array *td_from_data(td_client *c, td_dtype dtype, td_ints shape, const void *data)

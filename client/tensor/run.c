@@ -133,7 +133,7 @@ static void share_storage(td_array *a, const td_array *base)
     a->is_grad = base->is_grad;
     if (base->mapping < 0) return;
     a->mapping = base->mapping;
-    a->client->mappings[a->mapping].users++;
+    a->client->memory.mappings[a->mapping].users++;
     a->bytes = base->bytes;
     a->settled = base->settled;
 }
@@ -151,7 +151,7 @@ static int make_outs(issue *u)
         a->desc = u->descs[k];
         a->unknown = u->op->flags & TD_OF_DATA_SHAPE;
         if (u->op->flags & TD_OF_VIEW) share_storage(a, u->in[0].array);
-        else a->storage = ++u->c->storages;
+        else a->storage = ++u->c->tensor.storages;
         a->view = u->op->flags & TD_OF_VIEW && u->op->id != TD_OP_DETACH;
         u->out_ids[k] = a->id;
     }
@@ -162,7 +162,7 @@ static int make_outs(issue *u)
 static int write_again(const issue *u, unsigned flags, uint32_t site)
 {
     const td_memo *m = u->memo;
-    td_words *w = &u->c->words;
+    td_words *w = &u->c->out.words;
     uint32_t total = TD_RECORD_HEAD + (site != 0) + (uint32_t)u->nin + 1 + m->nwords;
     uint32_t *p = td_words_room(w, total);
     if (!p) return td_raise(TD_E_SYSTEM, u->op->name, "no memory for a record");
@@ -188,8 +188,8 @@ static int write_record(const issue *u)
     td_error e;
     td_error_clear(&e);
     unsigned mode = u->op->flags & TD_OF_CREATION ? td_mode_making() : td_mode();
-    rc = td_words_op(&c->words, u->op, mode, flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers, u->attrs,
-                     &e);
+    rc = td_words_op(&c->out.words, u->op, mode, flags, site, u->nin, u->in_ids, u->nout, u->out_ids, u->numbers,
+                     u->attrs, &e);
     return rc ? fail(u, &e) : TD_OK;
 }
 
@@ -227,11 +227,11 @@ static int record(issue *u)
         else td_array_announce(u->out[k]);
     }
     if (rc) return rc;
-    if (u->op->flags & TD_OF_RANDOM) c->drawn++;
-    if (u->flags & TD_RF_OUT || u->op->mutates) c->writes++;
+    if (u->op->flags & TD_OF_RANDOM) c->tensor.drawn++;
+    if (u->flags & TD_RF_OUT || u->op->mutates) c->out.writes++;
     rc = td_recorded(c); /* fails when the connection is gone: then the caller gets nothing */
     if (!rc && (c->eager || doubtful(u))) rc = td_outcome(c);
-    else if (!rc && c->seen) rc = await_written(u);
+    else if (!rc && c->tensor.seen) rc = await_written(u);
     for (int k = 0; rc && made && k < u->nout; k++) td_array_free(u->out[k]);
     return rc;
 }
@@ -247,7 +247,7 @@ static uint8_t made_on(const issue *u)
 int td_no_device(const td_client *c, const char *op, const char *where, unsigned device)
 {
     td_error e = {0};
-    td_device_absent(device, c->devices, &e);
+    td_device_absent(device, c->daemon.devices, &e);
     return td_raise_error(&e, op, where);
 }
 
@@ -272,7 +272,7 @@ static int infer(issue *u)
     if (td_op_infer(&f, &e)) return fail(u, &e);
     u->nout = f.nout;
     unsigned device = f.nout ? u->descs[0].device : TD_CPU;
-    if (!(u->c->devices >> device & 1)) return td_no_device(u->c, u->op->name, u->where, device);
+    if (!(u->c->daemon.devices >> device & 1)) return td_no_device(u->c, u->op->name, u->where, device);
     if (memo) td_memo_keep(memo, u->op, u->nin, u->operands, u->attrs, u->descs);
     return TD_OK;
 }
@@ -280,10 +280,10 @@ static int infer(issue *u)
 static int refused(const issue *u)
 {
     const td_client *c = u->c;
-    if (!c->refused || !(c->refused[u->op->id / 8] >> (u->op->id % 8) & 1)) return TD_OK;
+    if (!c->daemon.refused || !(c->daemon.refused[u->op->id / 8] >> (u->op->id % 8) & 1)) return TD_OK;
     return td_raise(TD_E_UNSUPPORTED, u->op->name,
                     "op %s%s is not the same in this library (%s) and in the daemon (%s); use the same release of both",
-                    u->op->name, u->op->signature, TD_VERSION, c->version);
+                    u->op->name, u->op->signature, TD_VERSION, c->daemon.version);
 }
 
 static int issue_locked(issue *u)

@@ -23,7 +23,7 @@ struct td_seen_entry {
 
 static key place_of(const td_array *a)
 {
-    const td_mapping *m = &a->client->mappings[a->mapping];
+    const td_mapping *m = &a->client->memory.mappings[a->mapping];
     return (key){(uint64_t)m->segment << 32 | m->generation, (uint64_t)(a->bytes - m->base)};
 }
 
@@ -35,7 +35,7 @@ static key number_of(uint64_t storage)
 static td_seen_entry *find(const td_client *c, key k)
 {
     td_seen_entry *x;
-    HASH_FIND(hh, c->seen, &k, sizeof k, x);
+    HASH_FIND(hh, c->tensor.seen, &k, sizeof k, x);
     return x;
 }
 
@@ -46,7 +46,7 @@ static bool add(td_client *c, key k)
         x = calloc(1, sizeof *x);
         if (!x) return false;
         x->key = k;
-        HASH_ADD(hh, c->seen, key, sizeof x->key, x);
+        HASH_ADD(hh, c->tensor.seen, key, sizeof x->key, x);
         if (!TD_HASHED(x)) {
             free(x);
             return false;
@@ -60,7 +60,7 @@ static void take(td_client *c, key k)
 {
     td_seen_entry *x = find(c, k);
     if (!x || --x->looks) return;
-    HASH_DEL(c->seen, x);
+    HASH_DEL(c->tensor.seen, x);
     free(x);
 }
 
@@ -76,8 +76,8 @@ int td_look(td_array *a, td_look_at *out)
         if (ok && a->storage && !(ok = add(c, number_of(a->storage)))) take(c, k);
     }
     if (!ok) *out = (td_look_at){0};
-    if (out->client && !a->storage) c->seen_unknown++;
-    if (out->client && a->is_grad) c->seen_grads++;
+    if (out->client && !a->storage) c->tensor.seen_unknown++;
+    if (out->client && a->is_grad) c->tensor.seen_grads++;
     td_unlock(c);
     return ok ? TD_OK : td_raise(TD_E_SYSTEM, "data", "no memory to remember that a tensor is looked at");
 }
@@ -89,8 +89,8 @@ void td_look_away(td_look_at *x)
     td_lock(c);
     take(c, (key){x->place[0], x->place[1]});
     if (x->storage) take(c, number_of(x->storage));
-    else c->seen_unknown--;
-    if (x->grad) c->seen_grads--;
+    else c->tensor.seen_unknown--;
+    if (x->grad) c->tensor.seen_grads--;
     *x = (td_look_at){0};
     td_unlock(c);
 }
@@ -98,8 +98,8 @@ void td_look_away(td_look_at *x)
 int td_written(td_array *a)
 {
     td_client *c = a->client;
-    if (!c->seen) return TD_OK;
-    if (a->mapping < 0 && a->storage && (!c->seen_unknown || a->storage > c->handed_on)) {
+    if (!c->tensor.seen) return TD_OK;
+    if (a->mapping < 0 && a->storage && (!c->tensor.seen_unknown || a->storage > c->tensor.handed_on)) {
         if (!find(c, number_of(a->storage))) return TD_OK;
     } else if (a->mapping >= 0 && !find(c, place_of(a))) {
         return TD_OK;
@@ -110,9 +110,9 @@ int td_written(td_array *a)
 void td_forget_looks(td_client *c)
 {
     td_seen_entry *x, *next;
-    HASH_ITER(hh, c->seen, x, next)
+    HASH_ITER(hh, c->tensor.seen, x, next)
     {
-        HASH_DEL(c->seen, x);
+        HASH_DEL(c->tensor.seen, x);
         free(x);
     }
 }

@@ -147,7 +147,7 @@ TD_API int td_device_by_text(const char *text)
 TD_API int td_check_device(const td_client *client, int device)
 {
     if (!client) return td_raise_null("td_check_device", "client");
-    if (device >= 0 && device < TD_MAX_DEVICES && client->devices >> device & 1) return TD_OK;
+    if (device >= 0 && device < TD_MAX_DEVICES && client->daemon.devices >> device & 1) return TD_OK;
     return td_no_device(client, "device", NULL, (unsigned)device);
 }
 

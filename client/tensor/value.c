@@ -92,7 +92,7 @@ void td_at_hand(const td_array *a)
 
 static bool is_settled(const td_array *a)
 {
-    return a->bytes && (a->settled == a->client->writes || a == at_hand);
+    return a->bytes && (a->settled == a->client->out.writes || a == at_hand);
 }
 
 /* Under the lock; not of what is_settled(). */
@@ -118,7 +118,7 @@ static int read_value(td_array *a, void *buffer, size_t bytes, const char *op)
 /* Does it lie where nobody maps it? */
 static bool is_away(td_array *a)
 {
-    bool others = a->client->devices >> (TD_CPU + 1); /* else that need not be known */
+    bool others = a->client->daemon.devices >> (TD_CPU + 1); /* else that need not be known */
     return others && td_device_of(a) > TD_CPU;
 }
 
@@ -244,12 +244,12 @@ static int ask_address(td_array *a, bool quiet, td_info *info)
     map.facts = info != NULL;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.map = &map;
-    locating x = {a, c->writes, info};
+    locating x = {a, c->out.writes, info};
     td_reply_wait w = {.on_reply = on_address, .context = &x};
     int rc = td_ask_later(c, &call, -1, &w);
-    uint64_t asked = c->asked;
+    uint64_t asked = c->out.asked;
     if (!rc) rc = td_await(c, &w, "data");
-    if (!rc && quiet) c->quiet = asked;
+    if (!rc && quiet) c->out.quiet = asked;
     td_forget_wait(c, &w);
     return rc;
 }
@@ -258,7 +258,7 @@ static int ask_address(td_array *a, bool quiet, td_info *info)
 static int locate(td_array *a, bool settle, td_info *info)
 {
     td_client *c = a->client;
-    if (!is_settled(a)) return ask_address(a, settle && c->quiet != c->asked, info);
+    if (!is_settled(a)) return ask_address(a, settle && c->out.quiet != c->out.asked, info);
     td_quiet_wait all = {0};
     if (settle) td_ask_quiet(c, &all);
     return td_await_quiet(&all);
@@ -312,7 +312,7 @@ TD_API const void *td_data(td_array *a)
 static void end_writing(td_array *a)
 {
     a->writing = false;
-    a->client->writes++;
+    a->client->out.writes++;
     td_control(a->client, TD_REC_WRITE_END, NULL, 1, &a->id, 0, NULL, 0, NULL);
 }
 
@@ -327,7 +327,7 @@ static int ask_write(td_request *r, uint32_t ms)
     td_value_request *v = td_value_request_of(r);
     td_question *q = td_question_new(r, sizeof *q);
     if (!q) return td_last_error()->code;
-    v->writes = r->client->writes;
+    v->writes = r->client->out.writes;
     Td__Wire__WriteBegin begin = TD__WIRE__WRITE_BEGIN__INIT;
     begin.id = v->array->id;
     begin.timeout_ms = ms;
@@ -343,7 +343,7 @@ static int begin_writing(td_array *a, int timeout_ms)
     int rc = td_request_wait(&v.request, &td_value_request_kind, a->client, "write_begin", timeout_ms);
     if (rc) return rc;
     a->writing = true;
-    if (a->client->mappings[a->mapping].writable) return TD_OK;
+    if (a->client->memory.mappings[a->mapping].writable) return TD_OK;
     end_writing(a);
     return td_raise(TD_E_PERMISSION, "write_begin",
                     "the tensor lies in memory of another session or of the service, which is read-only "

@@ -40,29 +40,29 @@ void td_stay(bool on)
 
 void td_stand_back(td_client *c)
 {
-    if (!c->forking || self.stays) return;
-    c->blocked++; /* before anybody else may run, and disconnect */
-    c->waiting++;
+    if (!c->fork.under_way || self.stays) return;
+    c->threads.blocked++; /* before anybody else may run, and disconnect */
+    c->threads.waiting++;
     td_step_aside();
-    while (c->forking) pthread_cond_wait(&c->wake, &c->lock);
-    c->waiting--;
-    c->blocked--;
+    while (c->fork.under_way) pthread_cond_wait(&c->wake, &c->lock);
+    c->threads.waiting--;
+    c->threads.blocked--;
 }
 
 void td_lock(td_client *c)
 {
     if (pthread_mutex_trylock(&c->lock)) {
-        c->blocked++;
+        c->threads.blocked++;
         td_step_aside();
         pthread_mutex_lock(&c->lock);
-        c->blocked--;
+        c->threads.blocked--;
     }
     td_stand_back(c);
 }
 
 void td_unlock(td_client *c)
 {
-    bool last = c->ended && c->handles == 0 && c->asleep == 0 && c->blocked == 0;
+    bool last = c->ended && c->handles == 0 && c->threads.asleep == 0 && c->threads.blocked == 0;
     pthread_mutex_unlock(&c->lock);
     td_step_back();
     if (last) td_client_free(c);

@@ -15,14 +15,14 @@ td_client *td_client_new(void)
     td_wake_init(c);
     c->socket = -1;
     c->loop.soonest = INT64_MAX;
-    c->next_id = c->next_serial = 1;
-    c->writes = 1;
-    c->batch = 256;
+    c->ids.next = c->due.next_serial = 1;
+    c->out.writes = 1;
+    c->out.batch = 256;
     const char *eager = getenv("TENSORD_EAGER_ERRORS");
     c->eager = eager && eager[0] && strcmp(eager, "0") != 0;
-    td_writer_init(&c->writer);
-    td_reader_init(&c->reader, true);
-    td_arena_init(&c->arena, ARENA_LIMIT);
+    td_writer_init(&c->out.writer);
+    td_reader_init(&c->in.reader, true);
+    td_arena_init(&c->in.arena, ARENA_LIMIT);
     return c;
 }
 
@@ -34,23 +34,22 @@ void td_client_free(td_client *c)
     td_forget_leases(c);
     td_link_forget(c);
     td_forget_mappings(c);
-    if (c->forget) c->forget(c);
-    for (td_reply_wait *w = c->waits, *next; w; w = next) {
+    if (c->above.forget) c->above.forget(c);
+    for (td_reply_wait *w = c->due.first, *next; w; w = next) {
         next = w->next;
         if (w->heap) free(w);
     }
-    td_words_deinit(&c->words);
-    td_words_deinit(&c->gone);
-    td_writer_deinit(&c->writer);
-    td_reader_deinit(&c->reader);
-    td_arena_deinit(&c->arena);
-    free(c->data);
-    free(c->free_ids);
-    free(c->sites);
-    free(c->memos);
-    free(c->refused);
-    free(c->given_up);
-    free(c->at_hand);
+    td_words_deinit(&c->out.words);
+    td_words_deinit(&c->in.gone);
+    td_writer_deinit(&c->out.writer);
+    td_reader_deinit(&c->in.reader);
+    td_arena_deinit(&c->in.arena);
+    free(c->out.data);
+    free(c->ids.free);
+    free(c->sites.slots);
+    free(c->daemon.refused);
+    free(c->due.given_up);
+    free(c->due.spare);
     pthread_cond_destroy(&c->wake);
     pthread_mutex_destroy(&c->lock);
     free(c);
@@ -85,21 +84,21 @@ static void ask_all(td_client *c, td_quiet_wait *x, bool silent)
     uint32_t rest[3] = {0, 0, silent};
     td_words_put_u64(rest, x->wait.serial);
     td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 3, rest);
-    x->asked = c->asked;
+    x->asked = c->out.asked;
     x->of = c;
 }
 
 int td_await_quiet(td_quiet_wait *x)
 {
     int rc = x->of ? td_await(x->of, &x->wait, "sync") : TD_OK;
-    if (!rc && x->of) x->of->quiet = x->asked;
+    if (!rc && x->of) x->of->out.quiet = x->asked;
     return rc;
 }
 
 void td_ask_quiet(td_client *c, td_quiet_wait *x)
 {
     x->of = NULL;
-    if (c->quiet != c->asked) ask_all(c, x, true);
+    if (c->out.quiet != c->out.asked) ask_all(c, x, true);
 }
 
 int td_outcome(td_client *c)
@@ -117,7 +116,7 @@ static int sync_locked(td_client *c)
 
 int td_settle(td_client *c)
 {
-    if (c->quiet == c->asked) return TD_OK;
+    if (c->out.quiet == c->out.asked) return TD_OK;
     td_quiet_wait x;
     int rc = td_enter(c, "sync");
     if (rc) return rc;
@@ -131,7 +130,7 @@ int td_settle(td_client *c)
  * need not wait until this process ends. */
 static void say_unmapped(td_client *c)
 {
-    if (c->lost || c->handles || c->asleep || !c->nmappings) return;
+    if (c->lost || c->handles || c->threads.asleep || !c->memory.nmappings) return;
     Td__Wire__Unmapped all = TD__WIRE__UNMAPPED__INIT;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.unmapped = &all;
@@ -154,9 +153,9 @@ TD_API void td_disconnect(td_client *c)
     if (!c) return;
     td_fork_forget(c);
     td_lock(c);
-    if (c->lost && c->is_private) td_places_sweep(c->path);
+    if (c->lost && c->daemon.is_private) td_places_sweep(c->path);
     if (!c->lost && td_fork_intact()) {
-        if (!c->puts_sent) td_push_all(c);
+        if (!c->due.puts_sent) td_push_all(c);
         else if (sync_locked(c) != TD_E_CANCELLED)
             td_await_puts(c); /* an item that waits for room in a queue would go with us */
         say_unmapped(c);
@@ -175,12 +174,12 @@ TD_API const char *td_socket_path(const td_client *c)
 
 TD_API const char *td_daemon_version(const td_client *c)
 {
-    return c ? c->version : "";
+    return c ? c->daemon.version : "";
 }
 
 TD_API uint32_t td_daemon_pid(const td_client *c)
 {
-    return c ? c->pid : 0;
+    return c ? c->daemon.pid : 0;
 }
 
 TD_API uint32_t td_session(const td_client *c)
@@ -226,48 +225,15 @@ TD_API bool td_eager_errors(const td_client *c)
 TD_API void td_set_batch(td_client *c, unsigned ops)
 {
     if (td_enter(c, "set_batch")) return;
-    c->batch = ops ? ops : 1;
+    c->out.batch = ops ? ops : 1;
     td_leave(c);
 }
 
 TD_API void td_set_interrupt(td_client *c, bool (*stop)(void *), void *context)
 {
     if (td_enter(c, "set_interrupt")) return;
-    c->stop = stop;
-    c->stop_context = context;
-    td_leave(c);
-}
-
-TD_API int td_seed_at(td_client *c, uint64_t seed, uint64_t drawn)
-{
-    int rc = td_enter(c, "seed");
-    if (rc) return rc;
-    uint32_t rest[4];
-    td_words_put_u64(rest, seed);
-    td_words_put_u64(rest + 2, drawn);
-    rc = td_control(c, TD_REC_SEED, NULL, 0, NULL, 0, NULL, drawn ? 4 : 2, rest);
-    if (!rc) c->drawn = drawn;
-    td_leave(c);
-    return rc;
-}
-
-TD_API int td_seed(td_client *c, uint64_t seed)
-{
-    return td_seed_at(c, seed, 0);
-}
-
-TD_API uint64_t td_drawn(td_client *c)
-{
-    if (td_enter(c, "drawn")) return 0;
-    uint64_t n = c->drawn;
-    td_leave(c);
-    return n;
-}
-
-TD_API void td_set_grad_scope(td_client *c, uint32_t scope)
-{
-    if (td_enter(c, "set_grad_scope")) return;
-    c->grad_scope = scope;
+    c->threads.stop = stop;
+    c->threads.stop_context = context;
     td_leave(c);
 }
 
@@ -280,7 +246,7 @@ const td_error *td_why_lost(const td_client *c)
 
 bool td_is_private(const td_client *c)
 {
-    return c->is_private;
+    return c->daemon.is_private;
 }
 
 bool td_is_private_path(const char *path)
@@ -291,17 +257,5 @@ bool td_is_private_path(const char *path)
 
 bool td_is_quiet(const td_client *c)
 {
-    return c->asked == c->quiet;
-}
-
-void td_hook_numbers(const td_client *c, uint32_t *hooks, uint32_t *nodes)
-{
-    *hooks = c->next_hook;
-    *nodes = c->next_node;
-}
-
-void td_set_hook_numbers(td_client *c, uint32_t hooks, uint32_t nodes)
-{
-    c->next_hook = hooks;
-    c->next_node = nodes;
+    return c->out.asked == c->out.quiet;
 }

@@ -5,8 +5,8 @@
  * the stream is the order of the calls. The stream has one reader at a time: whoever waits reads, and hands every reply
  * to the wait it belongs to.
  *
- * A client is one piece of memory, so it also has the fields of the rooms above: this room stores them, and those rooms
- * say what they mean. */
+ * A client is one piece of memory, so the rooms above have a part each of it. This room keeps their place, and does not
+ * look into them: tests/house/check_includes.py holds to that. */
 #ifndef TENSORD_CLIENT_WIRE_CLIENT_H
 #define TENSORD_CLIENT_WIRE_CLIENT_H
 
@@ -98,102 +98,151 @@ typedef struct td_site_slot {
     bool sent;
 } td_site_slot;
 
+/* In parts, each of which belongs to what is named beside it: that alone knows how its fields go together. */
 struct td_client {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* a reader stopped reading, or a wait was done */
     td_client *next;     /* of all clients (fork.c) */
     int socket;          /* -1: closed */
     char path[108];
-    char version[32];
-    uint32_t pid, session;
-    uint64_t token, inline_limit;
-    bool rings;          /* the daemon takes ours */
-    bool calls_programs; /* which may have to be stopped */
-    bool is_private;     /* the daemon is a private one, of ours or of a process above us */
-    td_link link;
-    td_loop loop;
+    uint32_t session;
+    uint64_t token;
     _Atomic int lost; /* 0, or the code that every call returns from now on; `why` has the words. May be looked at by
                          who has not the lock */
     td_error why;
-    bool eager;                   /* td_set_eager_errors */
-    void (*forget)(td_client *c); /* what the rooms above have of it; NULL: nothing */
-    bool ended;                   /* td_disconnect was called: freed with the last handle */
-    uint64_t handles;             /* that live: arrays, leases, queues */
+    bool eager;       /* td_set_eager_errors */
+    bool ended;       /* td_disconnect was called: freed with the last handle */
+    uint64_t handles; /* that live: arrays, leases, queues */
+    td_link link;
+    td_loop loop;
 
-    /* out */
-    td_words words; /* records of the batch being built */
-    unsigned char *data;
-    size_t data_bytes, data_capacity;
-    unsigned records, batch;
-    td_writer writer;
-    uint64_t writes;          /* records so far that may change bytes somewhere */
-    uint64_t drawn;           /* ops that took random numbers, since the seed */
-    uint32_t region, regions; /* the checkpoint that the stream is in, or 0; how many there were */
-    uint64_t asked;           /* records so far */
-    uint64_t heard;           /* replies so far */
-    uint64_t quiet;           /* `asked` when the last sync came back: nothing was pending */
+    /* What is at the other end: connect.c. */
+    struct {
+        char version[32];
+        uint32_t pid;
+        uint64_t inline_limit;
+        bool rings;          /* it takes ours */
+        bool calls_programs; /* which may have to be stopped */
+        bool is_private;     /* of ours, or of a process above us */
+        uint32_t devices;    /* bit for each that it has */
+        uint8_t *refused;    /* bit for each op id that its table has not, or has otherwise; NULL: all agree */
+    } daemon;
 
-    /* in */
-    td_reader reader;
-    td_arena arena;
-    bool reading;             /* a thread is in recvmsg or poll for us */
-    pthread_t teller;         /* tells what its ops saved, ... */
-    unsigned telling;         /* ... so deep; others that want to tell wait for its end */
-    uint64_t frames;          /* that were made for this session, behind the Hello */
-    bool forking;             /* a thread is about to fork, and waits for the daemon: no other goes on meanwhile */
-    unsigned waiting;         /* threads on `wake` */
-    unsigned asleep;          /* threads in a wait: they keep the client, as handles do */
-    _Atomic unsigned blocked; /* threads that wait for the lock: they do, too */
-    unsigned patient;         /* threads that wait for what others will do: the stream is held up until then */
-    uint64_t next_serial;
-    td_reply_wait *waits, *last_wait;
-    td_bucket by_serial[TD_WAIT_BUCKETS];
-    uint64_t *given_up; /* serials whose answers nobody waits for any more */
-    size_t ngiven_up, room_given_up;
-    struct td_question *at_hand; /* request.c; NULL: none */
-    bool forgetful;              /* some of them could not be noted */
-    int64_t half_since;          /* a part of a frame has come, and nothing since; 0: no */
-    bool (*stop)(void *);
-    void *stop_context;
-    unsigned wakes; /* since `stop` was asked last */
+    /* The way to it: stream.c. */
+    struct {
+        td_words words; /* records of the batch being built */
+        unsigned char *data;
+        size_t data_bytes, data_capacity;
+        unsigned records, batch;
+        td_writer writer;
+        uint32_t region; /* the checkpoint that the stream is in, or 0 */
+        uint64_t writes; /* records so far that may change bytes somewhere */
+        uint64_t asked;  /* records so far */
+        uint64_t quiet;  /* `asked` when the last sync came back: nothing was pending */
+    } out;
 
-    /* ids */
-    uint32_t next_queue, next_program;
-    bool puts_sent; /* items may be on their way into queues */
-    uint32_t next_id, nfree, free_capacity, nreleased;
-    uint64_t released_bytes;
-    uint32_t *free_ids;
-    uint32_t released[TD_RELEASE_BATCH];
-    td_array *spare; /* handles for reuse */
+    /* The way back: stream.c. */
+    struct {
+        td_reader reader;
+        td_arena arena;
+        uint64_t heard;     /* replies so far */
+        int64_t half_since; /* a part of a frame has come, and nothing since; 0: no */
+        td_words gone;      /* hooks that the daemon says are nowhere any more, until somebody asks (td_gone_hooks) */
+    } in;
 
-    /* call sites */
-    td_site_slot *sites;
-    uint16_t nsites;
-    uint16_t unsent[256]; /* slots whose text goes with the next batch */
-    unsigned nunsent;
+    /* Answers that are to come: waits.c. */
+    struct {
+        uint64_t next_serial;
+        td_reply_wait *first, *last;
+        td_bucket by_serial[TD_WAIT_BUCKETS];
+        uint64_t *given_up; /* serials whose answers nobody waits for any more */
+        size_t ngiven_up, room_given_up;
+        bool forgetful;            /* some of them could not be noted */
+        bool puts_sent;            /* items may be on their way into queues */
+        struct td_question *spare; /* request.c; NULL: none */
+    } due;
 
-    /* memory */
-    td_mapping *mappings;
-    int nmappings;
-    td_lease *spares[TD_SPARE_LEASES]; /* fetched ahead */
-    uint64_t last_lease;               /* bytes of the last one asked for */
+    /* Threads that want something of it at once: stream.c, aside.c. */
+    struct {
+        bool reading;             /* one is in recvmsg or poll for all */
+        unsigned waiting;         /* on `wake` */
+        unsigned asleep;          /* in a wait: they keep the client, as handles do */
+        _Atomic unsigned blocked; /* that wait for the lock: they do, too */
+        unsigned patient;         /* that wait for what others will do: the stream is held up until then */
+        bool (*stop)(void *);     /* does the program want to stop? */
+        void *stop_context;
+        unsigned wakes; /* since `stop` was asked last */
+    } threads;
 
-    td_seen_entry *seen;               /* tensor/seen.c */
-    uint32_t seen_unknown, seen_grads; /* looks at storages without a number, at those of a .grad */
-    uint64_t storages;                 /* numbers given so far */
-    uint64_t freed_graph;              /* of these, those up to here were there before a backward that keeps no graph */
-    uint64_t handed_on;                /* of these, those up to here may have come back without their number */
+    /* fork.c */
+    struct {
+        uint64_t frames; /* that were made for this session, behind the Hello */
+        bool under_way;  /* a thread is about to fork, and waits for the daemon: no other goes on meanwhile */
+        td_error error;  /* why a child being made cannot have a connection */
+    } fork;
 
-    bool hooks; /* it has made some: a backward may come to one */
-    uint32_t next_hook, next_node;
-    td_words gone; /* hooks that are nowhere any more, as nobody here has asked yet */
-    td_on_hook on_hook;
-    void *hook_context;
-    td_memo *memos; /* tensor/memo.h */
-    uint32_t grad_scope;
-    uint32_t devices;    /* bit for each device that the daemon has */
-    uint8_t *refused;    /* bit for each op id that the daemon's table has not, or has otherwise; NULL: all agree */
-    td_error fork_error; /* why a child being made cannot have a connection */
+    /* Numbers of tensors: ids.c. */
+    struct {
+        uint32_t next, nfree, free_capacity, nreleased;
+        uint64_t released_bytes;
+        uint32_t *free;
+        uint32_t released[TD_RELEASE_BATCH];
+    } ids;
+
+    /* Call sites: site.c. */
+    struct {
+        td_site_slot *slots;
+        uint16_t count;
+        uint16_t unsent[256]; /* slots whose text goes with the next batch */
+        unsigned nunsent;
+    } sites;
+
+    /* Shared memory: map.c, lease.c. */
+    struct {
+        td_mapping *mappings;
+        int nmappings;
+        td_lease *spares[TD_SPARE_LEASES]; /* fetched ahead */
+        uint64_t last_lease;               /* bytes of the last one asked for */
+    } memory;
+
+    /* What the rooms above leave to be called; NULL: nothing. */
+    struct {
+        void (*forget)(td_client *c); /* with the client */
+        void (*forked)(td_client *c); /* in a forked child */
+    } above;
+
+    /* ---- of the rooms above, each by its name */
+
+    struct {
+        td_array *spare; /* handles for reuse */
+        td_memo *memos;
+        td_seen_entry *seen;
+        uint32_t seen_unknown, seen_grads; /* looks at storages without a number, at those of a .grad */
+        uint64_t storages;                 /* numbers given so far */
+        uint64_t freed_graph; /* of these, those up to here were there before a backward that keeps no graph */
+        uint64_t handed_on;   /* of these, those up to here may have come back without their number */
+        uint64_t drawn;       /* ops that took random numbers, since the seed */
+        uint32_t grad_scope;  /* whose .grad is meant; 0: everybody's */
+        bool own_grads;       /* ... this session's, whichever that is */
+    } tensor;
+
+    struct {
+        uint32_t regions; /* checkpoints that there were */
+        bool hooks;       /* it has made some: a backward may come to one */
+        uint32_t next_hook, next_node;
+        td_on_hook on_hook;
+        void *hook_context;
+        pthread_t teller; /* tells what its ops saved, ... */
+        unsigned telling; /* ... so deep; others that want to tell wait for its end */
+    } grad;
+
+    struct {
+        uint32_t next_queue;
+    } share;
+
+    struct {
+        uint32_t next;
+    } program;
 };
 
 /* ---- errors */

@@ -104,9 +104,9 @@ static int dial_default(char path[108], td_error *e)
 /* As elsewhere, the program is asked with its lock taken up again. */
 static bool asked_to_stop(const td_client *c)
 {
-    if (!c->stop) return false;
+    if (!c->threads.stop) return false;
     td_step_back();
-    bool stopped = c->stop(c->stop_context);
+    bool stopped = c->threads.stop(c->threads.stop_context);
     td_step_aside();
     return stopped;
 }
@@ -124,7 +124,7 @@ static int dial_patiently(const td_client *c, const char *path, td_error *e)
 static int next_frame(td_client *c, int socket, int64_t deadline, td_frame *f, td_error *e)
 {
     for (;;) {
-        int rc = td_reader_next(&c->reader, f, e);
+        int rc = td_reader_next(&c->in.reader, f, e);
         if (rc > 0) return TD_OK;
         if (rc < 0) return e->code;
         int64_t left = deadline - td_now_ms();
@@ -134,7 +134,7 @@ static int next_frame(td_client *c, int socket, int64_t deadline, td_frame *f, t
         if (!p.revents && asked_to_stop(c))
             return td_fail(e, TD_E_CANCELLED, "stopped while waiting for the daemon to answer");
         if (!p.revents) continue;
-        long n = td_reader_fill(&c->reader, socket, true, e);
+        long n = td_reader_fill(&c->in.reader, socket, true, e);
         if (n == 0 || n == -ECONNRESET)
             return td_fail(e, TD_E_LOST, "the daemon closed the connection during the handshake");
         if (n == -EPROTO) return e->code;
@@ -151,11 +151,11 @@ static int send_hello(td_client *c, int socket, uint32_t clone_session, uint64_t
     h.program = td_python_script(getpid(), script, sizeof script) ? script : program_invocation_short_name;
     h.clone_session = clone_session;
     h.clone_token = clone_token;
-    h.clone_frames = clone_session ? c->frames : 0;
-    uint8_t *p = td_writer_begin(&c->writer, td__wire__hello__get_packed_size(&h));
+    h.clone_frames = clone_session ? c->fork.frames : 0;
+    uint8_t *p = td_writer_begin(&c->out.writer, td__wire__hello__get_packed_size(&h));
     if (!p) return td_no_memory(e, "for the way to a daemon");
-    td_writer_end(&c->writer, td__wire__hello__pack(&h, p), TD_FRAME_HELLO, -1);
-    int rc = td_writer_flush(&c->writer, socket, false, NULL);
+    td_writer_end(&c->out.writer, td__wire__hello__pack(&h, p), TD_FRAME_HELLO, -1);
+    int rc = td_writer_flush(&c->out.writer, socket, false, NULL);
     if (rc == -EPIPE || rc == -ECONNRESET) return TD_OK; /* it may have said why */
     return rc < 0 ? td_fail_errno(e, -rc, "the handshake failed") : TD_OK;
 }
@@ -163,16 +163,16 @@ static int send_hello(td_client *c, int socket, uint32_t clone_session, uint64_t
 /* Ops that the daemon has otherwise, or not at all, are refused at the call; the others work. */
 static int compare_tables(td_client *c, const Td__Wire__Welcome *w, td_error *e)
 {
-    free(c->refused);
-    c->refused = NULL;
+    free(c->daemon.refused);
+    c->daemon.refused = NULL;
     if (w->table_hash == td_ops_hash) return TD_OK;
     size_t bytes = td_op_count / 8 + 1;
-    c->refused = malloc(bytes);
-    if (!c->refused) return td_no_memory(e, "for why a daemon was refused");
-    memset(c->refused, 0xff, bytes);
+    c->daemon.refused = malloc(bytes);
+    if (!c->daemon.refused) return td_no_memory(e, "for why a daemon was refused");
+    memset(c->daemon.refused, 0xff, bytes);
     for (size_t i = 0; i < w->n_op_ids && i < w->n_op_hashes; i++) {
         const td_op *op = td_op_by_id(w->op_ids[i]);
-        if (op && op->hash == w->op_hashes[i]) c->refused[op->id / 8] &= (uint8_t) ~(1u << op->id % 8);
+        if (op && op->hash == w->op_hashes[i]) c->daemon.refused[op->id / 8] &= (uint8_t) ~(1u << op->id % 8);
     }
     return TD_OK;
 }
@@ -183,28 +183,28 @@ static int take_welcome(td_client *c, const Td__Wire__Welcome *w, td_error *e)
         return td_fail(e, TD_E_UNSUPPORTED,
                        "the daemon (%s) speaks protocol %u, this library (%s) protocol %d; use releases that fit",
                        w->version, w->protocol, TD_VERSION, TD_PROTOCOL);
-    snprintf(c->version, sizeof c->version, "%s", w->version);
-    c->pid = w->pid;
+    snprintf(c->daemon.version, sizeof c->daemon.version, "%s", w->version);
+    c->daemon.pid = w->pid;
     c->session = w->session;
     c->token = w->token;
-    c->frames = 0;
-    if (w->partial) c->nfree = 0; /* some of these may still stand for what was to be released */
-    c->inline_limit = w->inline_limit;
-    c->devices = 1u << TD_CPU;
+    c->fork.frames = 0;
+    if (w->partial) c->ids.nfree = 0; /* some of these may still stand for what was to be released */
+    c->daemon.inline_limit = w->inline_limit;
+    c->daemon.devices = 1u << TD_CPU;
     for (size_t i = 0; i < w->n_devices; i++)
-        if (w->devices[i] < TD_MAX_DEVICES) c->devices |= 1u << w->devices[i];
-    c->rings = w->ring_pipe == TD_RING_PIPE;
+        if (w->devices[i] < TD_MAX_DEVICES) c->daemon.devices |= 1u << w->devices[i];
+    c->daemon.rings = w->ring_pipe == TD_RING_PIPE;
     return compare_tables(c, w, e);
 }
 
 static int take_answer(td_client *c, const td_frame *f, td_error *e)
 {
     if (f->kind == TD_FRAME_WELCOME) {
-        Td__Wire__Welcome *w = td__wire__welcome__unpack(&c->arena.allocator, f->bytes, f->payload);
+        Td__Wire__Welcome *w = td__wire__welcome__unpack(&c->in.arena.allocator, f->bytes, f->payload);
         return w ? take_welcome(c, w, e) : td_fail(e, TD_E_PROTOCOL, "the daemon's answer cannot be read");
     }
     Td__Wire__Event *v =
-        f->kind == TD_FRAME_EVENT ? td__wire__event__unpack(&c->arena.allocator, f->bytes, f->payload) : NULL;
+        f->kind == TD_FRAME_EVENT ? td__wire__event__unpack(&c->in.arena.allocator, f->bytes, f->payload) : NULL;
     if (!v || !v->error)
         return td_fail(e, TD_E_PROTOCOL, "what answers does not speak tensord's protocol (frame of kind %u)", f->kind);
     int code = v->error->code && td_code_known((int)v->error->code) ? (int)v->error->code : TD_E_INTERNAL;
@@ -219,7 +219,7 @@ int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t cl
     if (rc) return rc;
     rc = take_answer(c, &f, e);
     td_frame_done(&f);
-    td_arena_reset(&c->arena);
+    td_arena_reset(&c->in.arena);
     if (!rc) c->socket = socket;
     return rc;
 }
@@ -245,7 +245,7 @@ static void ask_to_stop(td_client *by, const td_client *c, uint64_t waiting, td_
 void td_stop_programs(const td_client *c, uint64_t waiting)
 {
     td_error e = {0}, kept = *td_last_error();
-    if (!c->calls_programs || c->lost) return;
+    if (!c->daemon.calls_programs || c->lost) return;
     td_step_aside();
     td_client *by = td_client_new();
     if (by && (by->socket = td_dial_within(c->path, STOP_MS, &e)) >= 0) ask_to_stop(by, c, waiting, &e);
@@ -266,7 +266,7 @@ static void tell_to_stop(td_client *by, const td_client *c, uint64_t waiting)
     }
     if (td_ask_later(by, &call, -1, &w)) return;
     td_take_wait(by, w.serial);
-    td_writer_flush(&by->writer, by->socket, true, NULL);
+    td_writer_flush(&by->out.writer, by->socket, true, NULL);
 }
 
 static td_client *way_to_stop(const td_client *c)
@@ -350,11 +350,11 @@ static int find_and_greet(td_client *c, const char *named, td_error *e)
         if (rc != TD_E_LOST || how != FOUND_PRIVATE) break;
         close(s);
         s = -1;
-        td_reader_deinit(&c->reader);
-        td_reader_init(&c->reader, true);
-        td_writer_deinit(&c->writer);
+        td_reader_deinit(&c->in.reader);
+        td_reader_init(&c->in.reader, true);
+        td_writer_deinit(&c->out.writer);
     }
-    c->is_private = how == FOUND_PRIVATE || how == LAUNCHED;
+    c->daemon.is_private = how == FOUND_PRIVATE || how == LAUNCHED;
     if (rc && s >= 0) {
         close(s);
         if (how == LAUNCHED) td_places_sweep(c->path);

@@ -51,29 +51,29 @@ static bool too_late(void *context)
 static int send_rest(td_client *c)
 {
     int rc = TD_OK;
-    for (int i = 0; i < ROUNDS && !rc && (c->words.count || td_writer_pending(&c->writer)); i++)
-        rc = c->words.count ? td_push_all(c) : td_push_sealed(c);
+    for (int i = 0; i < ROUNDS && !rc && (c->out.words.count || td_writer_pending(&c->out.writer)); i++)
+        rc = c->out.words.count ? td_push_all(c) : td_push_sealed(c);
     return rc;
 }
 
 static void prepare_client(td_client *c)
 {
     pthread_mutex_lock(&c->lock);
-    c->fork_error = (td_error){0};
+    c->fork.error = (td_error){0};
     if (c->lost) return;
     td_error told = *td_last_error();
-    bool (*stop)(void *) = c->stop;
-    void *context = c->stop_context;
+    bool (*stop)(void *) = c->threads.stop;
+    void *context = c->threads.stop_context;
     deadline = time(NULL) + PREPARE_SECONDS;
-    c->stop = too_late;
-    c->forking = true;
-    if (send_rest(c)) c->fork_error = *td_last_error();
-    else if (c->words.count)
-        td_fail(&c->fork_error, TD_E_LOST, "the daemon had not read all that was sent when the process forked");
-    c->forking = false;
-    if (c->waiting) pthread_cond_broadcast(&c->wake); /* they go on when the lock is free */
-    c->stop = stop;
-    c->stop_context = context;
+    c->threads.stop = too_late;
+    c->fork.under_way = true;
+    if (send_rest(c)) c->fork.error = *td_last_error();
+    else if (c->out.words.count)
+        td_fail(&c->fork.error, TD_E_LOST, "the daemon had not read all that was sent when the process forked");
+    c->fork.under_way = false;
+    if (c->threads.waiting) pthread_cond_broadcast(&c->wake); /* they go on when the lock is free */
+    c->threads.stop = stop;
+    c->threads.stop_context = context;
     if (told.code) td_raise_error(&told, NULL, NULL);
     else td_clear_error();
 }
@@ -134,22 +134,23 @@ static void forget_parent(td_client *c)
     td_error parents = {0};
     td_fail(&parents, TD_E_CANCELLED, "fork() was called before this was asked; the parent process asks it");
     td_requests_forked(c, &parents);
-    c->ngiven_up = 0;
-    c->half_since = 0;
-    c->reading = false;
-    c->waiting = c->patient = c->asleep = 0;
-    if (!pthread_equal(c->teller, pthread_self())) c->telling = 0;
-    c->blocked = 0;
+    c->due.ngiven_up = 0;
+    c->in.half_since = 0;
+    c->threads.reading = false;
+    c->threads.waiting = c->threads.patient = c->threads.asleep = 0;
+    if (c->above.forked) c->above.forked(c);
+    c->threads.blocked = 0;
     td_wake_init(c);
     td_forget_leases(c);
     td_link_forget(c);
-    c->last_lease = 0;
-    td_reader_deinit(&c->reader);
-    td_reader_init(&c->reader, true);
-    td_writer_deinit(&c->writer);
-    c->words.count = c->data_bytes = 0;
-    c->records = c->nunsent = 0; /* what is to be released is the child's to release, too */
-    if (c->sites) memset(c->sites, 0, TD_SITES * sizeof *c->sites); /* the new session knows no texts */
+    c->memory.last_lease = 0;
+    td_reader_deinit(&c->in.reader);
+    td_reader_init(&c->in.reader, true);
+    td_writer_deinit(&c->out.writer);
+    c->out.words.count = c->out.data_bytes = 0;
+    c->out.records = c->sites.nunsent = 0; /* what is to be released is the child's to release, too */
+    if (c->sites.slots)
+        memset(c->sites.slots, 0, TD_SITES * sizeof *c->sites.slots); /* the new session knows no texts */
 }
 
 /* The parent's session again, on a connection of this process. */
@@ -161,13 +162,12 @@ static void child_client(td_client *c)
     if (c->socket >= 0) close(c->socket);
     c->socket = -1;
     if (c->lost) return td_loop_forked(c, true);
-    td_error e = c->fork_error;
+    td_error e = c->fork.error;
     int s = e.code ? -1 : td_dial(c->path, &e);
     if (s >= 0 && td_shake_hands(c, s, session, token, &e)) {
         close(s);
         s = -1;
     }
-    if (c->grad_scope == session) c->grad_scope = c->session; /* what is private stays it */
     if (s < 0) td_lose(c, TD_E_LOST, "the daemon gave no connection to this child process: %s", e.message);
     td_loop_forked(c, true);
 }

@@ -30,15 +30,15 @@ void td_drop_lease(td_lease *l)
 
 void td_forget_lease(td_lease *l)
 {
-    if (l->mapping >= 0) l->client->mappings[l->mapping].users--;
+    if (l->mapping >= 0) l->client->memory.mappings[l->mapping].users--;
     free(l);
 }
 
 void td_forget_leases(td_client *c)
 {
     for (int i = 0; i < TD_SPARE_LEASES; i++) {
-        if (c->spares[i]) td_forget_lease(c->spares[i]);
-        c->spares[i] = NULL;
+        if (c->memory.spares[i]) td_forget_lease(c->memory.spares[i]);
+        c->memory.spares[i] = NULL;
     }
 }
 
@@ -74,9 +74,9 @@ td_lease *td_ask_lease(td_client *c, uint64_t bytes)
 static td_lease *take_spare(td_client *c, uint64_t bytes)
 {
     for (int i = 0; i < TD_SPARE_LEASES; i++) {
-        td_lease *l = c->spares[i];
+        td_lease *l = c->memory.spares[i];
         if (!l || l->size != bytes) continue;
-        c->spares[i] = NULL;
+        c->memory.spares[i] = NULL;
         if (td_await(c, &l->wait, "lease") == TD_OK) return l;
         td_drop_lease(l); /* there was no room for it ahead of time; there may be by now */
     }
@@ -85,16 +85,16 @@ static td_lease *take_spare(td_client *c, uint64_t bytes)
 
 static void fetch_ahead(td_client *c, uint64_t bytes)
 {
-    td_lease **last = &c->spares[TD_SPARE_LEASES - 1];
+    td_lease **last = &c->memory.spares[TD_SPARE_LEASES - 1];
     if (*last) td_drop_lease(*last);
-    memmove(c->spares + 1, c->spares, (TD_SPARE_LEASES - 1) * sizeof c->spares[0]);
-    c->spares[0] = td_ask_lease(c, bytes);
+    memmove(c->memory.spares + 1, c->memory.spares, (TD_SPARE_LEASES - 1) * sizeof c->memory.spares[0]);
+    c->memory.spares[0] = td_ask_lease(c, bytes);
 }
 
 td_lease *td_lease_wait(td_client *c, uint64_t bytes)
 {
-    bool again = c->last_lease == bytes;
-    c->last_lease = bytes;
+    bool again = c->memory.last_lease == bytes;
+    c->memory.last_lease = bytes;
     td_lease *l = take_spare(c, bytes);
     if (!l) {
         l = c->lost ? NULL : td_ask_lease(c, bytes);
@@ -111,7 +111,8 @@ static td_lease *enter_and_lease(td_client *c, uint64_t bytes, bool at_once)
 {
     if (td_enter(c, "lease")) return NULL;
     td_lease *l = NULL;
-    if (at_once && c->patient) td_raise(TD_E_BUSY, "lease", "another thread waits, and the daemon answers in order");
+    if (at_once && c->threads.patient)
+        td_raise(TD_E_BUSY, "lease", "another thread waits, and the daemon answers in order");
     else l = td_lease_wait(c, bytes);
     if (l) c->handles++;
     td_leave(c);

@@ -74,14 +74,14 @@ static bool open_both(td_client *c)
 
 void td_loop_listen(td_client *c)
 {
-    if (!c->loop.on || !c->reader.ring || c->reading) return; /* who reads does it at the end */
+    if (!c->loop.on || !c->in.reader.ring || c->threads.reading) return; /* who reads does it at the end */
     td_ring_sleep(&c->link.ring);
     if (td_ring_readable(&c->link.ring)) td_loop_wake(c);
 }
 
 void td_loop_writes(td_client *c)
 {
-    bool writes = td_writer_pending(&c->writer) && td_writer_on_socket(&c->writer);
+    bool writes = td_writer_pending(&c->out.writer) && td_writer_on_socket(&c->out.writer);
     if (!c->loop.on || c->lost || writes == c->loop.writes) return;
     c->loop.writes = writes;
     watch(c, EPOLL_CTL_MOD);
@@ -135,7 +135,7 @@ TD_API int td_client_fd(td_client *c)
 static bool read_what_is_there(td_client *c)
 {
     for (int i = 0; i < READS; i++)
-        if (c->reading || c->lost || td_read_some(c) <= 0) return false;
+        if (c->threads.reading || c->lost || td_read_some(c) <= 0) return false;
     return true;
 }
 

@@ -18,20 +18,21 @@ static void unmap_slot(td_mapping *m)
 
 static int find_mapping(const td_client *c, uint32_t segment)
 {
-    for (int i = 0; i < c->nmappings; i++)
-        if (c->mappings[i].base && !c->mappings[i].old && c->mappings[i].segment == segment) return i;
+    for (int i = 0; i < c->memory.nmappings; i++)
+        if (c->memory.mappings[i].base && !c->memory.mappings[i].old && c->memory.mappings[i].segment == segment)
+            return i;
     return -1;
 }
 
 static int free_slot(td_client *c)
 {
-    for (int i = 0; i < c->nmappings; i++)
-        if (!c->mappings[i].base) return i;
-    td_mapping *at = realloc(c->mappings, ((size_t)c->nmappings + 1) * sizeof *at);
+    for (int i = 0; i < c->memory.nmappings; i++)
+        if (!c->memory.mappings[i].base) return i;
+    td_mapping *at = realloc(c->memory.mappings, ((size_t)c->memory.nmappings + 1) * sizeof *at);
     if (!at) return -1;
-    c->mappings = at;
-    c->mappings[c->nmappings] = (td_mapping){0};
-    return c->nmappings++;
+    c->memory.mappings = at;
+    c->memory.mappings[c->memory.nmappings] = (td_mapping){0};
+    return c->memory.nmappings++;
 }
 
 /* Unmap, and tell the daemon; nobody waits for its answer. */
@@ -51,13 +52,13 @@ void td_unmap_segment(td_client *c, uint32_t segment)
 {
     int i = find_mapping(c, segment);
     if (i < 0) return;
-    c->mappings[i].unwanted = true;
-    if (!c->mappings[i].users) give_back(c, &c->mappings[i]);
+    c->memory.mappings[i].unwanted = true;
+    if (!c->memory.mappings[i].users) give_back(c, &c->memory.mappings[i]);
 }
 
 void td_unuse_mapping(td_client *c, int32_t mapping)
 {
-    td_mapping *m = &c->mappings[mapping];
+    td_mapping *m = &c->memory.mappings[mapping];
     if (--m->users) return;
     if (m->unwanted) give_back(c, m);
     else if (m->old) unmap_slot(m);
@@ -65,10 +66,10 @@ void td_unuse_mapping(td_client *c, int32_t mapping)
 
 void td_forget_mappings(td_client *c)
 {
-    for (int i = 0; i < c->nmappings; i++) unmap_slot(&c->mappings[i]);
-    free(c->mappings);
-    c->mappings = NULL;
-    c->nmappings = 0;
+    for (int i = 0; i < c->memory.nmappings; i++) unmap_slot(&c->memory.mappings[i]);
+    free(c->memory.mappings);
+    c->memory.mappings = NULL;
+    c->memory.nmappings = 0;
 }
 
 /* Map what the frame brought; returns the slot, or -1. */
@@ -83,11 +84,11 @@ static int map_new(td_client *c, const Td__Wire__Address *at, int *fd, td_error 
     if (!base) return -1;
     close(*fd);
     *fd = -1;
-    c->mappings[i] = (td_mapping){.segment = at->segment,
-                                  .generation = at->generation,
-                                  .size = at->segment_size,
-                                  .base = base,
-                                  .writable = at->writable};
+    c->memory.mappings[i] = (td_mapping){.segment = at->segment,
+                                         .generation = at->generation,
+                                         .size = at->segment_size,
+                                         .base = base,
+                                         .writable = at->writable};
     return i;
 }
 
@@ -107,16 +108,16 @@ int td_map_address(td_client *c, const Td__Wire__Address *at, int *fd, int32_t *
     if (at->offset > at->segment_size || at->nbytes > at->segment_size - at->offset)
         return td_fail(e, TD_E_PROTOCOL, "an address reaches beyond its segment");
     int i = find_mapping(c, at->segment);
-    if (i >= 0 && outdated(&c->mappings[i], at, *fd)) {
-        c->mappings[i].old = true; /* it lives on for those who point into it */
-        if (!c->mappings[i].users) unmap_slot(&c->mappings[i]);
+    if (i >= 0 && outdated(&c->memory.mappings[i], at, *fd)) {
+        c->memory.mappings[i].old = true; /* it lives on for those who point into it */
+        if (!c->memory.mappings[i].users) unmap_slot(&c->memory.mappings[i]);
         i = -1;
     }
-    if (i >= 0 && *fd >= 0) c->mappings[i].unwanted = false; /* it was asked back and is given anew */
+    if (i >= 0 && *fd >= 0) c->memory.mappings[i].unwanted = false; /* it was asked back and is given anew */
     if (i < 0) i = map_new(c, at, fd, e);
     if (i < 0) return e->code;
-    c->mappings[i].users++;
+    c->memory.mappings[i].users++;
     *mapping = i;
-    *bytes = c->mappings[i].base + at->offset;
+    *bytes = c->memory.mappings[i].base + at->offset;
     return TD_OK;
 }

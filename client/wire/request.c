@@ -97,7 +97,7 @@ static void ask_parked(td_client *c)
 /* Of the calls that nobody wants the daemon remembers a few only, those that it was told of last. */
 static void tell_stopped_again(td_client *c)
 {
-    const td_reply_wait *w = c->waits;
+    const td_reply_wait *w = c->due.first;
     while (w && !(w->over == on_over && ((const td_question *)w)->stopped)) w = w->next;
     if (w && !c->lost) td_stop_soon(c, w->serial);
 }
@@ -132,9 +132,9 @@ enum { SPARE_BYTES = sizeof(td_question) + 16 * sizeof(void *) }; /* with room f
 /* For a thread that waits: the last one is at hand, as malloc() takes long for one of this size. */
 static td_question *question_at_hand(td_client *c, size_t size)
 {
-    td_question *q = c->at_hand;
+    td_question *q = c->due.spare;
     if (size > SPARE_BYTES) return calloc(1, size);
-    c->at_hand = NULL;
+    c->due.spare = NULL;
     if (q) memset(q, 0, size);
     else q = calloc(1, SPARE_BYTES);
     if (q) q->spare = true;
@@ -143,7 +143,7 @@ static td_question *question_at_hand(td_client *c, size_t size)
 
 static void lay_by(td_client *c, td_question *q)
 {
-    if (q->spare && !c->at_hand) c->at_hand = q;
+    if (q->spare && !c->due.spare) c->due.spare = q;
     else free(q);
 }
 

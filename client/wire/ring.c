@@ -15,7 +15,7 @@ enum { WAITS = 16 };
 static int answered(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
     (void)w, (void)r, (void)fd, (void)e;
-    td_reader_use_ring(&c->reader, &c->link.ring, c->socket);
+    td_reader_use_ring(&c->in.reader, &c->link.ring, c->socket);
     return TD_OK;
 }
 
@@ -32,7 +32,7 @@ static void ask_ring(td_client *c)
     if (td_ask_later(c, &call, -1, &k->answer)) return;
     k->lease->used = true;
     td_ring_init(&k->ring, (td_ring_memory *)k->lease->bytes, false);
-    td_writer_use_ring(&c->writer, &k->ring);
+    td_writer_use_ring(&c->out.writer, &k->ring);
     k->stage = TD_LINK_RING;
 }
 
@@ -45,7 +45,7 @@ void td_link_advance(td_client *c)
         if (wish && wish[0] == '0') k->stage = TD_LINK_NEVER;
         if (wish && wish[0] == '1') k->waits = WAITS;
         if (k->stage == TD_LINK_NEVER || ++k->waits < WAITS) return;
-        k->lease = c->rings ? td_ask_lease(c, sizeof(td_ring_memory)) : NULL;
+        k->lease = c->daemon.rings ? td_ask_lease(c, sizeof(td_ring_memory)) : NULL;
         k->stage = k->lease ? TD_LINK_LEASE : TD_LINK_NEVER;
         td_clear_error();
     } else if (k->lease->wait.done) {
@@ -84,9 +84,9 @@ static long sleep_for_bell(td_client *c, waiting *w, int ms, td_error *e)
     td_ring_sleep(&k->ring);
     if (!came(w)) {
         struct pollfd p = {c->socket, POLLIN, 0};
-        n = poll(&p, 1, ms) <= 0            ? -ETIMEDOUT
-            : td_reader_expects(&c->reader) ? -EAGAIN /* its frame is about to come, and the next descriptor after */
-                                            : td_reader_bells(&c->reader, e);
+        n = poll(&p, 1, ms) <= 0               ? -ETIMEDOUT
+            : td_reader_expects(&c->in.reader) ? -EAGAIN /* its frame is about to come, and the next descriptor after */
+                                               : td_reader_bells(&c->in.reader, e);
     }
     td_ring_wake(&k->ring);
     return n;
@@ -115,16 +115,16 @@ long td_link_wait(td_client *c, bool to_write, int ms, td_error *e)
         learn(&c->link, began);
     }
     if (n == -EPROTO) return n;
-    long filled = td_reader_fill(&c->reader, c->socket, true, e); /* its last words come before its end */
+    long filled = td_reader_fill(&c->in.reader, c->socket, true, e); /* its last words come before its end */
     return filled == -EAGAIN && n <= 0 ? n : filled;
 }
 
 long td_link_take(td_client *c, td_error *e)
 {
     td_link *k = &c->link;
-    long n = td_reader_expects(&c->reader) ? -EAGAIN : td_reader_bells(&c->reader, e);
+    long n = td_reader_expects(&c->in.reader) ? -EAGAIN : td_reader_bells(&c->in.reader, e);
     if (n == -EPROTO) return n;
     td_ring_sleep(&k->ring);
-    long filled = td_reader_fill(&c->reader, c->socket, true, e); /* its last words come before its end */
+    long filled = td_reader_fill(&c->in.reader, c->socket, true, e); /* its last words come before its end */
     return filled == -EAGAIN && n <= 0 ? n : filled;
 }

@@ -52,7 +52,7 @@ void td_lose(td_client *c, int code, const char *format, ...)
         td_finish_wait(c, w, code, false);
     }
     td_loop_lost(c);
-    if (c->waiting) pthread_cond_broadcast(&c->wake);
+    if (c->threads.waiting) pthread_cond_broadcast(&c->wake);
 }
 
 static void lose_errno(td_client *c, int err)
@@ -64,9 +64,9 @@ static void lose_errno(td_client *c, int err)
         td_lose(c, TD_E_LOST,
                 "the connection to %s (its own pid %u, at %s) was closed: it ended or was killed, and what it held is "
                 "gone; td_connect() makes another (in Python td.connect(), or the next new tensor)",
-                whose, c->pid, c->path);
+                whose, c->daemon.pid, c->path);
     else
-        td_lose(c, TD_E_LOST, "the connection to %s (its own pid %u, at %s) failed: %s", whose, c->pid, c->path,
+        td_lose(c, TD_E_LOST, "the connection to %s (its own pid %u, at %s) failed: %s", whose, c->daemon.pid, c->path,
                 strerror(err));
 }
 
@@ -94,47 +94,47 @@ void td_take_unclaimed(td_client *c, const td_reply *r, int *fd)
 /* Its answer will come, and mean nothing. */
 static void give_up(td_client *c, uint64_t serial)
 {
-    if (c->ngiven_up == c->room_given_up) {
-        size_t room = c->room_given_up ? 2 * c->room_given_up : 16;
-        uint64_t *more = realloc(c->given_up, room * sizeof *more);
+    if (c->due.ngiven_up == c->due.room_given_up) {
+        size_t room = c->due.room_given_up ? 2 * c->due.room_given_up : 16;
+        uint64_t *more = realloc(c->due.given_up, room * sizeof *more);
         if (!more) {
-            c->forgetful = true;
+            c->due.forgetful = true;
             return;
         }
-        c->given_up = more;
-        c->room_given_up = room;
+        c->due.given_up = more;
+        c->due.room_given_up = room;
     }
-    c->given_up[c->ngiven_up++] = serial;
+    c->due.given_up[c->due.ngiven_up++] = serial;
 }
 
 /* False: it was not given up. */
 static bool take_given_up(td_client *c, uint64_t serial)
 {
-    for (size_t i = 0; i < c->ngiven_up; i++)
-        if (c->given_up[i] == serial) {
-            c->given_up[i] = c->given_up[--c->ngiven_up];
+    for (size_t i = 0; i < c->due.ngiven_up; i++)
+        if (c->due.given_up[i] == serial) {
+            c->due.given_up[i] = c->due.given_up[--c->due.ngiven_up];
             return true;
         }
-    return c->forgetful;
+    return c->due.forgetful;
 }
 
 /* Hooks that the daemon has no more: whoever made them asks (td_gone_hooks). */
 static void note_gone(td_client *c, size_t n, const uint32_t *hooks)
 {
-    uint32_t *at = td_words_room(&c->gone, n);
+    uint32_t *at = td_words_room(&c->in.gone, n);
     if (!at) return; /* their functions stay */
     memcpy(at, hooks, n * sizeof *at);
-    c->gone.count += n;
+    c->in.gone.count += n;
 }
 
 static void handle_reply(td_client *c, td_frame *f)
 {
-    td_reply *r = td__wire__reply__unpack(&c->arena.allocator, f->bytes, f->payload);
+    td_reply *r = td__wire__reply__unpack(&c->in.arena.allocator, f->bytes, f->payload);
     if (!r) {
         td_lose(c, TD_E_PROTOCOL, "the daemon sent a reply that cannot be read");
         return;
     }
-    c->heard++;
+    c->in.heard++;
     if (r->n_gone) note_gone(c, r->n_gone, r->gone);
     td_reply_wait *w = td_take_wait(c, r->serial);
     if (!w) {
@@ -159,7 +159,7 @@ static void handle_reply(td_client *c, td_frame *f)
 
 static void handle_event(td_client *c, const td_frame *f)
 {
-    Td__Wire__Event *v = td__wire__event__unpack(&c->arena.allocator, f->bytes, f->payload);
+    Td__Wire__Event *v = td__wire__event__unpack(&c->in.arena.allocator, f->bytes, f->payload);
     if (!v) {
         td_lose(c, TD_E_PROTOCOL, "the daemon sent an event that cannot be read");
         return;
@@ -174,7 +174,7 @@ static void handle_frames(td_client *c)
     td_frame f;
     td_error e = {0};
     int rc;
-    while (!c->lost && (rc = td_reader_next(&c->reader, &f, &e)) != 0) {
+    while (!c->lost && (rc = td_reader_next(&c->in.reader, &f, &e)) != 0) {
         if (rc < 0) {
             td_lose(c, TD_E_PROTOCOL, "the daemon broke the protocol: %s", e.message);
             return;
@@ -183,7 +183,7 @@ static void handle_frames(td_client *c)
         else if (f.kind == TD_FRAME_EVENT) handle_event(c, &f);
         else td_lose(c, TD_E_PROTOCOL, "the daemon sent a frame of kind %u, which is none for a client", f.kind);
         td_frame_done(&f);
-        td_arena_reset(&c->arena);
+        td_arena_reset(&c->in.arena);
     }
 }
 
@@ -197,9 +197,9 @@ static void handle_filled(td_client *c, long n, const td_error *e)
 
 void td_poll_replies(td_client *c)
 {
-    if (c->reading || c->lost) return;
+    if (c->threads.reading || c->lost) return;
     td_error e = {0};
-    long n = td_reader_fill(&c->reader, c->socket, true, &e);
+    long n = td_reader_fill(&c->in.reader, c->socket, true, &e);
     handle_filled(c, n, &e);
     td_loop_listen(c);
 }
@@ -219,7 +219,7 @@ void td_wake_init(td_client *c)
 static bool sleep_beside_reader(td_client *c, bool sliced)
 {
     int rc = 0;
-    c->waiting++;
+    c->threads.waiting++;
     if (sliced) {
         struct timespec t;
         clock_gettime(CLOCK_MONOTONIC, &t);
@@ -229,7 +229,7 @@ static bool sleep_beside_reader(td_client *c, bool sliced)
     } else {
         pthread_cond_wait(&c->wake, &c->lock);
     }
-    c->waiting--;
+    c->threads.waiting--;
     return rc == 0;
 }
 
@@ -237,35 +237,35 @@ static bool sleep_beside_reader(td_client *c, bool sliced)
  */
 static void check_half_frame(td_client *c, bool came)
 {
-    if (came || c->lost || !td_reader_buffered(&c->reader)) {
-        c->half_since = 0;
-    } else if (!c->half_since) {
-        c->half_since = td_now_ms();
-    } else if (td_now_ms() - c->half_since > HALF_FRAME_MS) {
-        td_lose(c, TD_E_PROTOCOL, "the daemon (pid %u) sent a part of a message, and for %d s nothing more", c->pid,
-                HALF_FRAME_MS / 1000);
+    if (came || c->lost || !td_reader_buffered(&c->in.reader)) {
+        c->in.half_since = 0;
+    } else if (!c->in.half_since) {
+        c->in.half_since = td_now_ms();
+    } else if (td_now_ms() - c->in.half_since > HALF_FRAME_MS) {
+        td_lose(c, TD_E_PROTOCOL, "the daemon (pid %u) sent a part of a message, and for %d s nothing more",
+                c->daemon.pid, HALF_FRAME_MS / 1000);
     }
 }
 
 long td_read_some(td_client *c)
 {
     td_error e = {0};
-    bool ring = c->reader.ring;
-    long n = ring ? td_link_take(c, &e) : td_reader_fill(&c->reader, c->socket, true, &e);
+    bool ring = c->in.reader.ring;
+    long n = ring ? td_link_take(c, &e) : td_reader_fill(&c->in.reader, c->socket, true, &e);
     handle_filled(c, n, &e);
     check_half_frame(c, n > 0);
-    if (c->half_since) td_loop_alarm(c, c->half_since + HALF_FRAME_MS + 1);
-    return ring != (c->reader.ring != NULL) ? 1 : n; /* a ring that began just now may be full */
+    if (c->in.half_since) td_loop_alarm(c, c->in.half_since + HALF_FRAME_MS + 1);
+    return ring != (c->in.reader.ring != NULL) ? 1 : n; /* a ring that began just now may be full */
 }
 
 /* A slice of time at most, when the program may want to stop. */
 static long wait_on_socket(td_client *c, bool to_write, int ms, td_error *e)
 {
-    if (!to_write && ms < 0) return td_reader_fill(&c->reader, c->socket, false, e);
-    bool out = to_write && td_writer_on_socket(&c->writer); /* a ring may have begun for what goes out */
+    if (!to_write && ms < 0) return td_reader_fill(&c->in.reader, c->socket, false, e);
+    bool out = to_write && td_writer_on_socket(&c->out.writer); /* a ring may have begun for what goes out */
     struct pollfd p = {c->socket, (short)(POLLIN | (out ? POLLOUT : 0)), 0};
     if (poll(&p, 1, ms) <= 0) return -ETIMEDOUT;
-    return p.revents & (POLLIN | POLLHUP | POLLERR) ? td_reader_fill(&c->reader, c->socket, true, e) : -EAGAIN;
+    return p.revents & (POLLIN | POLLHUP | POLLERR) ? td_reader_fill(&c->in.reader, c->socket, true, e) : -EAGAIN;
 }
 
 /* Be the reader until something came, the socket takes bytes again, a slice of time has passed, or a signal came: false
@@ -273,34 +273,34 @@ static long wait_on_socket(td_client *c, bool to_write, int ms, td_error *e)
 static bool sleep_as_reader(td_client *c, bool to_write)
 {
     td_error e = {0};
-    c->reading = true;
-    int ms = c->stop || td_reader_buffered(&c->reader) ? SLICE_MS : -1;
+    c->threads.reading = true;
+    int ms = c->threads.stop || td_reader_buffered(&c->in.reader) ? SLICE_MS : -1;
     pthread_mutex_unlock(&c->lock);
-    long n = c->reader.ring ? td_link_wait(c, to_write, ms, &e) : wait_on_socket(c, to_write, ms, &e);
+    long n = c->in.reader.ring ? td_link_wait(c, to_write, ms, &e) : wait_on_socket(c, to_write, ms, &e);
     bool woken = n != -ETIMEDOUT;
     if (!woken) n = -EAGAIN;
     pthread_mutex_lock(&c->lock);
     handle_filled(c, n, &e);
     check_half_frame(c, n > 0);
-    c->reading = false;
+    c->threads.reading = false;
     td_loop_listen(c);
-    if (c->waiting) pthread_cond_broadcast(&c->wake);
+    if (c->threads.waiting) pthread_cond_broadcast(&c->wake);
     return woken;
 }
 
 /* Does the program want to stop? Asked without the lock, as the program runs otherwise. */
 static bool asked_to_stop(td_client *c)
 {
-    c->wakes = 0;
+    c->threads.wakes = 0;
     td_stand_back(c); /* a thread that forks asks something else meanwhile */
-    if (!c->stop) return false;
-    bool (*stop)(void *) = c->stop;
-    void *context = c->stop_context;
-    c->asleep++;
+    if (!c->threads.stop) return false;
+    bool (*stop)(void *) = c->threads.stop;
+    void *context = c->threads.stop_context;
+    c->threads.asleep++;
     td_unlock(c);
     bool stopped = stop(context);
     td_lock(c);
-    c->asleep -= c->asleep > 0; /* a signal's handler may have forked */
+    c->threads.asleep -= c->threads.asleep > 0; /* a signal's handler may have forked */
     return stopped;
 }
 
@@ -309,27 +309,27 @@ static bool sleep_once(td_client *c, bool to_write)
 {
     bool woken;
     td_step_aside();
-    if (!c->reading) {
+    if (!c->threads.reading) {
         woken = sleep_as_reader(c, to_write);
-    } else if (to_write && td_writer_on_socket(&c->writer)) {
+    } else if (to_write && td_writer_on_socket(&c->out.writer)) {
         struct pollfd p = {c->socket, POLLOUT, 0};
         pthread_mutex_unlock(&c->lock);
         woken = poll(&p, 1, SLICE_MS) > 0;
         pthread_mutex_lock(&c->lock);
     } else {
-        woken = sleep_beside_reader(c, c->stop || to_write);
+        woken = sleep_beside_reader(c, c->threads.stop || to_write);
     }
-    if (woken && ++c->wakes < WAKES) return true;
+    if (woken && ++c->threads.wakes < WAKES) return true;
     return !asked_to_stop(c);
 }
 
 /* The same; meanwhile another thread may disconnect, and the client stays. */
 static bool sleep_on_socket(td_client *c, bool to_write)
 {
-    c->asleep++;
+    c->threads.asleep++;
     bool more = sleep_once(c, to_write);
     td_stand_back(c);
-    c->asleep -= c->asleep > 0;
+    c->threads.asleep -= c->threads.asleep > 0;
     return more;
 }
 
@@ -356,8 +356,8 @@ static size_t put_field(uint8_t *p, unsigned field, const void *bytes, size_t n)
 static size_t put_sites(td_client *c, uint8_t *p)
 {
     size_t at = 0;
-    for (unsigned i = 0; i < c->nunsent; i++) {
-        td_site_slot *s = &c->sites[c->unsent[i]];
+    for (unsigned i = 0; i < c->sites.nunsent; i++) {
+        td_site_slot *s = &c->sites.slots[c->sites.unsent[i]];
         size_t length = strlen(s->text);
         uint8_t inner[16];
         size_t n = put_varint(inner, 1 << 3);
@@ -371,7 +371,7 @@ static size_t put_sites(td_client *c, uint8_t *p)
         at += n + length;
         s->sent = true;
     }
-    c->nunsent = 0;
+    c->sites.nunsent = 0;
     return at;
 }
 
@@ -379,19 +379,19 @@ static size_t put_sites(td_client *c, uint8_t *p)
  */
 static int seal_batch(td_client *c)
 {
-    if (c->nreleased) td_emit_releases(c);
-    if (!c->words.count) return TD_OK;
-    size_t most = 32 + c->words.count * 4 + c->data_bytes;
-    for (unsigned i = 0; i < c->nunsent; i++) most += 32 + strlen(c->sites[c->unsent[i]].text);
-    uint8_t *p = td_writer_begin(&c->writer, most);
+    if (c->ids.nreleased) td_emit_releases(c);
+    if (!c->out.words.count) return TD_OK;
+    size_t most = 32 + c->out.words.count * 4 + c->out.data_bytes;
+    for (unsigned i = 0; i < c->sites.nunsent; i++) most += 32 + strlen(c->sites.slots[c->sites.unsent[i]].text);
+    uint8_t *p = td_writer_begin(&c->out.writer, most);
     if (!p) return td_raise(TD_E_SYSTEM, NULL, "no memory for a batch of %zu bytes", most);
-    size_t n = put_field(p, 1, c->words.at, c->words.count * 4);
-    if (c->data_bytes) n += put_field(p + n, 2, c->data, c->data_bytes);
+    size_t n = put_field(p, 1, c->out.words.at, c->out.words.count * 4);
+    if (c->out.data_bytes) n += put_field(p + n, 2, c->out.data, c->out.data_bytes);
     n += put_sites(c, p + n);
-    td_writer_end(&c->writer, n, TD_FRAME_BATCH, -1);
-    c->frames++;
-    c->words.count = c->data_bytes = 0;
-    c->records = 0;
+    td_writer_end(&c->out.writer, n, TD_FRAME_BATCH, -1);
+    c->fork.frames++;
+    c->out.words.count = c->out.data_bytes = 0;
+    c->out.records = 0;
     return TD_OK;
 }
 
@@ -399,11 +399,11 @@ static int seal_batch(td_client *c)
 static int drain(td_client *c, size_t left)
 {
     while (!c->lost) {
-        int rc = td_writer_flush(&c->writer, c->socket, true, NULL);
+        int rc = td_writer_flush(&c->out.writer, c->socket, true, NULL);
         if (rc < 0) {
             td_poll_replies(c); /* the daemon's last words, if there are any, say more than EPIPE */
             lose_errno(c, -rc);
-        } else if (rc == 0 || td_writer_pending(&c->writer) <= left) {
+        } else if (rc == 0 || td_writer_pending(&c->out.writer) <= left) {
             return TD_OK;
         } else if (!sleep_on_socket(c, true)) {
             return td_raise(TD_E_CANCELLED, NULL, "stopped while waiting for the daemon to take what was sent");
@@ -416,13 +416,13 @@ int td_push(td_client *c)
 {
     int rc = seal_batch(c);
     if (rc) return rc;
-    return drain(c, td_writer_pending(&c->writer) > UNSENT_HIGH ? UNSENT_LOW : UNSENT_HIGH);
+    return drain(c, td_writer_pending(&c->out.writer) > UNSENT_HIGH ? UNSENT_LOW : UNSENT_HIGH);
 }
 
 int td_push_some(td_client *c)
 {
     int rc = seal_batch(c);
-    if (!rc) rc = td_writer_flush(&c->writer, c->socket, true, NULL);
+    if (!rc) rc = td_writer_flush(&c->out.writer, c->socket, true, NULL);
     if (rc < 0) {
         td_poll_replies(c);
         lose_errno(c, -rc);
@@ -434,10 +434,10 @@ int td_push_some(td_client *c)
 int td_record_only(td_client *c, unsigned rec, int nin, const uint32_t *in, int nrest, const uint32_t *rest)
 {
     td_error e = {0};
-    int rc = td_words_control(&c->words, rec, 0, 0, nin, in, 0, NULL, nrest, rest, &e);
+    int rc = td_words_control(&c->out.words, rec, 0, 0, nin, in, 0, NULL, nrest, rest, &e);
     if (rc) return td_raise_error(&e, NULL, NULL);
-    c->asked++;
-    c->records++;
+    c->out.asked++;
+    c->out.records++;
     return TD_OK;
 }
 
@@ -454,8 +454,9 @@ int td_push_sealed(td_client *c)
 
 int td_recorded(td_client *c)
 {
-    c->asked++;
-    if (++c->records < c->batch && c->words.count < BATCH_WORDS && c->data_bytes < BATCH_DATA) return TD_OK;
+    c->out.asked++;
+    if (++c->out.records < c->out.batch && c->out.words.count < BATCH_WORDS && c->out.data_bytes < BATCH_DATA)
+        return TD_OK;
     td_push(c); /* when the program stopped it, the rest goes with the next */
     return c->lost;
 }
@@ -465,7 +466,7 @@ _Thread_local td_within td_in_region __attribute__((tls_model("initial-exec")));
 int td_region_switch(td_client *c)
 {
     uint32_t rest[2] = {td_region_of(c), 0};
-    c->region = rest[0]; /* first: to write the record asks for it */
+    c->out.region = rest[0]; /* first: to write the record asks for it */
     return td_control(c, TD_REC_REGION, NULL, 0, NULL, 0, NULL, 2, rest);
 }
 
@@ -478,7 +479,8 @@ static int put_control(td_client *c, unsigned rec, const char *where, int nin, c
         if (here) return here;
     }
     unsigned mode = rec == TD_REC_DATA ? td_mode_making() : td_mode();
-    int rc = td_words_control(&c->words, rec, mode, where ? td_site(c, where) : 0, nin, in, nout, out, nrest, rest, &e);
+    int rc =
+        td_words_control(&c->out.words, rec, mode, where ? td_site(c, where) : 0, nin, in, nout, out, nrest, rest, &e);
     return rc ? td_raise_error(&e, NULL, where) : TD_OK;
 }
 
@@ -493,7 +495,7 @@ int td_control_only(td_client *c, unsigned rec, const char *where, int nin, cons
                     const uint32_t *out, int nrest, const uint32_t *rest)
 {
     int rc = put_control(c, rec, where, nin, in, nout, out, nrest, rest);
-    if (!rc) c->asked++, c->records++;
+    if (!rc) c->out.asked++, c->out.records++;
     return rc;
 }
 
@@ -501,7 +503,7 @@ int td_control_only(td_client *c, unsigned rec, const char *where, int nin, cons
 
 void td_expect(td_client *c, td_reply_wait *w)
 {
-    w->serial = c->next_serial++;
+    w->serial = c->due.next_serial++;
     td_add_wait(c, w);
 }
 
@@ -509,20 +511,19 @@ int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w)
 {
     int rc = seal_batch(c);
     if (rc) return rc;
-    if (call->publish || call->queue_put) c->handed_on = c->storages;
     size_t most = td__wire__call__get_packed_size(call) + 10;
-    uint8_t *p = most <= TD_FRAME_MAX ? td_writer_begin(&c->writer, most) : NULL;
+    uint8_t *p = most <= TD_FRAME_MAX ? td_writer_begin(&c->out.writer, most) : NULL;
     if (!p)
         return td_raise(TD_E_SYSTEM, NULL, "no room for a request of %zu bytes; the most is %u", most, TD_FRAME_MAX);
     td_expect(c, w);
     call->serial = w->serial;
     size_t n = td__wire__call__pack(call, p);
-    rc = td_writer_end(&c->writer, n, TD_FRAME_CALL, fd);
+    rc = td_writer_end(&c->out.writer, n, TD_FRAME_CALL, fd);
     if (rc) {
         td_take_wait(c, w->serial);
         return td_raise(rc, NULL, "too many descriptors wait to be sent");
     }
-    c->frames++;
+    c->fork.frames++;
     return TD_OK;
 }
 
@@ -534,13 +535,13 @@ int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w)
 
 int td_await(td_client *c, td_reply_wait *w, const char *op)
 {
-    if (!w->done && c->reader.ring) td_poll_replies(c); /* costs no system call */
+    if (!w->done && c->in.reader.ring) td_poll_replies(c); /* costs no system call */
     if (!w->done) td_link_advance(c);
     int rc = w->done ? TD_OK : td_push_all(c);
     while (!rc && !w->done)
         if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for the daemon");
     w->stopped = rc == TD_E_CANCELLED;
-    if (w->stopped && !w->done && !c->forking) td_stop_programs(c, w->serial);
+    if (w->stopped && !w->done && !c->fork.under_way) td_stop_programs(c, w->serial);
     if (w->done) return w->code ? td_raise_error(&w->error, op, NULL) : TD_OK;
     td_forget_wait(c, w);
     return rc;
@@ -577,12 +578,12 @@ int td_await_patiently(td_client *c, td_patient *ask, void *context, int ms, boo
     int64_t until = ms > 0 ? td_now_ms() + ms : 0;
     int rc;
     in_stream = in_stream && ms != 0;
-    c->patient += in_stream;
+    c->threads.patient += in_stream;
     for (;;) {
-        int64_t slice = in_stream && c->asleep ? SHARED_SLICE_MS : SLICE_MS,
+        int64_t slice = in_stream && c->threads.asleep ? SHARED_SLICE_MS : SLICE_MS,
                 left = ms <= 0 ? slice : until - td_now_ms();
-        bool last = !c->stop || ms == 0 || (ms > 0 && left <= slice);
-        uint32_t now = c->stop && ms ? (uint32_t)(left < 1 ? 1 : left < slice ? left : slice) : td_timeout(ms);
+        bool last = !c->threads.stop || ms == 0 || (ms > 0 && left <= slice);
+        uint32_t now = c->threads.stop && ms ? (uint32_t)(left < 1 ? 1 : left < slice ? left : slice) : td_timeout(ms);
         td_reply_wait *w = ask(context, now);
         rc = w ? td_await(c, w, op) : td_last_error()->code;
         if (rc == TD_E_CANCELLED && w && !w->done) rc = await_last_answer(c, w, op);
@@ -593,7 +594,7 @@ int td_await_patiently(td_client *c, td_patient *ask, void *context, int ms, boo
             break;
         }
     }
-    c->patient -= in_stream && c->patient;
+    c->threads.patient -= in_stream && c->threads.patient;
     return rc;
 }
 
@@ -606,7 +607,8 @@ void td_tell(td_client *c, Td__Wire__Call *call)
         if (!w->serial) free(w);
         return;
     }
-    int rc = td_writer_flush(&c->writer, c->socket, true, NULL); /* what the socket does not take goes with the next */
+    int rc =
+        td_writer_flush(&c->out.writer, c->socket, true, NULL); /* what the socket does not take goes with the next */
     if (rc < 0) lose_errno(c, -rc);
 }
 
@@ -625,7 +627,7 @@ int td_await_none(td_client *c, const unsigned *count)
 
 static bool puts_under_way(const td_client *c)
 {
-    const td_reply_wait *w = c->waits;
+    const td_reply_wait *w = c->due.first;
     while (w && !w->put) w = w->next;
     return w;
 }

@@ -35,7 +35,7 @@ static inline uint32_t td_region_of(const td_client *c)
 int td_region_switch(td_client *c);
 static inline int td_region_here(td_client *c)
 {
-    return td_region_of(c) == c->region ? 0 : td_region_switch(c);
+    return td_region_of(c) == c->out.region ? 0 : td_region_switch(c);
 }
 
 /* The numbers of tensors: see ids.c. */
@@ -71,7 +71,7 @@ void td_poll_replies(td_client *c);
 /* Differs from what it was when anything was asked of the daemon since, or heard from it. */
 static inline uint64_t td_moment(const td_client *c)
 {
-    return c->asked + c->heard;
+    return c->out.asked + c->in.heard;
 }
 
 /* ---- waits */

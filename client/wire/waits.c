@@ -8,16 +8,16 @@
 
 static td_bucket *bucket(td_client *c, uint64_t serial)
 {
-    return &c->by_serial[serial % TD_WAIT_BUCKETS];
+    return &c->due.by_serial[serial % TD_WAIT_BUCKETS];
 }
 
 void td_add_wait(td_client *c, td_reply_wait *w)
 {
     td_bucket *b = bucket(c, w->serial);
     w->next = w->same = NULL;
-    w->before = c->last_wait;
-    *(c->last_wait ? &c->last_wait->next : &c->waits) = w;
-    c->last_wait = w;
+    w->before = c->due.last;
+    *(c->due.last ? &c->due.last->next : &c->due.first) = w;
+    c->due.last = w;
     *(b->last ? &b->last->same : &b->first) = w;
     b->last = w;
 }
@@ -30,15 +30,15 @@ td_reply_wait *td_take_wait(td_client *c, uint64_t serial)
     if (!w) return NULL;
     *(older ? &older->same : &b->first) = w->same;
     if (b->last == w) b->last = older;
-    *(w->before ? &w->before->next : &c->waits) = w->next;
-    *(w->next ? &w->next->before : &c->last_wait) = w->before;
+    *(w->before ? &w->before->next : &c->due.first) = w->next;
+    *(w->next ? &w->next->before : &c->due.last) = w->before;
     return w;
 }
 
 td_reply_wait *td_take_waits(td_client *c)
 {
-    td_reply_wait *all = c->waits;
-    c->waits = c->last_wait = NULL;
-    memset(c->by_serial, 0, sizeof c->by_serial);
+    td_reply_wait *all = c->due.first;
+    c->due.first = c->due.last = NULL;
+    memset(c->due.by_serial, 0, sizeof c->due.by_serial);
     return all;
 }

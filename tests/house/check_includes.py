@@ -6,7 +6,8 @@ Invariant that it keeps: a file includes its own room and the rooms to its right
 inside proto: passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream.
 A room's internal.h is included by that room alone. A device is written against public headers alone (BACKEND_MAY): the fake
 device of the tests shows that these are enough.
-Inside client a room uses itself, the rooms that CLIENT names for it, and the public headers.
+Inside client a room uses itself, the rooms that CLIENT names for it, and the public headers. The part of a td_client that is called
+after a room is that room's, and of those above it.
 Each fault is printed as FILE:LINE: what is wrong."""
 import os
 import re
@@ -37,6 +38,7 @@ PUBLIC = {"client/tensord.h", "client/tensord_bind.h", "client/tensord_ops.h", "
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
 NO_MEMORY = re.compile(r'\btd_fail\([^;"]*TD_E_(MEMORY|SYSTEM),\s*"no memory (?!to work)|\btd_raise\([^;"]*TD_E_MEMORY[^;]*"no memory')
 CODES = re.compile(r"\bint (err|code|ret|status|result) = td_(?!last_error)\w+\(")
+PART = re.compile(r"(?:\bc|\bclient|\bof)->(tensor|grad|share|program)\.")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -103,6 +105,14 @@ def within_client(path, target):
     return None
 
 
+def parts_faults(path, line):
+    """The parts of a client that a line looks into, and that are not of a room at or below its own."""
+    here = path.split("/")[1] if path.startswith("client/") else None
+    for m in PART.finditer(line) if here in CLIENT else ():
+        if m.group(1) != here and m.group(1) not in CLIENT[here]:
+            yield f"looks into a client's part of {m.group(1)}, which is not below client/{here}"
+
+
 def idiom_faults(root, path):
     """One idiom for failing: a code is in `rc` (an errno in `err`), and td_no_memory says that a record has no memory, or its code would differ by room."""
     with open(os.path.join(root, path), errors="replace") as f:
@@ -125,6 +135,7 @@ def check_file(root, path):
     room, faults, seen = room_of(path), [], 0
     with open(os.path.join(root, path), errors="replace") as f:
         for number, line in enumerate(f, 1):
+            faults += [f"{path}:{number}: {fault}" for fault in parts_faults(path, line)]
             m = INCLUDE.match(line)
             if not m or m.group(1) == "<":
                 continue
@@ -185,6 +196,8 @@ def main():
     assert is_private(fake, "daemon/sched/internal.h") and is_private("daemon/graph/run.c", "daemon/sched/internal.h")
     assert goes_back("proto/ops/op.c", "proto/passes/facts.h", "proto") and goes_back("proto/ops/op.c", "proto/new/x.h", "proto")
     assert not goes_back("proto/passes/fold.c", "proto/ops/op.h", "proto") and not goes_back("proto/ops/op.c", "proto/types.h", "proto")
+    assert list(parts_faults("client/wire/fork.c", "c->grad.telling = 0;")) and list(parts_faults("client/program/call.c", "p->client->grad.hooks"))
+    assert not list(parts_faults("client/grad/grad.c", "c->tensor.storages")) and not list(parts_faults("client/wire/fork.c", "c->above.forked(c)"))
     assert not is_private(fake, "daemon/sched/executor.h") and not is_private("daemon/sched/pool.c", "daemon/sched/internal.h")
     results = [check_top(root), check_backend(root), check_itself()]
     results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]
