@@ -3,13 +3,17 @@
  *
  * A binding runs ops by their rows of the table (td_run), with the place in its program that asked; puts down what it
  * holds while it waits by itself (td_step_aside), as the library does in its waits; shows memory to readers that know
- * nothing of the daemon (td_look, td_private_map); and has a trace follow the numbers of its language. Nothing here
- * needs a lock of the caller's, and what fails leaves this thread's td_last_error(). It is not installed: who uses it
- * is linked with the library inside. */
+ * nothing of the daemon (td_look, td_private_map); and has a trace follow the numbers of its language. It also
+ * hands over programs as text (tensord_script.h), and has what files hold beside tensors. Nothing here needs a lock of
+ * the caller's, and what fails leaves this thread's td_last_error(), or fills in the td_error that it is given.
+ *
+ * It is not installed. A binding is built in this tree, with the library inside: libtensord.so exports nothing of this
+ * header, and rows of the op table and modules of the IR, which it shows, change from release to release. */
 #ifndef TENSORD_CLIENT_TENSORD_BIND_H
 #define TENSORD_CLIENT_TENSORD_BIND_H
 
 #include "client/tensord.h"
+#include "client/tensord_script.h"
 #include "proto/ops/op.h"
 #include "proto/program/ir.h"
 #include "proto/wire/record.h"
@@ -162,6 +166,58 @@ td_array *td_program_capture(const td_program *p, int k); /* the program's; k < 
 int td_program_want_captured(td_program *p);
 /* The text of a module, to be freed; NULL with `e`. */
 char *td_program_show(const td_ir *ir, td_text_kind what, td_error *e);
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+/* Bytes of a text in the note of a tree; one that is there again refers to where it stands first. */
+enum { TD_LONG_TEXT = 256 };
+enum { TD_LOAD_PROGRAMS = 1 << 16 /* for td_load_fd(): the tensors of what torch.jit.save() wrote are read, too */ };
+enum { TD_FILED_MOST = 256 /* programs of one file */, TD_FILED_NAME = 64 /* letters of a name */ };
+
+/* A program in a file. */
+typedef struct td_filed {
+    char name[TD_FILED_NAME];
+    td_ir *ir;    /* NULL: it is not read, and `why` says so */
+    char *call;   /* NULL: there is none */
+    td_error why; /* of code, that is more than is known here */
+} td_filed;
+
+typedef struct td_filed_all {
+    td_filed *at;
+    uint32_t n;
+} td_filed_all;
+
+/* The programs of an archive, by name; of one that torch.jit.save() wrote the methods of its module, from their code.
+ * TD_E_UNSUPPORTED: it is none, or holds tensors only. */
+int td_filed_read(int fd, td_filed_all *out, td_error *e);
+void td_filed_free(td_filed_all *all);
+
+/* What is saved as a program. */
+typedef struct td_scripted_program {
+    const char *name;
+    const td_ir *ir;
+    const char *call; /* how Python calls it, as JSON (programs.h), or NULL */
+} td_scripted_program;
+
+/* What stands beside the tree in an archive, as a record of its own. */
+typedef struct td_out_record {
+    const char *name;
+    const void *bytes;
+    size_t n;
+} td_out_record;
+
+/* What is saved: a tree of tensors, and in an archive programs and records beside it. */
+typedef struct td_save_content {
+    td_queue_item tree;
+    const td_scripted_program *programs; /* the name of their file ends with .td, or with .pt */
+    uint32_t nprograms, nextras;
+    const td_out_record *extras; /* beside the programs; without such, texts in the header of safetensors */
+    unsigned flags;              /* TD_SAVE_WHOLE */
+    td_error *uncoded; /* set: why a .pt of programs is none that torch.jit.load() opens; the file says it too */
+} td_save_content;
+
+/* To a descriptor, in the format that the name of its file says, as td_save_fd(). */
+int td_save_all_fd(int fd, const char *name, const td_save_content *what);
 
 /* ---- traces ------------------------------------------------------------------------------------------------------ */
 

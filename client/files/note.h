@@ -3,16 +3,13 @@
 #ifndef TENSORD_CLIENT_FILES_NOTE_H
 #define TENSORD_CLIENT_FILES_NOTE_H
 
-#include "proto/base/status.h"
+#include "client/tensord_bind.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum {
-    TD_TREE_DEEPEST = 24, /* levels; an OrderedDict is two of a note's */
-    TD_LONG_TEXT = 256    /* bytes; one that is there again refers to where it stands first */
-};
+enum { TD_TREE_DEEPEST = 24 }; /* levels; an OrderedDict is two of a note's */
 
 /* Bytes that grow. */
 typedef struct td_bytes {

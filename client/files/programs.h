@@ -14,25 +14,6 @@
 #include "client/files/write.h"
 #include "proto/program/ir.h"
 
-enum { TD_LOAD_PROGRAMS = 1 << 16 /* for td_load_fd(): the tensors of what torch.jit.save() wrote are read, too */ };
-enum { TD_FILED_MOST = 256 /* programs of one file */, TD_FILED_NAME = 64 /* letters of a name */ };
-
-typedef struct td_filed {
-    char name[TD_FILED_NAME];
-    td_ir *ir;    /* NULL: it is not read, and `why` says so */
-    char *call;   /* NULL: there is none */
-    td_error why; /* of code, that is more than is known here */
-} td_filed;
-
-typedef struct td_filed_all {
-    td_filed *at;
-    uint32_t n;
-} td_filed_all;
-
-/* Those of an archive, by name; of one that torch.jit.save() wrote the methods of its module, from their code.
- * TD_E_UNSUPPORTED: it is none, or holds tensors only. */
-int td_filed_read(int fd, td_filed_all *out, td_error *e);
-void td_filed_free(td_filed_all *all);
 const td_filed *td_filed_find(const td_filed_all *all, const char *name); /* NULL: there is none */
 
 /* The records of one program, whose memory td_filed_drop() frees. A name is letters, digits and _. */

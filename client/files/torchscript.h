@@ -12,12 +12,6 @@
 
 #include <stdbool.h>
 
-typedef struct td_scripted_program {
-    const char *name;
-    const td_ir *ir;
-    const char *call; /* how Python calls it, as JSON (programs.h), or NULL */
-} td_scripted_program;
-
 typedef struct td_torchscript {
     char *code; /* of code/__torch__.py; to be freed */
     bool

@@ -18,13 +18,6 @@ typedef struct td_out_tensor {
     bool requires_grad;
 } td_out_tensor;
 
-/* What stands beside the tree in an archive, as a record of its own. */
-typedef struct td_out_record {
-    const char *name;
-    const void *bytes;
-    size_t n;
-} td_out_record;
-
 typedef struct td_out {
     td_note tree;                  /* its 'x' are positions in `tensors` */
     const td_out_record *records;  /* only in archives */

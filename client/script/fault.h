@@ -9,7 +9,7 @@
 #ifndef TENSORD_CLIENT_SCRIPT_FAULT_H
 #define TENSORD_CLIENT_SCRIPT_FAULT_H
 
-#include "proto/base/status.h"
+#include "client/tensord_script.h"
 
 #include <setjmp.h>
 
@@ -17,13 +17,6 @@
 typedef struct td_span {
     uint32_t line, column, end_line, end_column;
 } td_span;
-
-/* UTF-8. Functions are handed over as they stand in their file: from which line on, and indented as they are. */
-typedef struct td_script_source {
-    const char *file, *text;
-    size_t size;
-    uint32_t first_line; /* 0 and 1: the whole file */
-} td_script_source;
 
 typedef struct td_fault {
     const td_script_source *source;

@@ -1,8 +1,6 @@
 /* Files of tensors and of programs, for tensord/files/_save.py and program/_archive.py. */
 #include "client/python/src/py.h"
 
-#include "client/files/programs.h"
-#include "client/files/save.h"
 #include "proto/program/text.h"
 
 #include <errno.h>

@@ -1,16 +1,14 @@
 /* Items of queues: a tree of plain data as bytes, with the tensors in it beside them; and back.
  *
  * A byte says what follows: N T F; i (8 bytes), I (digits), f, c; s, b; l, t, d (a count and so many, or twice as many,
- * items); x (which of the tensors); m (a tuple, what share/_codec.py made of an object); r (how far back stands the long s, b
- * or I that is meant again: files have it). Counts are 8 bytes, as lengths are.
- * What is large goes as the bytes of one more tensor, whose number follows: B and S, as b and s; L, all of the item. A
- * tensor that is there twice is one tensor, and one object where it arrives. Packing may run other threads (an array
- * of NumPy is copied), so what is walked through is held and asked for its size at every step; unpacking trusts no
- * byte, since another program may have put it, and may write on in what is shared. An error of packing says where in
- * the item it is: each level notes its step on the way back. */
+ * items); x (which of the tensors); m (a tuple, what share/_codec.py made of an object); r (how far back stands the
+ * long s, b or I that is meant again: files have it). Counts are 8 bytes, as lengths are. What is large goes as the
+ * bytes of one more tensor, whose number follows: B and S, as b and s; L, all of the item. A tensor that is there twice
+ * is one tensor, and one object where it arrives. Packing may run other threads (an array of NumPy is copied), so what
+ * is walked through is held and asked for its size at every step; unpacking trusts no byte, since another program may
+ * have put it, and may write on in what is shared. An error of packing says where in the item it is: each level notes
+ * its step on the way back. */
 #include "client/python/src/py.h"
-
-#include "client/files/note.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
  * which names of a function mean what, jit.py finds out. */
 #include "client/python/src/py.h"
 
-#include "client/script/script.h"
 #include "proto/program/text.h"
 #include "proto/program/verify.h"
 
