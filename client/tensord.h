@@ -17,8 +17,8 @@
  * fails and the first error stays, so that a whole expression can be checked at its end. Nothing here prints, exits,
  * touches signal handlers or starts a thread.
  *
- * Ownership. What a function returns is yours: td_release() it, or make it inside a td_scope, which releases all at its
- * end. Arguments are never taken over, except where a comment says so. NULL may be released.
+ * Ownership. The result of a function is yours: td_release() it, or make it inside a td_scope, which releases all at
+ * its end. Arguments are never taken over, except where a comment says so. NULL may be released.
  *
  * Threads. Any number of threads may use one client; each call is whole. Modes (td_set_grad_enabled, ...), scopes and
  * the last error are each thread's own. A call that waits for what others do (td_open and the queues with a timeout)
@@ -70,7 +70,7 @@ TD_API const char *td_error_symbol(int code);
  * A daemon that ends takes its tensors, names and queues along: every call of its clients, and every op with one of
  * their handles, is TD_E_LOST from then on, with whose daemon it was. td_connect() then makes another connection. */
 TD_API td_client *td_connect(const char *path);
-/* What the private daemon may take that a connection of this program starts; 0: what it takes without (tensord(8)), or
+/* Limits of the private daemon that a connection of this program starts; 0: the daemon's own choice (tensord(8)), or
  * what TENSORD_MEMORY, TENSORD_SESSION_MEMORY and TENSORD_WORKERS say in the environment. */
 typedef struct td_limits {
     uint64_t memory, session_memory; /* bytes: of shared memory in all, and for one client */
@@ -224,8 +224,9 @@ TD_API td_array *td_retain(td_array *a); /* one more td_release() to come; retur
 TD_API void td_release(td_array *a);
 TD_API td_client *td_client_of(const td_array *a);
 
-/* What is known here. Only the result of an op whose shape depends on values (nonzero, masked_select) makes the first
- * of these wait; on failure the dtype is TD_DTYPE_NONE, the numbers are -1 and the pointers NULL. */
+/* Known here, without asking the daemon. Only the result of an op whose shape depends on values (nonzero,
+ * masked_select) makes the first of these wait; on failure the dtype is TD_DTYPE_NONE, the numbers are -1 and the
+ * pointers NULL. */
 TD_API td_dtype td_dtype_of(td_array *a);
 TD_API int td_device_of(td_array *a); /* its number; -1 on failure */
 TD_API int td_ndim(td_array *a);
@@ -245,7 +246,7 @@ TD_API size_t td_element_size(td_dtype dtype);
 TD_API const char *td_dtype_text(td_dtype dtype); /* "float32" */
 
 /* A scope releases at its end what this thread made since its begin, except what was kept. Scopes nest; they are
- * ended in the opposite order, by the thread that began them. What lies in a scope is kept or given away by that
+ * ended in the opposite order, by the thread that began them. An array in a scope is kept or given away by that
  * thread; another that wants to go on with it takes a reference of its own (td_retain).
  *
  *     td_scope s;
@@ -328,9 +329,9 @@ TD_API int td_set_grad(td_array *a, td_array *grad); /* NULL: none */
 TD_API int td_zero_grad(td_list arrays);             /* sets them to none */
 /* The same bytes, no history, and a version counter of its own (torch's .data). */
 TD_API td_array *td_data_of(td_array *a);
-/* Whose gradients .grad, backward and zero_grad speak of: the tensor's own (0, the default: what all sessions add to),
- * or td_session(client): this session's private ones, which end with it (a forked child has its own), or another number
- * that several sessions agree on. */
+/* The gradients that .grad, backward and zero_grad speak of: the tensor's own (0, the default: what all sessions add
+ * to), or td_session(client): this session's private ones, which end with it (a forked child has its own), or another
+ * number that several sessions agree on. */
 TD_API void td_set_grad_scope(td_client *client, uint32_t scope);
 
 #define td_backward_1_(y) td_at_backward(TD_HERE, td_arrays(y), td_arrays_of(0, NULL), 0)
@@ -393,12 +394,12 @@ typedef struct td_graph_node {
     char op[128], aten[128], where[160];
 } td_graph_node;
 TD_API int td_graph_of(td_array *a, td_graph_node *out); /* number 0 of a leaf */
-/* What a node leads to, *n of them: at most its `inputs`. */
+/* The nodes that a node leads to, *n of them: at most its `inputs`. */
 TD_API int td_graph_next(td_client *client, const td_graph_node *node, td_graph_node *out, int *n);
 TD_API int td_graph_release(td_client *client, uint32_t number);
 TD_API uint32_t td_hook_node(td_client *client, uint32_t number, td_hook_kind kind); /* TD_ON_NODE, TD_AFTER_NODE */
 
-/* What a node saved for its gradients: its slot, from 0 on. */
+/* A value that a node saved for its gradients: its slot, from 0 on. */
 typedef struct td_saved_value {
     td_array *value; /* to be released; NULL: it is no tensor, or is packed */
     uint32_t hook;   /* that it is packed as, or 0 */
@@ -412,9 +413,10 @@ TD_API int td_graph_saved(td_client *client, uint32_t node, int slot, td_saved_v
  * 0: it failed. */
 TD_API uint32_t td_graph_pack(td_client *client, uint32_t node, int slot, uint32_t hook);
 TD_API uint32_t td_hook_number(td_client *client); /* one for a hook to be; 0: it failed */
-/* From here on each op of this thread that saves values is followed by calls of on_saved(), one for each of them: with a
- * number for a hook. 1: the program has packed it, and answers TD_ON_UNPACK of that number; 0: it stays; anything else:
- * the op fails with TD_E_CANCELLED. What it asks for itself is neither recorded nor told. NULL: no more. */
+/* From here on each op of this thread that saves values is followed by calls of on_saved(), one for each of them: with
+ * a number for a hook. 1: the program has packed it, and answers TD_ON_UNPACK of that number; 0: it stays; anything
+ * else: the op fails with TD_E_CANCELLED. Ops that on_saved() itself asks for are neither recorded nor told. NULL: no
+ * more. */
 typedef int (*td_on_saved)(td_client *client, const td_saved_value *saved, uint32_t hook, void *context);
 TD_API void td_set_on_saved(td_on_saved on_saved, void *context);
 
@@ -426,18 +428,18 @@ TD_API bool
 td_set_service(bool on); /* results go into service memory: read-only to all, outlives the session when published */
 /* The device on which this thread makes things from nothing (td_full, td_arange, td_randn, td_from_data, ...), by
  * number: TD_CPU, TD_CUDA + k; -1: the one that TENSORD_DEVICE names in the environment, else the CPU, as for a thread
- * that has set none. What is made of tensors lies where they lie, what is put or loaded on the CPU; td_to_device()
+ * that has set none. A result lies where its tensors lie, data that is put or loaded on the CPU; td_to_device()
  * copies from one to another. An op that names a device which the daemon has not fails, and says which there are.
  * Returns what was before; -1: there is no such number. */
 TD_API int td_set_device(int device);
 TD_API int td_get_device(void);
-/* What is computed is declared racy: several sessions may step on it (Hogwild). Views are what they show. */
+/* Results are declared racy: several sessions may step on them (Hogwild). Views are what they show. */
 TD_API bool td_set_racy(bool on);
 
-/* What this thread computes between these two is not kept for a backward, but for what it begins with: a backward that
- * comes there runs the ops again, with the same random numbers, and gives the same gradients. They may lie in each
- * other, 64 deep. Ops whose shapes depend on values are not run again, what they gave is kept; nor are writes to what
- * was made before. */
+/* The values that this thread computes between these two are not kept for a backward, but for those that it begins
+ * with: a backward that comes there runs the ops again, with the same random numbers, and gives the same gradients.
+ * Checkpoints may lie in each other, 64 deep. Ops whose shapes depend on values are not run again, what they gave is
+ * kept; nor are writes to what was made before. */
 TD_API int td_checkpoint_begin(td_client *client);
 TD_API int td_checkpoint_end(td_client *client);
 
@@ -456,15 +458,16 @@ enum {
     TD_LENT = 4
 }; /* td_publish: take the place of what has the name; publish a copy in service memory; the tensor itself, see there */
 
-/* What is published is the value: a copy in service memory, which outlives its session; `a` stays apart from it. Only
- * what lies in service memory already (td_set_service, td_open) is published itself. What td_open() and td_published()
- * give is one tensor for all who have it. Its bytes are mapped read-only, into every process; ops that write in place
+/* td_publish() publishes the value: a copy in service memory, which outlives its session; `a` stays apart from it. Only
+ * what lies in service memory already (td_set_service, td_open) is published itself. td_open() and td_published()
+ * give one tensor to all who have it. Its bytes are mapped read-only, into every process; ops that write in place
  * (td_add_, a step of an optimizer) change it for all, since the daemon does them.
  *
  * TD_LENT: `a` itself, so others see what this program goes on writing into its memory, counters say; the name goes
  * with this session, a second or two after its end. */
 TD_API int td_publish(td_array *a, const char *name, unsigned flags);
-/* The same, and what td_open() would give: w = td_published(w, ...) goes on with the tensor that the others see. */
+/* td_publish(), and the tensor that td_open() would give: w = td_published(w, ...) goes on with the tensor that the
+ * others see. */
 TD_API td_array *td_published(td_array *a, const char *name, unsigned flags);
 /* Open a published tensor. Waits for the name up to timeout_ms (0: it must be there; < 0: for ever). */
 TD_API td_array *td_open(td_client *client, const char *name, int timeout_ms);
@@ -583,7 +586,7 @@ TD_API int td_save_fd(int fd, const char *name, const td_queue_item *tree, unsig
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 /* A function that the daemon runs by itself: ops, numbers, lists, branches and loops, in one message instead of one for
- * each op. What it computes, its errors, and the gradients that flow through it are those of the same calls made one by
+ * each op. Its results, its errors, and the gradients that flow through it are those of its calls made one by
  * one. It comes as the text of its IR, in the form of TorchScript's graphs (proto/program/README.md has the grammar):
  *
  *     td_program *p = td_program_read(c, "graph(%x : Tensor, %n : int):\n"
@@ -656,27 +659,27 @@ typedef struct td_binding {
 } td_binding;
 TD_API td_program *td_program_script(td_client *client, const char *source, const char *file, int line,
                                      const char *entry, int n, const td_binding *names);
-/* Run it: a value for each parameter. What it returns is in *result (several values: a tuple), td_value_free() it. Where
+/* Run it: a value for each parameter. Its result is in *result (several values: a tuple), td_value_free() it. Where
  * that is tensors only, nobody waits: a failure is told as an op's is. The arguments stay the caller's. */
 TD_API int td_program_at_call(const char *where, td_program *p, int n, const td_value *args, td_value *result);
 #define td_program_call(p, n, args, result) td_program_at_call(TD_HERE, p, n, args, result)
 /* Calls of this thread from now on may run so many milliseconds from when the daemon begins them (0: any, as at first);
  * what has not come to its end by then is stopped, and the call, which waits for that end, fails with TD_E_TIMEOUT.
- * What it had written by then stays written. Returns what was set before. */
+ * Its writes until then stay. Returns what was set before. */
 TD_API int td_set_program_timeout(int ms);
-/* What programs print (at most 64 KiB a run) comes here, on the thread that called one, when the call has ended, also
+/* The prints of programs (at most 64 KiB a run) come here, on the thread that called one, when the call has ended, also
  * with an error. NULL: to stdout, as at first. */
 TD_API void td_set_program_print(void (*print)(void *context, const char *text, size_t n), void *context);
-/* What this thread asks for from begin to end, as a program: the ops are run as ever, and recorded. `inputs` are its
- * parameters, the tensors at `outputs` what it returns. What else the ops are given is captured: parameters of a network
- * stay the tensors that they are. But for one element that td_from_data() made meanwhile, which is made anew in each
- * run. Writes in place, views, modes and random numbers are recorded as they are; ways of the C program are not: what
- * it decides by a value (td_item, td_read, td_data of what was traced) is decided for ever, and said by
+/* A trace records the ops that this thread asks for from begin to end as a program; they are run as ever. `inputs` are
+ * its parameters, the tensors at `outputs` what it returns. All else that the ops are given is captured: parameters of
+ * a network stay the tensors that they are. But for one element that td_from_data() made meanwhile, which is made anew
+ * in each run. Writes in place, views, modes and random numbers are recorded as they are; ways of the C program are
+ * not: what it decides by a value (td_item, td_read, td_data of what was traced) is decided for ever, and said by
  * td_trace_warning(). A size that it reads (td_size, td_shape) is a constant of the program; what goes by the sizes of
- * a tensor by itself (td_ones_like, td_fill_, td_copy_, td_flatten) goes by those of the call. What cannot be recorded
- * (a backward, requires_grad of a result) makes td_trace_end() fail.
- * Both ends are the same thread's, which has one trace at a time; a forked child does not go on with it. td_trace_end()
- * ends the trace also when it fails (NULL); td_trace_free() gives it up.
+ * a tensor by itself (td_ones_like, td_fill_, td_copy_, td_flatten) goes by those of the call. A call that cannot be
+ * recorded (a backward, requires_grad of a result) makes td_trace_end() fail. Both ends are the same thread's, which
+ * has one trace at a time; a forked child does not go on with it. td_trace_end() ends the trace also when it fails
+ * (NULL); td_trace_free() gives it up.
  *
  *     td_trace *t = td_trace_begin(c, td_arrays(x));
  *     td_array *y = td_relu(td_matmul(x, w));
@@ -686,8 +689,8 @@ typedef struct td_trace td_trace;
 TD_API td_trace *td_trace_begin(td_client *client, td_list inputs);
 TD_API td_program *td_trace_end(td_trace *trace, td_list outputs);
 TD_API void td_trace_free(td_trace *trace); /* NULL is fine */
-/* What a program will not follow, number k from 0 on, before the end: "item, train.c:31: ..."; NULL: there are no more.
- * Where a call says no place (td_item), that of the op before it is named. */
+/* A choice that the program will not follow, number k from 0 on, before the end: "item, train.c:31: ..."; NULL: there
+ * are no more. Where a call says no place (td_item), that of the op before it is named. */
 TD_API const char *td_trace_warning(const td_trace *trace, int k);
 /* Its text, to be freed: what td_program_read() takes, a source in the subset of Python, a picture for graphviz, one as
  * SVG. Pictures show the first 4096 nodes. */
@@ -713,16 +716,17 @@ TD_API td_program *td_program_open(td_client *client, const char *name, int time
  * It appears whole or not at all. TD_SAVE_WHOLE as in td_save(). */
 TD_API int td_program_save(td_program *p, const char *path, unsigned flags);
 /* The program of such a file, with tensors of its own. name: one of several that Python put there (NULL: "forward"). Or
- * one that torch.jit.save() wrote: a method of its module. What methods there assign each takes behind its arguments, in
- * the order that td_program_print() shows, and gives back: (its result, (states)). TD_LOAD_TO_CPU as in td_load(). NULL: TD_E_INVALID, the file is damaged; TD_E_UNSUPPORTED, it holds no program, or one
- * with ops that are not known here. Nothing in it is run before it is called. */
+ * one that torch.jit.save() wrote: a method of its module. Each method takes the attributes that methods there assign
+ * behind its arguments, in the order that td_program_print() shows, and gives them back: (its result, (states)).
+ * TD_LOAD_TO_CPU as in td_load(). NULL: TD_E_INVALID, the file is damaged; TD_E_UNSUPPORTED, it holds no program, or
+ * one with ops that are not known here. Nothing in it is run before it is called. */
 TD_API td_program *td_program_load(td_client *client, const char *path, const char *name, unsigned flags);
 TD_API void td_program_free(td_program *p); /* NULL is fine */
-/* A program of its own, for inference: what `p` captures becomes constants, which are copies, so that what is done to `p`'s
- * tensors later is not seen. What is computed of constants alone is computed once, here, and norms with running
- * statistics behind convolutions and linear layers go into their weights, which changes last bits (TD_FREEZE_EXACTLY: not
- * that). What the program writes, and the nkept captured tensors that are named, stay those of `p`. No gradients come
- * to the constants. */
+/* A program of its own, for inference: what `p` captures becomes constants, which are copies, so that what is done to
+ * `p`'s tensors later is not seen. Values that follow from constants alone are computed once, here, and norms with
+ * running statistics behind convolutions and linear layers go into their weights, which changes last bits
+ * (TD_FREEZE_EXACTLY: not that). The tensors that the program writes, and the nkept captured tensors that are named,
+ * stay those of `p`. No gradients come to the constants. */
 enum { TD_FREEZE_EXACTLY = 1 };
 TD_API td_program *td_program_freeze(td_program *p, int nkept, const char *const *kept, unsigned flags);
 
@@ -753,9 +757,10 @@ typedef struct td_table {
     char **names;   /* of the columns */
     td_cell *cells; /* row after row */
 } td_table;
-/* What: status sessions tensors names queues segments devices turns; memory: this session's own bytes now and at their
- * most, memory_anew: and the most is counted from here. The rows of tensors have each byte once: bytes_used, with
- * bytes_idle, and bytes_own add up to status's bytes_used, bytes_committed and bytes_own, but for the answer itself. */
+/* `what` is one of: status sessions tensors names queues segments devices turns; memory: this session's own bytes now
+ * and at their most, memory_anew: and the most is counted from here. The rows of tensors have each byte once:
+ * bytes_used, with bytes_idle, and bytes_own add up to status's bytes_used, bytes_committed and bytes_own, but for the
+ * answer itself. */
 TD_API td_table *td_status(td_client *client, const char *what);
 TD_API void td_table_free(td_table *table);
 
@@ -776,8 +781,8 @@ TD_API void td_table_free(td_table *table);
  *     while (poll(&p, 1, -1) > 0) td_client_dispatch(client);        // examples/poll_server.c is a whole one
  *
  * To make a request, to dispatch, to cancel and to free never wait for the daemon; ops are batched as ever, and go with
- * the next request. What else waits (td_item, td_read, td_sync, td_queue_open and _close, td_open, td_connect) waits as
- * ever: a request before it (td_async_ready) makes td_item() and td_data() short.
+ * the next request. All other calls that wait (td_item, td_read, td_sync, td_queue_open and _close, td_open,
+ * td_connect) wait as ever: a request before them (td_async_ready) makes td_item() and td_data() short.
  *
  * Each request is told once: by its callback, on the thread that calls td_client_dispatch() (or td_disconnect(), which
  * tells those that are still out that the connection is gone), and never from within another call. A callback may call
@@ -812,18 +817,19 @@ TD_API td_request *td_async_read(td_array *a, void *buffer, size_t bytes, int ti
 TD_API td_request *td_async_sync(td_client *client, int timeout_ms, td_done done, void *context);
 /* The next item, for td_request_item(). As td_queue_get(). */
 TD_API td_request *td_async_get(td_queue *q, int timeout_ms, td_done done, void *context);
-/* As td_queue_put(), but over when the item is in. The note is copied, the arrays may be released at once. What is
- * still out when the client is disconnected is not put. */
+/* As td_queue_put(), but over when the item is in. The note is copied, the arrays may be released at once. An item that
+ * is still out when the client is disconnected is not put. */
 TD_API td_request *td_async_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms,
                                 td_done done, void *context);
-/* What has this name and is newer than a version (0: any), for td_request_array(), or td_request_item() when it is a
- * tree. As td_open() and td_open_tree(), but that nobody looks for the name in other daemons. */
+/* The tensor or tree that has this name and is newer than a version (0: any), for td_request_array(), or
+ * td_request_item() when it is a tree. As td_open() and td_open_tree(), but that nobody looks for the name in other
+ * daemons. */
 TD_API td_request *td_async_open(td_client *client, const char *name, uint64_t newer_than, int timeout_ms, td_done done,
                                  void *context);
 /* As td_program_call(), whatever the program returns, for td_request_value(): over when it has come to its end and all
  * that it wrote is written; tensors among its results may still be computed. A program that is not at its end when the
- * time is over, or the request is cancelled or freed, is stopped; what it had written by then stays written. What it
- * prints comes before the callback, on the thread that dispatches. A trace cannot hold such a call. */
+ * time is over, or the request is cancelled or freed, is stopped; what it had written by then stays written. Its prints
+ * come before the callback, on the thread that dispatches. A trace cannot hold such a call. */
 TD_API td_request *td_async_at_call(const char *where, td_program *p, int n, const td_value *args, int timeout_ms,
                                     td_done done, void *context);
 #define td_async_call(p, n, args, timeout_ms, done, context)                                                           \
@@ -841,9 +847,9 @@ TD_API int td_request_value(td_request *r, td_value *out);     /* the same; td_v
 TD_API const void *td_request_data(td_request *r);
 TD_API uint64_t td_request_version(td_request *r); /* of what was opened */
 
-/* Give up: it is told that it failed with TD_E_CANCELLED, unless it is over. Who waits next in the queue gets the item
- * that this one would have got; one that was on its way lies where it lay in its queue again. A put that waits is
- * withdrawn, or was too late: how it ended says which. A program is stopped. What the daemon computes else goes on. */
+/* Give up: it is told that it failed with TD_E_CANCELLED, unless it is over. The next wait in the queue gets the item
+ * that this one would have got; an item that was on its way lies where it lay in its queue again. A put that waits is
+ * withdrawn, or was too late: how it ended says which. A program is stopped. Other work of the daemon goes on. */
 TD_API void td_request_cancel(td_request *r);
 /* The same without a word, and the handle ends; what came and was not taken goes back, too. NULL is fine. */
 TD_API void td_request_free(td_request *r);
@@ -1024,7 +1030,7 @@ TD_API int td_at_setitem(const char *where, td_array *x, td_list indices, td_arr
 #define td_getitem(x, indices) td_at_getitem(TD_HERE, x, indices)
 #define td_setitem(x, indices, value) td_at_setitem(TD_HERE, x, indices, value)
 
-/* What mse_loss, l1_loss, nll_loss and cross_entropy make of the losses of single elements. */
+/* How mse_loss, l1_loss, nll_loss and cross_entropy reduce the losses of single elements. */
 enum { TD_REDUCE_NONE = 0, TD_REDUCE_MEAN = 1, TD_REDUCE_SUM = 2 };
 
 #ifdef __cplusplus

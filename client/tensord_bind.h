@@ -65,8 +65,8 @@ unsigned td_now_on(unsigned device); /* make things there from now on; returns w
 td_lease *td_lease_at_once(td_client *c, uint64_t bytes);
 /* A copy of another dtype, or (TD_DTYPE_NONE) of the same: channels last where x lies so. Not under the lock. */
 td_array *td_copy_as_it_lies(const char *where, td_array *x, td_dtype dtype);
-/* What was made of the shape of `like` and lies row by row: it, or a copy (it is released) that lies channels last as
- * that does. Not under the lock. */
+/* `made` has the shape of `like` and lies row by row: it, or a copy (`made` is released) that lies channels last as
+ * `like` does. Not under the lock. */
 td_array *td_laid_like(const char *where, td_array *like, td_array *made);
 /* Wait until everything asked of it so far is done; on any device, and at once where errors are eager: then it is
  * there. */
@@ -93,7 +93,7 @@ typedef struct td_private {
 int td_private_map(td_array *a, td_private *out);
 void td_private_unmap(td_private *p);
 
-/* What is known of a handle without asking. */
+/* Facts about a handle that are known without asking. */
 bool td_knows_shape(const td_array *a);          /* td_desc_known() is the tensor's */
 const td_desc *td_desc_known(const td_array *a); /* it lives as long as the handle */
 bool td_is_view(const td_array *a);              /* it was made by an op that gives a view */
@@ -152,7 +152,7 @@ bool td_queue_over(td_queue *q);
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
-/* What a call of it may do, beside what it returns. */
+/* The effects that a call of it may have, beside its result. */
 typedef struct td_program_effects {
     int captured; /* tensors that have handles here */
     bool reaches; /* also what gradients lead to: graphs that it may free, .grad */
@@ -192,21 +192,21 @@ typedef struct td_filed_all {
 int td_filed_read(int fd, td_filed_all *out, td_error *e);
 void td_filed_free(td_filed_all *all);
 
-/* What is saved as a program. */
+/* A program as it is saved. */
 typedef struct td_scripted_program {
     const char *name;
     const td_ir *ir;
     const char *call; /* how Python calls it, as JSON (programs.h), or NULL */
 } td_scripted_program;
 
-/* What stands beside the tree in an archive, as a record of its own. */
+/* A record of its own beside the tree in an archive. */
 typedef struct td_out_record {
     const char *name;
     const void *bytes;
     size_t n;
 } td_out_record;
 
-/* What is saved: a tree of tensors, and in an archive programs and records beside it. */
+/* The content of a file: a tree of tensors, and in an archive programs and records beside it. */
 typedef struct td_save_content {
     td_queue_item tree;
     const td_scripted_program *programs; /* the name of their file ends with .td, or with .pt */
@@ -249,7 +249,7 @@ void td_trace_look(const td_array *a, const char *how);
 void td_trace_places(td_trace *t, const char *(*where)(void));
 /* On: what this thread asks for is no part of the trace, until off. Was it on? Without a trace nothing is changed. */
 bool td_trace_pause(bool on);
-/* What a parameter, or a tensor if it is captured, is called. */
+/* The name of a parameter, or of a tensor if it is captured. */
 void td_trace_name_input(td_trace *t, int k, const char *name);
 int td_trace_name_captured(td_trace *t, td_array *a, const char *name);
 /* The end, as a module: `captured` gets the tensors that it captures, a reference each, in a piece of memory to be

@@ -16,8 +16,8 @@ typedef struct td_script_source {
     uint32_t first_line; /* 0 and 1: the whole file */
 } td_script_source;
 
-/* What names outside of the source mean, and the attributes of objects. Beside these Python's own functions are known,
- * and the functions of the source. */
+/* The meaning of names outside of the source, and of the attributes of objects. Beside these Python's own functions are
+ * known, and the functions of the source. */
 typedef enum td_script_name_kind {
     TD_SN_TENSORS,  /* the module tensord: its functions, dtypes, and what lies below; or (text) one below: "linalg" */
     TD_SN_OPS,      /* rows of the op table alone */
@@ -83,8 +83,8 @@ typedef struct td_script_object {
     uint32_t unit;
 } td_script_object;
 
-/* What methods assign: the entry takes all states behind its arguments, and gives (its result, the states as they
- * are then). */
+/* An attribute that methods assign: the entry takes all states behind its arguments, and gives (its result, the states
+ * as they are then). */
 typedef struct td_script_state {
     uint32_t object;
     const char *name; /* the attribute; its type is said by its class, */

@@ -48,7 +48,7 @@ typedef enum td_device {
 
 typedef enum td_layout { TD_STRIDED = 0 } td_layout;
 
-/* What went wrong, by what the caller can do about it. */
+/* Kinds of errors, by what the caller can do about them. */
 typedef enum td_code {
     TD_OK = 0,
     TD_E_INVALID = 1,       /* an argument has a value that makes no sense */

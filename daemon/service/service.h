@@ -1,7 +1,7 @@
 /* The service: what outlives a session, and what all sessions share. The one door of this room.
  *
  * One td_service is the whole state of a daemon below its sockets: memory, scheduler, accounts, names, queues,
- * deadlines. It belongs to the loop thread. It knows no sessions: who asks comes in as an account, and who waits as a
+ * deadlines. It belongs to the loop thread. It knows no sessions: an asker comes in as an account, a waiter as a
  * callback. */
 #ifndef TENSORD_DAEMON_SERVICE_SERVICE_H
 #define TENSORD_DAEMON_SERVICE_SERVICE_H
@@ -60,13 +60,14 @@ typedef struct td_service_options {
     uint64_t session_bytes, session_objects;         /* limits of one session; 0: none */
     uint64_t uid_bytes, uid_objects;                 /* of all sessions of a user */
     uint64_t own_bytes;                              /* of the daemon's own memory; 0: no limit */
-    uint64_t session_device_bytes, uid_device_bytes; /* the same on any one device but the CPU */
+    uint64_t session_device_bytes, uid_device_bytes; /* of bytes on any one device but the CPU */
     uint32_t uid_imports;                            /* descriptors that they have mapped here */
     const td_device_start *devices;                  /* those beside the CPU, up to a NULL; NULL: none */
     void (*wake)(void *arg);                         /* from any thread: call td_sched_collect on the loop */
     /* Run `work` on a helper thread, then `done` on the loop thread. NULL: both at once, here. */
     void (*background)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);
-    /* The same for work that may hang (whatever a client's descriptor is): it keeps nothing else from being done. */
+    /* As `background`, for work that may hang (whatever a client's descriptor is): it keeps nothing else from being
+     * done. */
     void (*aside)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);
     void *arg;
 } td_service_options;
@@ -113,11 +114,11 @@ td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e);
 /* ---- names: a tensor, or a program, that anybody of the same daemon may open */
 
 typedef struct td_edition {
-    uint64_t version; /* grows with everything that is published, under whatever name; no other daemon's is the same */
+    uint64_t version; /* grows with all that is published, under whatever name; differs from each other daemon's */
     uint32_t tree;    /* as the publisher said: 0: it is one tensor; n + 1: n of them in its bytes */
 } td_edition;
 
-/* What a name stands for: one of the two. */
+/* The thing that a name stands for: one of the two. */
 typedef struct td_named {
     td_tensor *tensor;
     td_held_program *program;
@@ -141,7 +142,7 @@ int td_name_check(const char *name, td_error *e);
 /* Bind `name` to `t` (a new reference). TD_E_EXISTS names the owner unless `replace`. */
 int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_account *who, bool replace, uint32_t tree,
                     td_error *e);
-/* The same of a program. */
+/* As td_name_publish(), of a program. */
 int td_name_publish_program(td_service *s, const char *name, td_held_program *p, const td_account *who, bool replace,
                             td_error *e);
 #define TD_HANDLE_PREFIX "handle/"
@@ -165,8 +166,8 @@ int td_handle_again(td_service *s, const char *name, td_account *who, uint32_t l
 void td_handle_let_go(td_service *s, const char *name);
 /* Borrowed; NULL with TD_E_NOT_FOUND, or of a program. */
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
-/* The same with more to it, and NULL with TD_E_NOT_NEWER for one whose version is not above `newer_than`; with
- * TD_E_CLOSED for a version of another daemon: whoever knows it knows a name that began anew here. */
+/* As td_name_find(), with the whole entry. NULL with TD_E_NOT_NEWER for one whose version is not above `newer_than`;
+ * with TD_E_CLOSED for a version of another daemon: its holder knows a name that began anew here. */
 const td_name *td_name_newer(td_service *s, const char *name, uint64_t newer_than, td_error *e);
 /* Only its user (or root) may; `who` NULL: the service itself. */
 int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e);
@@ -178,7 +179,7 @@ void td_name_each(td_service *s, uint32_t most, void (*fn)(const td_name *n, voi
 bool td_name_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_name *n, void *arg), void *arg);
 
 /* Wait until a name is published: `then` gets it (borrowed), or an error when the deadline passed: TD_E_TIMEOUT, or
- * TD_E_NOT_NEWER when something has the name (and was not new enough for who waits). Where very many wait
+ * TD_E_NOT_NEWER when something has the name (and was not new enough). Where very many wait
  * they are told some at a time, in the order in which they came. */
 typedef struct td_name_waiters td_name_waiters; /* all who wait for one name */
 typedef struct td_name_wait {
@@ -223,7 +224,7 @@ int td_queue_item_add(td_queued_item *i, td_tensor *t, bool keep, td_error *e);
  * for. td_queue_item_keep(): it was not, and lies there as before. */
 int td_queue_item_settle(td_queued_item *i, int k, td_account *account, td_error *e);
 int td_queue_item_keep(td_queued_item *i, int k, td_error *e);
-/* What it was, where that had to be copied; borrowed, NULL: it was not. */
+/* The storage as it was put, where that had to be copied; borrowed. NULL: it was not copied. */
 td_storage *td_queue_item_copy(const td_queued_item *i, int k);
 /* The storage is about to be written: its items have this copy of it instead. */
 void td_queued_copied(td_storage *s, td_storage *copy);
@@ -273,9 +274,9 @@ int td_queue_get(td_service *s, td_member *m, td_queued_item **item, uint32_t ti
 void td_queue_wait_cancel(td_service *s, td_queue_wait *w);
 /* NULL with TD_E_NOT_FOUND. */
 td_named_queue *td_queue_named(td_service *s, const char *name, td_error *e);
-/* The one way back for what a get took: it could not be delivered, or whoever got it did not want it. It lies at its
- * place again, in a queue that may be full, and may have ended. Of item->place the lower half counts. Takes it over when
- * it works; TD_E_INVALID: nothing was taken from there, or it is back. */
+/* The one way back for what a get took: it could not be delivered, or its receiver did not want it. It lies at its
+ * place again, in a queue that may be full, and may have ended. Of item->place the lower half counts. Takes it over
+ * when it works; TD_E_INVALID: nothing was taken from there, or it is back. */
 int td_queue_return(td_service *s, td_named_queue *q, td_queued_item *item, td_error *e);
 uint32_t td_queue_size(const td_named_queue *q);
 const char *td_queue_name(const td_named_queue *q);
@@ -291,9 +292,9 @@ typedef struct td_queue_info {
 } td_queue_info;
 /* As td_name_some. */
 bool td_queue_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_queue_info *q, void *arg), void *arg);
-/* The same for what lies in queues and what waits for room there: `fn` is told of the tensors from `from` up to, and
- * without, `to` of an item, which are all of them but for a large one, that comes in several parts. About `most`
- * tensors and items at a time. */
+/* As td_queue_some(), of the items in queues and those that wait for room there: `fn` is told of the tensors from
+ * `from` up to, and without, `to` of an item, which are all of them but for a large one, that comes in several parts.
+ * About `most` tensors and items at a time. */
 typedef struct td_items_seen {
     const char *queue;
     const td_queued_item *item;

@@ -10,7 +10,7 @@
 
 /* ---- frame.c */
 
-/* What a frame has brought; NULL: nothing that makes sense. */
+/* The message that a frame has brought; NULL: none that makes sense. */
 void *td_frame_unpack(td_arena *arena, const td_frame *f);
 /* It is to be worked off. TD_AGAIN: not all of it has been looked at. */
 int td_frame_take(td_session *s, const td_frame *f, void *message, size_t *site, td_error *e);
@@ -57,13 +57,13 @@ void td_session_wants(td_session *s, const td_storage *st);
 void td_session_wait(td_session *s, const td_wait_kind *kind);
 void td_session_wait_for_tasks(td_session *s, const td_wait_kind *kind, const td_access *of);
 void td_session_ready(td_session *s);
-/* What ends waits of that sort has come to pass: one that is on is over. */
+/* An event that ends waits of that sort has come: one that is on is over. */
 void td_session_woken(td_session *s, unsigned by);
 /* Resumed: finish what was waited for. False: it still waits, or waits for something else. */
 bool td_session_finish_wait(td_session *s);
-/* Whatever it waits for: it ends. */
+/* The wait ends, whatever it is for. */
 void td_session_cancel_wait(td_session *s);
-/* A write lease or a backward ended: whoever waited tries again. */
+/* A write lease or a backward ended: sessions that waited try again. */
 void td_session_leases_changed(td_sessions *all);
 /* It is among those who wait for that; it is not. */
 void td_session_awaits_leases(td_session *s);
@@ -101,7 +101,8 @@ void td_held_awaits(td_held *h, td_await *at);
 void td_held_over(td_held *h, const td_error *error);
 /* It need not wait at all: it is finished next, in the turn that is on. */
 void td_held_next(td_held *h);
-/* Answer the first whose wait has ended (s->beside.over), or do a part of that. What it was worth, in records. */
+/* Answer the first whose wait has ended (s->beside.over), or do a part of that. Returns how many records that was
+ * worth. */
 int td_held_finish(td_session *s);
 /* It is cancelled, and answered so. */
 void td_held_refuse(td_session *s, td_held *h, const td_error *why);
@@ -128,8 +129,8 @@ void td_promises_forget(td_session *s);
 void td_session_failed(td_session *s, td_cause *cause);
 /* The program was told of it: the next sync brings another one, if there is any, and what it was about may be used. */
 void td_session_told(td_session *s, const td_error *e);
-/* Tell it: the answer to what needs a value that cannot be had. It waits for all that was sent before: what of that
- * failed of the same is then known, and part of what was told. */
+/* Tell it: the answer to what needs a value that cannot be had. It waits for all that was sent before: failures
+ * by this cause are then known, and part of what was told. */
 void td_session_tell(td_session *s, uint64_t serial, td_cause *c);
 void td_session_tell_now(td_session *s, uint64_t serial, td_cause *c);
 /* A call failed: what it should have written, and has not, is remembered until the program was told. */
@@ -169,7 +170,7 @@ void td_reply_error(td_session *s, uint64_t serial, const td_error *error);
 /* And what was printed before that. */
 void td_reply_error_after(td_session *s, uint64_t serial, const td_error *error, const char *said, size_t n);
 void td_reply_ok(td_session *s, uint64_t serial);
-/* The same, but it goes with the next reply: nobody waits for it now. */
+/* As td_reply_ok(), but it goes with the next reply: nobody waits for it now. */
 void td_reply_ok_later(td_session *s, uint64_t serial);
 /* Ask the client to let go of its mapping. */
 void td_event_unmap(td_session *s, uint32_t segment);
