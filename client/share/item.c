@@ -130,20 +130,29 @@ static void keep_segments(td_client *c, const Td__Wire__Item *item, int *fd)
     }
 }
 
+/* The item that an answer brought is not taken: the ids that the daemon bound are released, and it goes back. */
+static void turn_down(td_client *c, const char *queue, td_awaited *b, const Td__Wire__Item *item, int *fd)
+{
+    uint32_t ids[TD_MAX_ITEM];
+    int n = (int)item->n_descs;
+    keep_segments(c, item, fd);
+    for (int k = 0; k < n; k++) ids[k] = b->at[k]->id;
+    give_back(c, queue, (size_t)n, ids, item->note, item->place);
+    td_awaited_unwanted(b, n);
+}
+
+/* An item has at most as many tensors as it was asked for with; or nothing but how many it wants. */
+static bool is_sound(const Td__Wire__Item *item, int asked)
+{
+    if (!item || item->n_descs > (size_t)asked) return false;
+    if (!item->needs) return true;
+    return item->needs <= TD_MAX_ITEM && item->needs > (uint32_t)asked && !item->n_descs && !item->note.len;
+}
+
 static void late_item(td_client *c, td_question *q, const td_reply *r, int *fd)
 {
     td_awaited *b = td_awaited_of(q);
-    int n = r->item && r->item->n_descs <= (size_t)b->n ? (int)r->item->n_descs : 0;
-    uint32_t *ids = malloc(((size_t)n + 1) * sizeof *ids);
-    if (!r->item || r->item->needs || !ids) {
-        free(ids);
-        return;
-    }
-    keep_segments(c, r->item, fd);
-    for (int k = 0; k < n; k++) ids[k] = b->at[k]->id;
-    give_back(c, ((const td_queue *)q->held)->name, (size_t)n, ids, r->item->note, r->item->place);
-    td_awaited_unwanted(b, n);
-    free(ids);
+    if (is_sound(r->item, b->n) && !r->item->needs) turn_down(c, ((const td_queue *)q->held)->name, b, r->item, fd);
 }
 
 /* One descriptor may come with the frame: it is of the first address whose segment is new. */
@@ -165,50 +174,54 @@ static bool is_outside(const Td__Wire__Item *from, int k)
     return k < 64 ? from->outside >> k & 1 : from->outside_rest;
 }
 
-static int read_item(td_queue_item *item, int brought, uint32_t *needs, const td_reply *r, int *fd, td_error *e)
+/* Room for what comes: the handles, and the note. */
+static int make_room(td_queue_item *item, const Td__Wire__Item *from, td_error *e)
 {
-    const Td__Wire__Item *from = r->item;
-    if (!from || from->n_descs > (size_t)brought ||
-        (from->needs && (from->needs > TD_MAX_ITEM || from->needs <= (uint32_t)brought)))
-        return td_fail(e, TD_E_PROTOCOL, "no item came");
-    *needs = from->needs;
+    item->at = malloc((from->n_descs + 1) * sizeof(td_array *));
+    item->note = from->note.len ? malloc(from->note.len + 1) : NULL; /* terminated, for those who send text */
+    if (item->at && (item->note || !from->note.len)) return TD_OK;
+    free(item->at);
+    free(item->note);
+    *item = (td_queue_item){0};
+    return td_no_memory(e, "for an item of %zu tensors and a note of %zu bytes", from->n_descs, from->note.len);
+}
+
+/* The daemon has bound the handles, which are the item's from here on, whatever fails. */
+static int read_item(td_queue_item *item, td_awaited *b, const Td__Wire__Item *from, int *fd, td_error *e)
+{
+    int rc = TD_OK;
     item->left = from->left;
     item->note_size = from->note.len;
     if (from->note.len) {
-        item->note = malloc(from->note.len + 1); /* terminated, for those who send text */
-        if (!item->note) return td_no_memory(e, "for a note of %zu bytes", from->note.len);
         memcpy(item->note, from->note.data, from->note.len);
         ((char *)item->note)[from->note.len] = 0;
     }
     item->n = (int)from->n_descs;
-    for (int k = 0; k < item->n; k++) {
-        int rc = adopt_item(item, k, from, fd, e);
-        if (rc) return rc;
-        if (is_outside(from, k)) item->at[k]->outside = td_moment(item->at[k]->client) + 1;
+    b->n -= item->n;
+    memcpy(item->at, b->at, (size_t)item->n * sizeof(td_array *));
+    memmove(b->at, b->at + item->n, (size_t)b->n * sizeof(td_array *));
+    for (int k = 0; k < item->n && !rc; k++) {
+        rc = adopt_item(item, k, from, fd, e);
+        if (!rc && is_outside(from, k)) item->at[k]->outside = td_moment(item->at[k]->client) + 1;
     }
-    return TD_OK;
+    return rc;
 }
 
 static int take_item(td_request *r, const td_reply *reply, int *fd, td_error *e)
 {
     asking *x = asking_of(r);
     td_awaited *b = td_awaited_of(r->question);
-    int n = b->n;
-    x->item.at = malloc(((size_t)n + 1) * sizeof(td_array *));
-    if (!x->item.at) return td_no_memory(e, "for an item of a queue");
-    memcpy(x->item.at, b->at, (size_t)n * sizeof(td_array *));
-    int rc = read_item(&x->item, n, &x->needs, reply, fd, e);
-    int used = x->item.n;
-    for (int k = n - 1; k >= used; k--) td_array_drop(b->at[k]);
-    b->n = 0;
-    x->brought = !rc && !x->needs;
-    x->place = x->brought ? reply->item->place : 0;
-    if (x->brought && used) x->queue->expected = used;
-    if (!rc && x->needs) {
-        free(x->item.at);
-        x->item = (td_queue_item){0};
-        r->more = true;
-    }
+    const Td__Wire__Item *from = reply->item;
+    if (!is_sound(from, b->n)) return td_fail(e, TD_E_PROTOCOL, "no item came");
+    x->needs = from->needs;
+    r->more = from->needs != 0;
+    if (r->more) return TD_OK;
+    int rc = make_room(&x->item, from, e);
+    if (rc) return turn_down(r->client, x->queue->name, b, from, fd), rc;
+    rc = read_item(&x->item, b, from, fd, e);
+    x->brought = !rc;
+    x->place = from->place;
+    if (!rc && x->item.n) x->queue->expected = x->item.n;
     return rc;
 }
 

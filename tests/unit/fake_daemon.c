@@ -382,6 +382,12 @@ static void queue_get(fake_daemon *f, peer *p, const Td__Wire__QueueGet *g, Td__
     Td__Wire__Desc descs[64], *list[64];
     Td__Wire__Address addresses[64], *places[64];
     int fd = -1;
+    if (g->n_ids < (size_t)f->queue[0].n) {
+        item.needs = (uint32_t)f->queue[0].n;
+        if (f->options.mixes_items) item.note = (ProtobufCBinaryData){f->queue[0].note_size, f->queue[0].note};
+        r->item = &item;
+        return reply(f, p, r, -1);
+    }
     for (int i = 0; i < f->queue[0].n; i++) {
         tensor *t = bind_id(f, p, g->ids[i]);
         if (!t) return;
@@ -412,6 +418,20 @@ static void queue_put(fake_daemon *f, peer *p, const Td__Wire__QueuePut *q, Td__
     memcpy(f->queue[f->queued].note, q->note.data, q->note.len);
     r->queue_size = (uint32_t)++f->queued;
     reply(f, p, r, -1);
+}
+
+static void queue_return(fake_daemon *f, peer *p, const Td__Wire__QueueReturn *q)
+{
+    f->seen.returns++;
+    memmove(f->queue + 1, f->queue, sizeof f->queue - sizeof f->queue[0]);
+    f->queue[0].n = (int)q->n_ids;
+    for (size_t i = 0; i < q->n_ids; i++) {
+        tensor *t = find(f, p, q->ids[i]);
+        if (t) f->queue[0].at[i] = *t;
+    }
+    f->queue[0].note_size = q->note.len;
+    if (q->note.len) memcpy(f->queue[0].note, q->note.data, q->note.len);
+    f->queued++;
 }
 
 static void status(fake_daemon *f, peer *p, Td__Wire__Reply *r)
@@ -485,6 +505,8 @@ static void call(fake_daemon *f, peer *p, const td_frame *frame)
     } else if (c->status) {
         status(f, p, &r);
         return;
+    } else if (c->queue_return) {
+        queue_return(f, p, c->queue_return);
     } else if (c->lease_drop) {
         f->seen.lease_drops++;
     } else if (c->unmapped) {

@@ -14,6 +14,15 @@ static fake_daemon *fake;
 static td_client *client;
 static td_scope scope; /* of a test: what it does not release itself */
 
+/* The program is linked with -Wl,--wrap=malloc: pieces of this size are not to be had by this thread; 0: all are. */
+static _Thread_local size_t refused_bytes;
+void *__real_malloc(size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_malloc(size_t n)
+{
+    return n && n == refused_bytes ? NULL : __real_malloc(n);
+}
+
 static void start(const fake_options *options)
 {
     td_clear_error();
@@ -451,6 +460,60 @@ static void names_and_queues(void)
     stop();
 }
 
+/* What has been put: `n` tensors and a note of so many bytes, into the queue that is returned. */
+static td_queue *with_item(int n, size_t note)
+{
+    td_array *x = td_full(client, td_dims(3), 2, TD_FLOAT32), *at[64];
+    for (int i = 0; i < n; i++) at[i] = x;
+    char text[64] = "a note";
+    td_queue *q = td_queue_open(client, "q", 4, TD_PRODUCER | TD_CONSUMER);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(q);
+    CU_ASSERT_EQUAL(td_queue_put(q, td_arrays_of(n, at), text, note, 1000), TD_OK);
+    return q;
+}
+
+/* An answer says how many ids the item wants, or brings it; one that does both is no answer, and leaves nothing. */
+static void mixed_answers(void)
+{
+    for (int mixes = 0; mixes < 2; mixes++) {
+        start(&(fake_options){.mixes_items = mixes});
+        td_queue *q = with_item(29, 40);
+        td_queue_item item;
+        int rc = td_queue_get(q, &item, 1000);
+        CU_ASSERT_EQUAL(rc, mixes ? TD_E_PROTOCOL : TD_OK);
+        if (rc) CHECK_ERROR(TD_E_PROTOCOL, "no item came");
+        else CU_ASSERT_EQUAL(item.n, 29);
+        if (!rc) td_queue_item_clear(&item);
+        td_queue_close(q, false);
+        stop();
+    }
+}
+
+/* Where there is no memory for an item that came, it goes back to its place, and its ids are released. */
+static void no_memory_for_an_item(void)
+{
+    enum { N = 37, NOTE = 41 };
+    const size_t sizes[] = {(N + 1) * sizeof(td_array *), NOTE + 1};
+    for (int i = 0; i < 2; i++) {
+        start(NULL);
+        td_queue *q = with_item(N, NOTE);
+        td_queue_item item;
+        refused_bytes = sizes[i];
+        int rc = td_queue_get(q, &item, 1000);
+        refused_bytes = 0;
+        CU_ASSERT_EQUAL(rc, TD_E_SYSTEM);
+        CHECK_ERROR(TD_E_SYSTEM, "37 tensors and a note of 41 bytes");
+        CU_ASSERT_EQUAL(td_queue_get(q, &item, 1000), TD_OK);
+        CU_ASSERT_EQUAL(fake_seen(fake)->returns, 1);
+        CU_ASSERT_EQUAL(item.n, N);
+        CU_ASSERT_EQUAL(item.note_size, NOTE);
+        CU_ASSERT_STRING_EQUAL(item.note, "a note");
+        td_queue_item_clear(&item);
+        td_queue_close(q, false);
+        stop();
+    }
+}
+
 static void unmaps_when_asked(void)
 {
     start(NULL);
@@ -546,5 +609,6 @@ TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_t
               {"a lost daemon is told", a_lost_daemon_is_told}, {"connections are checked", connections_are_checked},
               {"other tables refuse only what differs", other_tables_refuse_only_what_differs},
               {"forked children have their own connection", forked_children_have_their_own_connection},
-              {"names and queues", names_and_queues}, {"unmaps when asked", unmaps_when_asked}, {"tables", tables},
-              {"composites", composites})
+              {"names and queues", names_and_queues}, {"mixed answers", mixed_answers},
+              {"no memory for an item", no_memory_for_an_item}, {"unmaps when asked", unmaps_when_asked},
+              {"tables", tables}, {"composites", composites})
