@@ -118,19 +118,24 @@ static int refuse_own(const td_account *a, uint64_t wanted, td_error *e)
                    holders_of(a));
 }
 
-static _Thread_local const td_account *loop_full;
-
-const td_account *td_account_full(void)
+static td_account *root_of(td_account *a)
 {
-    const td_account *a = loop_full;
-    loop_full = NULL;
+    while (a->parent) a = a->parent;
     return a;
 }
 
-static int refuse(const td_account *a, bool of_bytes, uint64_t wanted, td_error *e)
+const td_account *td_account_full(td_account *a)
+{
+    td_account *root = root_of(a);
+    const td_account *full = root->full;
+    root->full = NULL;
+    return full;
+}
+
+static int refuse(td_account *a, bool of_bytes, uint64_t wanted, td_error *e)
 {
     char who[WHO_SIZE];
-    loop_full = a;
+    root_of(a)->full = a;
     if (!of_bytes && !a->parent && !a->session && a->children) return refuse_own(a, wanted, e);
     name_of(a, who);
     if (of_bytes)
@@ -145,7 +150,7 @@ static int refuse(const td_account *a, bool of_bytes, uint64_t wanted, td_error 
                    a->session ? "" : holders_of(a));
 }
 
-int td_account_refuse(td_account *a, const td_account *full, uint64_t bytes, uint64_t objects, td_error *e)
+int td_account_refuse(td_account *a, td_account *full, uint64_t bytes, uint64_t objects, td_error *e)
 {
     for (td_account *p = a;; p = p->parent) {
         p->bytes -= bytes;
@@ -159,9 +164,9 @@ int td_account_refuse(td_account *a, const td_account *full, uint64_t bytes, uin
 int td_account_charge_away(td_account *a, unsigned device, uint64_t bytes, td_error *e)
 {
     char who[WHO_SIZE];
-    for (const td_account *p = a; p; p = p->parent)
+    for (td_account *p = a; p; p = p->parent)
         if (td_account_over(p->limit_away, p->away[device], bytes)) {
-            loop_full = p;
+            root_of(p)->full = p;
             return td_fail(e, TD_E_QUOTA,
                            "%s holds %llu bytes on %s of its %llu and wants %llu more; drop tensors or raise the quota",
                            name_of(p, who), (unsigned long long)p->away[device], td_device_name(device),
@@ -179,9 +184,9 @@ void td_account_discharge_away(td_account *a, unsigned device, uint64_t bytes)
     }
 }
 
-int td_account_room(const td_account *a, uint64_t objects, td_error *e)
+int td_account_room(td_account *a, uint64_t objects, td_error *e)
 {
-    for (const td_account *p = a; p; p = p->parent)
+    for (td_account *p = a; p; p = p->parent)
         if (td_account_over(p->limit_objects, p->objects, objects)) return refuse(p, false, objects, e);
     return 0;
 }

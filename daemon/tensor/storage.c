@@ -47,7 +47,7 @@ static void storage_done(td_storage *s)
 /* What another device cannot give is told by its name. */
 static int no_room(const td_place *where, uint64_t nbytes, int rc, td_error *e)
 {
-    td_account_full(); /* it was not for want of that */
+    if (where->account) td_account_full(where->account); /* it was not for want of that */
     if (rc != TD_E_MEMORY || where->device == TD_CPU) return rc;
     return td_fail(e, rc, "%s has no %.1f MB to give", td_device_name(where->device), (double)nbytes / 1e6);
 }

@@ -42,6 +42,7 @@ typedef struct td_account {
     uint32_t refs;
     uint32_t session; /* 0: the daemon's account, or a user's */
     uint32_t uid, pid;
+    const struct td_account *full;   /* of the root: td_account_full() */
     char name[32];                   /* program of the peer, for messages */
     bool ended;                      /* its session has */
     uint64_t away[TD_MAX_DEVICES];   /* bytes on each device but the CPU */
@@ -89,9 +90,10 @@ static inline bool td_account_over(uint64_t limit, uint64_t has, uint64_t more)
 }
 /* Takes back what was charged from `a` up to `full`, which has no room for it. Fails: names that account, what it holds
  * and its limit. */
-int td_account_refuse(td_account *a, const td_account *full, uint64_t bytes, uint64_t objects, td_error *e);
-/* Which account had no room when one was last refused, since this was asked for; only to be compared. NULL: none. */
-const td_account *td_account_full(void);
+int td_account_refuse(td_account *a, td_account *full, uint64_t bytes, uint64_t objects, td_error *e);
+/* Which account of the tree that `a` is in had no room when one of them was last refused, since this was asked for;
+ * only to be compared. NULL: none. */
+const td_account *td_account_full(td_account *a);
 /* TD_E_QUOTA when some account of the chain has no room. */
 static inline int td_account_charge(td_account *a, uint64_t bytes, uint64_t objects, td_error *e)
 {
@@ -134,7 +136,7 @@ void td_account_work_done(td_account *a, unsigned device, uint64_t bytes);
 int td_account_import(td_account *a, td_error *e);
 void td_account_unimport(td_account *a);
 /* Is there room for so many more objects? Nothing is charged. */
-int td_account_room(const td_account *a, uint64_t objects, td_error *e);
+int td_account_room(td_account *a, uint64_t objects, td_error *e);
 /* Of some account of the chain three quarters of the objects are taken: what can wait does. */
 bool td_account_strained(const td_account *a);
 /* Bytes of the daemon's own memory that an account holds. */

@@ -114,7 +114,7 @@ int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
 {
     if (need->work.make) return make_aside(s, need, e);
     unsigned device = need->device;
-    const td_account *full = td_account_full();
+    const td_account *full = td_account_full(s->account);
     td_session_made(s);
     if (s->memory.grow_failed) {
         int why = s->memory.grow_failed;

@@ -194,6 +194,29 @@ static void quotas(void)
     CU_ASSERT_EQUAL(td_live_counts().accounts, 1);
 }
 
+/* Who had no room is told once, and of one tree of accounts only. */
+static void who_is_full(void)
+{
+    td_error e;
+    td_account *daemon = td_account_new(NULL), *user = td_account_new(daemon), *own = td_account_new(user);
+    user->limit_bytes = 100;
+    user->limit_away = 50;
+    own->limit_objects = 2;
+    CU_ASSERT_EQUAL(td_account_charge(own, 101, 0, &e), TD_E_QUOTA);
+    CU_ASSERT_PTR_NULL(td_account_full(payer));
+    CU_ASSERT_PTR_EQUAL(td_account_full(own), user);
+    CU_ASSERT_PTR_NULL(td_account_full(own));
+    CU_ASSERT_EQUAL(td_account_charge_on(own, TD_CPU + 1, 51, &e), TD_E_QUOTA);
+    CU_ASSERT_EQUAL(td_account_room(own, 3, &e), TD_E_QUOTA);
+    CU_ASSERT_PTR_EQUAL(td_account_full(daemon), own); /* the last one */
+    CU_ASSERT_EQUAL(td_account_charge_on(own, TD_CPU + 1, 51, &e), TD_E_QUOTA);
+    CU_ASSERT_PTR_EQUAL(td_account_full(own), user);
+    CU_ASSERT(!own->bytes && !user->bytes && !daemon->bytes && !own->objects && !user->away[TD_CPU + 1]);
+    td_account_unref(own);
+    td_account_unref(user);
+    td_account_unref(daemon);
+}
+
 static void waits_for_growth(void)
 {
     td_storage *s;
@@ -398,7 +421,7 @@ static void bookkeeping_is_small(void)
 
 TD_CUNIT_MAIN_WITH("tensor", setup, teardown, {"counts and sharing", counts_and_sharing}, {"versions", versions},
                    {"void steps", void_steps}, {"void steps in any order", void_steps_in_any_order}, {"quotas", quotas},
-                   {"waits for growth", waits_for_growth}, {"leases are taken over", leases_are_taken_over},
-                   {"shrinking gives back", shrinking_gives_back}, {"poison", poison}, {"late", late},
-                   {"a chain of a million", a_chain_of_a_million}, {"bounded by the turn", bounded_by_the_turn},
-                   {"book-keeping is small", bookkeeping_is_small})
+                   {"who is full", who_is_full}, {"waits for growth", waits_for_growth},
+                   {"leases are taken over", leases_are_taken_over}, {"shrinking gives back", shrinking_gives_back},
+                   {"poison", poison}, {"late", late}, {"a chain of a million", a_chain_of_a_million},
+                   {"bounded by the turn", bounded_by_the_turn}, {"book-keeping is small", bookkeeping_is_small})
