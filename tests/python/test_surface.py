@@ -502,8 +502,10 @@ def test_former_names_of_modules_are_read():
     """A file names the module of a function or a class that it holds, as it was when the file was written."""
     import pickle
 
+    from tensord.program import _trees
+
     for module, name, now in (("_functions", "celu", td.celu), ("_more", "no_grad", td.no_grad), ("_script_usual", "Attribute", td.jit.Attribute),
-                              ("optim._more_optimizers", "Rprop", td.optim.Rprop)):
+                              ("optim._more_optimizers", "Rprop", td.optim.Rprop), ("program._trace", "_LEAF", _trees.LEAF)):
         assert pickle.loads(f"ctensord.{module}\n{name}\n.".encode()) is now
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("tensord._nothing_of_the_kind")

@@ -33,7 +33,6 @@ Programs live on in files (p.save("model.td"), td.jit.load("model.td")) and unde
 """
 import functools
 import importlib
-import sys
 import types
 import typing
 from typing import Any
@@ -42,11 +41,8 @@ from tensord import _C
 from tensord.core import _aliases
 from tensord.program import _classes, _namedtuples
 from tensord.program._published import Named, OpenedProgram, open, timeout
-from tensord.program._scripted import Scripted
-from tensord.program._jit_api import (Attribute, Future, export_opnames, fork, interface, is_tracing, run_frozen_optimizations, script_if_tracing,
-                                      wait)
-
-_script_if_tracing = script_if_tracing  # as model zoos call it
+from tensord.program._scripted import ScriptFunction
+from tensord.program._jit_api import Attribute, Future, export_opnames, fork, interface, is_tracing, wait
 
 __all__ = ["Attribute", "CompilationUnit", "Error", "Final", "FrozenModule", "Future", "LoadedProgram", "OpenedProgram", "RecursiveScriptModule",
            "ScriptFunction", "ScriptModule", "ScriptWarning", "TopLevelTracedModule", "TracedFunction", "TracedModule", "TracerWarning",
@@ -62,43 +58,6 @@ _aliases.put(__name__, typing, {"annotations": "Any Callable Dict List Optional 
 
 class ScriptWarning(Warning):
     """PyTorch's, for those who filter it."""
-
-
-class ScriptFunction(Scripted):
-    """A function as a program; made by script(). Call it as the function."""
-
-    def __init__(self, function):
-        functools.update_wrapper(self, function)
-        self._function = function
-        self._begin(function, "forward", False)
-
-    def _entry(self, world):
-        return world.function(self._function), self._function
-
-    def _state(self):
-        kept = self._world.states.tensors()
-        return kept, list(kept)
-
-    def __get__(self, instance, owner=None):
-        return self if instance is None else types.MethodType(self, instance)
-
-    @property
-    def name(self):
-        return self.__name__
-
-    @property
-    def qualified_name(self):
-        return "__torch__." + self.__name__
-
-    def __reduce__(self):
-        """By its name, where that is its own; otherwise what it was made of, by that name."""
-        found: Any = sys.modules.get(self.__module__)
-        for part in self.__qualname__.split("."):
-            found = getattr(found, part, None)
-        return self.__qualname__ if found is self else (script, (self._function,))
-
-    def __repr__(self):
-        return f"<tensord.jit.ScriptFunction {self.__qualname__}{self._arguments.signature}>"
 
 
 def script(obj: Any, optimize=None) -> Any:
@@ -118,6 +77,26 @@ def script(obj: Any, optimize=None) -> Any:
 
         return RecursiveScriptModule(obj)
     raise TypeError(f"script() takes a function or a module, not {type(obj).__name__}")
+
+
+def script_if_tracing(fn):
+    """A function that runs as it stands, and in a trace is a program, so that the trace has its loops and branches."""
+    program = None
+
+    @functools.wraps(fn)
+    def wrapper(*args, **kwargs):
+        nonlocal program
+        if not is_tracing():
+            return fn(*args, **kwargs)
+        if program is None:
+            program = script(fn)
+        return program(*args, **kwargs)
+
+    wrapper._function = fn  # what a program calls
+    return wrapper
+
+
+_script_if_tracing = script_if_tracing  # as model zoos call it
 
 
 def export(fn):
@@ -185,7 +164,7 @@ def __getattr__(name):
         from tensord.program import _archive
 
         return getattr(_archive, name)
-    if name in ("FrozenModule", "freeze", "optimize_for_inference"):
+    if name in ("FrozenModule", "freeze", "optimize_for_inference", "run_frozen_optimizations"):
         from tensord.program import _frozen
 
         return getattr(_frozen, name)

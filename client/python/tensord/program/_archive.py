@@ -1,18 +1,15 @@
-"""Programs in files: what save() writes of any program, and tensord.jit.load().
+"""Programs in files: tensord.jit.load(), and the programs that it gives. _saving.py writes what it reads.
 
 A file is an archive as torch.save() writes it: its tree is a dict of tensors, under the names that the programs capture them by (a module's state
 dict), and beside it are the programs (client/files/programs.h). How Python calls one is a record of JSON: its parameters' names and defaults; of a
 trace the trees of tensors that it takes and gives.
 """
 import copy
-import inspect
-import itertools
 import json
-import math
 import os
 import zipfile
 import zlib
-from typing import Any, Iterator, NamedTuple
+from typing import Any
 
 from tensord import _C
 from tensord.files import _save
@@ -20,119 +17,11 @@ from tensord.program._published import Named
 from tensord.program._namedtuples import loaded_giver
 from tensord.program._mutex import Turn
 from tensord.program._module_base import ScriptModule
+from tensord.program._parts import Part, packed, state_of, state_words, transient_of, unpacked
+from tensord.program._trees import of_json, to_json, with_trees
 from tensord.nn import Module, Parameter
 
 _EXTRA_MOST = 1 << 30  # bytes of an extra file
-
-# ---- saving
-
-
-class Part(NamedTuple):
-    """A program as a file has it."""
-
-    name: str
-    graph: str
-    captured: "dict[str, _C.Tensor]"
-    call: "dict[str, Any] | None" = None
-
-
-def _places(module: Module, prefix="") -> "Iterator[tuple[str, Module]]":
-    """Modules by all names that they have."""
-    yield prefix, module
-    for name, part in module._modules.items():
-        if part is not None:
-            yield from _places(part, f"{prefix}{name}.")
-
-
-def state_of(module: Module) -> "dict[str, _C.Tensor]":
-    """What state_dict() has, the very tensors."""
-    return {place + name: value for place, part in _places(module) for home in (part._parameters, part._buffers) for name, value in home.items()
-            if value is not None and not (home is part._buffers and name in part._transient)}
-
-
-def transient_of(module: Module) -> "list[str]":
-    """The names of buffers that are not part of the state."""
-    return [place + name for place, part in _places(module) for name in part._transient if part._buffers.get(name) is not None]
-
-
-def _tied_in(state):
-    """The other names of tensors that have several: {name: the first one}."""
-    first: "dict[int, str]" = {}
-    return {name: first[id(tensor)] for name, tensor in state.items() if first.setdefault(id(tensor), name) != name}
-
-
-class _NoJson(Exception):
-    pass
-
-
-def _packed(value):
-    """A default or a state as JSON, which knows neither tuples, keys that are numbers, nor numbers that are none."""
-    if isinstance(value, (list, tuple)):
-        items = [_packed(item) for item in value]
-        return items if isinstance(value, list) else {"tuple": items}
-    if isinstance(value, dict):
-        return {"dict": [_packed(x) for pair in value.items() for x in pair]}
-    if isinstance(value, float) and not math.isfinite(value):
-        return {"float": repr(value)}
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise _NoJson
-
-
-def _unpacked(value):
-    if isinstance(value, list):
-        return [_unpacked(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "dict" in value:
-        words = [_unpacked(x) for x in value["dict"]]
-        return dict(zip(words[::2], words[1::2]))
-    return float(value["float"]) if "float" in value else tuple(_unpacked(item) for item in value["tuple"])
-
-
-def call_of(signature: inspect.Signature, named=None) -> "dict[str, Any]":
-    """The names of parameters, the defaults that a file can hold, and the named tuples that it gives."""
-    defaults = {}
-    for name, p in signature.parameters.items():
-        if p.default is not p.empty:
-            try:
-                defaults[name] = _packed(p.default)
-            except _NoJson:
-                pass
-    return {"names": list(signature.parameters), "defaults": defaults, **({} if named is None else {"named": named})}
-
-
-def _extra_records(extra) -> "tuple[tuple[str, bytes], ...]":
-    """What else a file is to hold: (the name of its record, its bytes)."""
-    records = []
-    for name, text in extra.items():
-        if not isinstance(name, str) or not isinstance(text, (str, bytes)):
-            raise TypeError(f"_extra_files: texts or bytes by their names, not a {type(text).__name__} as {name!r}")
-        if not name or len(name.encode()) > 1000 or name.startswith("/") or ".." in name.split("/") or not name.isprintable() or "\\" in name:
-            raise _C.InvalidError(f"_extra_files: {name[:80]!r} is no name in a file")
-        records.append((f"extra/{name}", text.encode() if isinstance(text, str) else text))
-    return tuple(records)
-
-
-def save_parts(parts: "list[Part]", f, state: "dict[str, _C.Tensor]", transient: "list[str]", whole: bool, extra) -> None:
-    """Programs, the tensors they capture, what else `state` names, and extra files, to a path or a file."""
-    state, programs = dict(state), []
-    tied = _tied_in(state)
-    frozen = [name for name, tensor in state.items() if isinstance(tensor, Parameter) and not tensor.requires_grad]
-    for part in parts:
-        graph = part.graph
-        for name, tensor in part.captured.items():
-            if state.setdefault(name, tensor) is not tensor:  # another program has another one of this name
-                other = next(n for n in (f"{name}:{k}" for k in itertools.count(1)) if state.get(n, tensor) is tensor)
-                state[other] = tensor
-                head, at, rest = graph.partition("graph(")
-                was, new = (f" = {json.dumps(n, ensure_ascii=False)}\n" for n in (name, other))
-                if head.count(was) != 1:
-                    raise _C.Unsupported(f"save(): two tensors are called '{name}', one of them in the program '{part.name}'; give one another name")
-                graph = head.replace(was, new) + at + rest
-        call = {**(part.call or {}), "transient": [name for name in transient if name in state], "frozen": frozen, "tied": tied}
-        programs.append((part.name, graph, json.dumps(call)))
-    _save.save_programs(state, tuple(programs), f, whole, _extra_records(extra))
 
 
 # ---- calling what was loaded
@@ -151,14 +40,14 @@ class _Method(Named):
         if states:
             self._names = self._names[:-len(states)]
         call = call if isinstance(call, dict) else {}
-        self._trees = (_tree(call["takes"]), _tree(call["gives"])) if "takes" in call and "gives" in call else None
+        self._trees = (of_json(call["takes"]), of_json(call["gives"])) if "takes" in call and "gives" in call else None
         self._named = call.get("named")
         self._give = loaded_giver(self._named, name) if self._named is not None else None
         names = call.get("names")
         self._called = names if isinstance(names, list) and all(isinstance(n, str) for n in names) else list(self._names)
         defaults = call.get("defaults")
         try:
-            self._defaults = {k: _unpacked(v) for k, v in defaults.items()} if isinstance(defaults, dict) else {}
+            self._defaults = {k: unpacked(v) for k, v in defaults.items()} if isinstance(defaults, dict) else {}
         except (KeyError, TypeError, ValueError, RecursionError) as e:
             raise _C.InvalidError(f"load(): the defaults of the program '{name}' make no sense") from e
 
@@ -197,8 +86,6 @@ class _Method(Named):
             return self._daemons(), (*given, *(home[key] for _, (home, key) in self._states)), self._keep
         if self._trees is None:
             return self._daemons(), given, self._give
-        from tensord.program._trace import with_trees
-
         return self._daemons(), *with_trees(given, *self._trees)
 
     def _keep(self, made):
@@ -238,7 +125,7 @@ def _states_of(call, homes, kept):
             name = state["name"]
             slot = kept, name
             if "tensor" not in state:
-                kept[name] = _unpacked(state["value"])
+                kept[name] = unpacked(state["value"])
             elif state["tensor"] == name:
                 slot = homes[name]
             else:
@@ -376,55 +263,15 @@ def _again(kind, state, programs, mine):
     return made
 
 
-def state_words(name, value):
-    if _C.is_tensor(value):
-        return {"name": name, "tensor": name}
-    try:
-        return {"name": name, "value": _packed(value)}
-    except _NoJson:
-        raise _C.Unsupported(f"save(): the state '{name}' of the program is neither a tensor nor numbers, texts, lists and dicts of such") from None
-
-
 def _json_of(method):
-    call: "dict[str, Any]" = {"names": method._called, "defaults": {k: _packed(v) for k, v in method._defaults.items()}}
+    call: "dict[str, Any]" = {"names": method._called, "defaults": {k: packed(v) for k, v in method._defaults.items()}}
     if method._named is not None:
         call["named"] = method._named
     if method._trees is not None:
-        call["takes"], call["gives"] = map(tree_words, method._trees)
+        call["takes"], call["gives"] = map(to_json, method._trees)
     if method._states:
         call["states"] = [state_words(name, home[key]) for name, (home, key) in method._states]
     return call
-
-
-# ---- trees of tensors, as JSON has them: 0 for a tensor, ["t", ...], ["l", ...], ["d", [key, tree], ...]
-
-
-def tree_words(shape):
-    """A tree's shape as JSON; named tuples become tuples."""
-    from tensord.program._trace import _LEAF
-
-    if shape is _LEAF:
-        return 0
-    kind, items = shape
-    if issubclass(kind, dict):
-        if not all(isinstance(key, (str, int)) for key, _ in items):
-            raise _C.Unsupported("save(): the keys of a traced dict are texts or numbers in a file")
-        return ["d", *([key, tree_words(item)] for key, item in items)]
-    return ["t" if issubclass(kind, tuple) else "l", *map(tree_words, items)]
-
-
-def _tree(words):
-    from tensord.program._trace import _LEAF
-
-    if words == 0:
-        return _LEAF
-    try:
-        kind, *items = words
-        if kind == "d":
-            return dict, [(key, _tree(item)) for key, item in items]
-        return {"t": tuple, "l": list}[kind], [_tree(item) for item in items]
-    except (TypeError, ValueError, KeyError, RecursionError) as e:
-        raise _C.InvalidError("load(): how the program is called makes no sense") from e
 
 
 # ---- loading

@@ -106,15 +106,3 @@ def _kind_of(value, taken):
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("int", "float", "bool", "str", "len"):
         return value.func.id if value.func.id != "len" else "int"
     return None
-
-
-def made_of(cls):
-    """What makes an object outside of what a program gives."""
-    def make(fields, *items):
-        made = object.__new__(cls)
-        for name, item in zip(fields, items):
-            if not (hasattr(cls, name) and getattr(cls, name) == item):
-                setattr(made, name, item)
-        return made
-
-    return make

@@ -9,6 +9,7 @@ import typing
 import weakref
 
 from tensord import _C
+from tensord.program._scripted import ScriptFunction
 
 _NUMBERS = itertools.count()
 _TYPES = {name: getattr(typing, name) for name in ("Any", "Dict", "List", "NamedTuple", "Optional", "Tuple", "Union")}
@@ -28,8 +29,6 @@ class CompilationUnit:
         frame = sys._getframe(_frames_up + 1)
         names = {**_TYPES, "Tensor": _C.Tensor, **frame.f_globals, **frame.f_locals, **{k: f._function for k, f in self._functions.items()}}
         for name, function in _functions_of(lang, names).items():
-            from tensord.jit import ScriptFunction
-
             self._functions[name] = ScriptFunction(function)
 
     def find_function(self, name):

@@ -99,3 +99,9 @@ def freeze(mod, preserved_attrs=None, optimize_numerics: bool = True):
 def optimize_for_inference(mod, other_methods=None):
     """The module frozen (freeze(); it is put into eval mode), with the methods that other_methods names; one that is frozen is as fast as it gets."""
     return mod if isinstance(mod, FrozenModule) else freeze(mod.eval(), other_methods)
+
+
+def run_frozen_optimizations(mod, optimize_numerics: bool = True, preserved_methods=None) -> None:
+    """Nothing is left to do behind freeze()."""
+    if not isinstance(mod, FrozenModule):
+        raise TypeError("run_frozen_optimizations() takes what td.jit.freeze() gave")

@@ -1,10 +1,8 @@
 """Parts of torch.jit's interface beside programs: futures, attributes with their types, interfaces, and whether a trace is on."""
-import functools
 import re
 import threading
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from tensord import _C
 from tensord.program._published import Named
 
 T = TypeVar("T")
@@ -77,34 +75,7 @@ def is_tracing():
     return tracing.now
 
 
-def script_if_tracing(fn):
-    """A function that runs as it stands, and in a trace is a program, so that the trace has its loops and branches."""
-    program = None
-
-    @functools.wraps(fn)
-    def wrapper(*args, **kwargs):
-        nonlocal program
-        if not tracing.now:
-            return fn(*args, **kwargs)
-        if program is None:
-            from tensord.jit import script
-
-            program = script(fn)
-        return program(*args, **kwargs)
-
-    wrapper._function = fn  # what a program calls
-    return wrapper
-
-
 # ---- programs
-
-
-def run_frozen_optimizations(mod, optimize_numerics: bool = True, preserved_methods=None) -> None:
-    """Nothing is left to do behind freeze()."""
-    from tensord.program._frozen import FrozenModule
-
-    if not isinstance(mod, FrozenModule):
-        raise TypeError("run_frozen_optimizations() takes what td.jit.freeze() gave")
 
 
 def export_opnames(m) -> "list[str]":

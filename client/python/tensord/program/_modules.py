@@ -5,6 +5,7 @@ import functools
 
 from tensord.program._script import plain
 from tensord.program._module_base import ScriptModule
+from tensord.program._parts import state_of, transient_of
 from tensord.program._scripted import Scripted
 from tensord.program._jit_api import Attribute
 
@@ -77,8 +78,6 @@ class RecursiveScriptModule(ScriptModule):
         return [part for method in self._methods.values() for part in method._parts()]
 
     def _state(self):
-        from tensord.program._archive import state_of, transient_of
-
         own = state_of(self._original)
         kept = {name: x for m in self._methods.values() for name, x in m._world.states.tensors().items() if name not in own}
         return {**kept, **own}, [*transient_of(self._original), *kept]

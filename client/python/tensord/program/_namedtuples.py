@@ -174,9 +174,16 @@ def shaped(value, shape, classes):
         return made(*items)
     if is_enum(made):
         return made[items[0]]
-    from tensord.program._classes import made_of
+    return _object_of(made, shape[3], items)
 
-    return made_of(made)(shape[3], *items)
+
+def _object_of(cls, fields, items):
+    """Of a class of one's own (_classes.py): what its __init__() would make."""
+    made = object.__new__(cls)
+    for name, item in zip(fields, items):
+        if not (hasattr(cls, name) and getattr(cls, name) == item):
+            setattr(made, name, item)
+    return made
 
 
 def _classes_in(shape, made):

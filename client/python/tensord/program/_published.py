@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tensord import _C
+from tensord.program._parts import Part
 from tensord.program._plan import Plan, Program
 
 
@@ -61,8 +62,8 @@ class Named(Program):
             self(*args, **kwargs)
         return Plan(_C._program_plans(self._daemons()))
 
-    def _parts(self) -> "list[Any]":
-        """What a file has of it, as _archive.Part."""
+    def _parts(self) -> "list[Part]":
+        """What a file has of it."""
         raise NotImplementedError
 
     def _state(self) -> "tuple[dict[str, _C.Tensor], list[str]]":
@@ -75,7 +76,7 @@ class Named(Program):
         tensors, a dict by their names; of a .pt torch.jit.load() makes a module, unless ATen has no name for some op, of which there is a warning
         (then it is as a .td). A regular file appears whole or not at all. whole is that of td.save(). _extra_files: texts or bytes by names, which lie beside
         the program, and which td.jit.load() and torch.jit.load() give back."""
-        from tensord.program._archive import save_parts
+        from tensord.program._saving import save_parts  # with modules and files, which many programs never load
 
         save_parts(self._parts(), f, *self._state(), whole, _extra_files or {})
 
@@ -145,8 +146,6 @@ class OpenedProgram(Named):
         return self._program
 
     def _parts(self):
-        from tensord.program._archive import Part
-
         captured = _C._program_captured(self._daemons())
         return [Part("forward", self.graph, dict(zip(_C._names_in(self.graph)[1], captured)))]
 

@@ -1,10 +1,14 @@
 """What programs of functions and of methods share: they are made of sources, made anew when what these name is another one, and made once for
 each combination of types where parameters have several."""
+import functools
 import inspect
+import sys
+import types
 from typing import Any
 
 from tensord import _C
 from tensord.program import _namedtuples, _unions
+from tensord.program._parts import Part, call_of
 from tensord.program._published import Named
 from tensord.program._script import World
 
@@ -102,9 +106,44 @@ class Scripted(Named):
         return self._made(*self._made_of[1:3])
 
     def _parts(self):
-        from tensord.program._archive import Part, call_of
-
         self._now()
         world, graph, captured, called = self._made_of
         call = {**call_of(self._arguments.signature, world.shape), **world.states.words()}
         return [Part(self._part_name, graph, dict(zip(called, captured)), call)]
+
+
+class ScriptFunction(Scripted):
+    """A function as a program; made by script(). Call it as the function."""
+
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+        self._function = function
+        self._begin(function, "forward", False)
+
+    def _entry(self, world):
+        return world.function(self._function), self._function
+
+    def _state(self):
+        kept = self._world.states.tensors()
+        return kept, list(kept)
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
+
+    @property
+    def name(self):
+        return self.__name__
+
+    @property
+    def qualified_name(self):
+        return "__torch__." + self.__name__
+
+    def __reduce__(self):
+        """By its name, where that is its own; otherwise what it was made of, by that name."""
+        found: Any = sys.modules.get(self.__module__)
+        for part in self.__qualname__.split("."):
+            found = getattr(found, part, None)
+        return self.__qualname__ if found is self else (ScriptFunction, (self._function,))
+
+    def __repr__(self):
+        return f"<tensord.jit.ScriptFunction {self.__qualname__}{self._arguments.signature}>"

@@ -13,6 +13,7 @@ from tensord import _C
 from tensord.core import _forking
 from tensord.program import _namedtuples
 from tensord.program._mutex import Turn, Turns
+from tensord.program._parts import state_words
 
 _PLAIN = (bool, int, float, complex, str)
 _TURNS: "weakref.WeakKeyDictionary[typing.Any, Turn]" = weakref.WeakKeyDictionary()  # of modules with attributes that programs write
@@ -286,8 +287,6 @@ class States:
 
     def words(self):
         """For a file."""
-        from tensord.program._archive import state_words
-
         return {"states": [state_words(slot.name, slot.get()) for slot in self.slots]} if self.slots else {}
 
     def tensors(self):

@@ -13,8 +13,13 @@ from tensord.core import _overloads
 from tensord.program._published import Named
 from tensord.program._module_base import ScriptModule
 from tensord.program._jit_api import tracing
-from tensord.jit import ScriptFunction
+from tensord.program._parts import Part, state_of, transient_of
+from tensord.program._scripted import ScriptFunction
+from tensord.program._trees import LEAF, flatten, rebuild, to_json, with_trees
 from tensord.nn.module import Module
+
+
+_LEAF = LEAF  # as pickles of before know it
 
 
 class TracerWarning(Warning):
@@ -34,44 +39,6 @@ class TracingCheckError(Exception):
         super().__init__(self.message)
 
 
-# ---- trees of tensors: lists, tuples (also named ones) and dicts, as calls take and give them
-
-class _Leaf:
-    """One place of a tensor; there is one such thing, also in copies."""
-
-    def __reduce__(self):
-        return "_LEAF"
-
-
-_LEAF = _Leaf()
-
-
-def _flatten(value, leaves, what, path, names=None):
-    """The shape of a tree, whose tensors come to `leaves`, with a name for each to `names`."""
-    if isinstance(value, _C.Tensor):
-        leaves.append(value)
-        if names is not None:
-            names.append(path)
-        return _LEAF
-    if isinstance(value, (tuple, list)):
-        return type(value), [_flatten(item, leaves, what, f"{path}_{k}", names) for k, item in enumerate(value)]
-    if isinstance(value, dict):
-        return type(value), [(key, _flatten(item, leaves, what, f"{path}_{key}", names)) for key, item in value.items()]
-    raise TypeError(f"{what} of a trace are Tensors, and lists, tuples and dicts of such, not {type(value).__name__}; "
-                    "give a number by a function around it (lambda x: f(x, 3)), or script the function")
-
-
-def _rebuild(shape, leaves):
-    """The tree of this shape; `leaves` is an iterator."""
-    if shape is _LEAF:
-        return next(leaves)
-    kind, items = shape
-    if issubclass(kind, dict):
-        return kind((key, _rebuild(item, leaves)) for key, item in items)
-    items = [_rebuild(item, leaves) for item in items]
-    return kind(*items) if hasattr(kind, "_fields") else kind(items)
-
-
 def _own(x):
     """A leaf with the values of an example that lies as it does, so that what is written to it stays here, and what is copied only for its layout is
     copied in the trace, too."""
@@ -81,27 +48,6 @@ def _own(x):
         return own.clone().requires_grad_(x.requires_grad)
     packed = own.as_strided((span,), (1,), own.storage_offset()).clone()
     return packed.as_strided(own.shape, own.stride(), 0).detach().requires_grad_(x.requires_grad)
-
-
-def _kinds(shape):
-    """The shape with the kinds that a file knows: a named tuple is a tuple."""
-    if shape is _LEAF:
-        return shape
-    kind, items = shape
-    if issubclass(kind, dict):
-        return dict, [(key, _kinds(item)) for key, item in items]
-    return tuple if issubclass(kind, tuple) else list, [_kinds(item) for item in items]
-
-
-def with_trees(args, takes, gives):
-    """The tensors of a tree of this shape, and what makes the other tree of what a program returns for them."""
-    leaves: "list[_C.Tensor]" = []
-    shape = _flatten(args, leaves, "arguments", "x")
-    if shape != takes and _kinds(shape) != _kinds(takes):
-        raise TypeError(f"the program was traced with {_words(takes)}, and is given {_words(shape)}")
-    if gives is _LEAF:
-        return tuple(leaves), None
-    return tuple(leaves), lambda made: _rebuild(gives, iter(made if isinstance(made, tuple) else (made,)))
 
 
 # ---- what comes out
@@ -141,11 +87,9 @@ class TracedFunction(Named):
         return {"forward": self}
 
     def _parts(self):
-        from tensord.program._archive import Part, tree_words
-
         parts = []
         for name, program in self._methods_by_name().items():
-            call = {"takes": tree_words(program._takes), "gives": tree_words(program._gives), "names": program._argument_names}
+            call = {"takes": to_json(program._takes), "gives": to_json(program._gives), "names": program._argument_names}
             parts.append(Part(name, program.graph, dict(zip(program._called, program._captured)), call))
         return parts
 
@@ -170,8 +114,6 @@ class TracedModule(TracedFunction, ScriptModule):
         return {"forward": self, **methods} if "graph" in self.__dict__ else methods
 
     def _state(self):
-        from tensord.program._archive import state_of, transient_of
-
         return state_of(self), transient_of(self)
 
     def __deepcopy__(self, memo):
@@ -187,17 +129,6 @@ class TracedModule(TracedFunction, ScriptModule):
 
     def __repr__(self):
         return f"<tensord.jit.TracedModule of {self.original_name}>"
-
-
-def _words(shape):
-    """A tree's shape, for messages."""
-    if shape is _LEAF:
-        return "a Tensor"
-    kind, items = shape
-    if issubclass(kind, dict):
-        return "{" + ", ".join(f"{key!r}: {_words(item)}" for key, item in items) + "}"
-    left, right = ("(", ")") if issubclass(kind, tuple) else ("[", "]")
-    return left + ", ".join(map(_words, items)) + right
 
 
 # ---- the trace
@@ -231,14 +162,14 @@ def _record(call, examples, names, known, into):
     """Runs call(*examples) and makes `into` its program."""
     leaves: "list[_C.Tensor]" = []
     paths: "list[str]" = []
-    takes = tuple, [_flatten(value, leaves, "inputs", name, paths) for value, name in zip(examples, names)]
+    takes = tuple, [flatten(value, leaves, "inputs", name, paths) for value, name in zip(examples, names)]
     own = [_own(x) for x in leaves]
     trace = _C._Trace(tuple(own), tuple(paths), known)
     tracing.now = True
     try:
-        result = call(*_rebuild(takes, iter(own)))
+        result = call(*rebuild(takes, iter(own)))
         outputs: "list[_C.Tensor]" = []
-        gives = _flatten(result, outputs, "results", "y")
+        gives = flatten(result, outputs, "results", "y")
         for text in trace.warnings():
             _tell(text)
         into.graph, captured, called = trace.end(tuple(outputs))
@@ -268,11 +199,11 @@ def _differs(ours, theirs, tolerance):
 def _results_of(call, examples, state):
     """Both draw the same random numbers, if the program's seed is known."""
     leaves: "list[_C.Tensor]" = []
-    shape = _flatten(tuple(examples), leaves, "inputs", "x")
+    shape = flatten(tuple(examples), leaves, "inputs", "x")
     results: "list[_C.Tensor]" = []
     if state is not None:
         _C._set_random_state(*state)
-    _flatten(call(*_rebuild(shape, iter([_own(x) for x in leaves]))), results, "results", "y")
+    flatten(call(*rebuild(shape, iter([_own(x) for x in leaves]))), results, "results", "y")
     return results
 
 

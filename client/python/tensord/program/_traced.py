@@ -3,7 +3,7 @@ import json
 import re
 
 from tensord.program import _namedtuples
-from tensord.program._trace import _LEAF
+from tensord.program._trees import LEAF
 
 _CAPTURED = re.compile(r'^# (\w+): captured as (".*")$', re.MULTILINE)
 _OURS = ("forward", "results_of_trace", "td", "math")
@@ -39,7 +39,7 @@ class _Trace:
         return f"\n\ndef {name}({given}):\n    {_OURS[1]} = forward({', '.join(leaves)})\n    return {self.tree(self.program._gives, made)}\n"
 
     def type_of(self, shape):
-        if shape is _LEAF:
+        if shape is LEAF:
             return "td.Tensor"
         kind, items = shape
         if issubclass(kind, dict):
@@ -61,7 +61,7 @@ class _Trace:
 
     def leaves(self, shape, path):
         """Where its tensors are."""
-        if shape is _LEAF:
+        if shape is LEAF:
             yield path
             return
         kind, items = shape
@@ -70,7 +70,7 @@ class _Trace:
 
     def tree(self, shape, made):
         """A tree of what was made."""
-        if shape is _LEAF:
+        if shape is LEAF:
             return next(made)
         kind, items = shape
         if issubclass(kind, dict):
