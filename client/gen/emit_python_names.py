@@ -2,7 +2,7 @@
 
 tdpy_shown: what tensord's own __getattr__ finds, by the imports below `if TYPE_CHECKING` in tensord/__init__.py, which type checkers read.
 tdpy_called: what the C files call, by the column `py` of surface.toml and its block [python].
-Invariant: each name has one module, and that module defines it.
+Invariant: each name has one module, and that module defines it. The build makes the tables anew when one of the modules changes (emit() says which).
 """
 
 import ast
@@ -14,6 +14,7 @@ from cdata import HEAD, string
 from python_forms import SURFACE, load
 
 PACKAGE = SURFACE.parent / "tensord"
+_READ = {PACKAGE / "__init__.py"}  # the modules that were looked at
 
 
 def _path(module):
@@ -21,6 +22,7 @@ def _path(module):
     for root in (PACKAGE, PACKAGE / "compat"):
         for file in (root.joinpath(*module.split(".")).with_suffix(".py"), root.joinpath(*module.split("."), "__init__.py")):
             if file.exists():
+                _READ.add(file)
                 return file
     raise model.TableError([f"{SURFACE.name}: [python]: there is no module tensord.{module}"])
 
@@ -95,3 +97,4 @@ def emit(table, out):
     for name, found in (("shown", shown()), ("called", called(table))):
         _rows(name, found, out)
         out.write(f"const tdpy_names tdpy_{name} = {{sizeof {name} / sizeof *{name}, {name}}};\n")
+    return _READ

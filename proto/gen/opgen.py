@@ -29,6 +29,7 @@ def arguments(argv):
     p.add_argument("--table", action="append", required=True, metavar="PATH", help="a file of the table, or the folder of them; may be repeated")
     p.add_argument("--emit", action="append", default=[], metavar="KIND", help="what to write: opid, table, docs, check, ...")
     p.add_argument("--out", action="append", default=[], metavar="FILE", help="where; one for each --emit")
+    p.add_argument("--depfile", metavar="FILE", help="write down, for ninja, what an emitter of one --out read beside the table and the generator")
     p.add_argument("--path", action="append", default=[], metavar="DIR", help="where else emitters are looked for")
     p.add_argument("--rules", default=HERE.parent / "infer" / "infer.h", metavar="FILE", help="header that declares the inference rules")
     p.add_argument("--lock-file", metavar="FILE", help="the ids given so far (ops.lock in the folder, or beside the file)")
@@ -37,6 +38,8 @@ def arguments(argv):
     args = p.parse_args(argv)
     if len(args.emit) != len(args.out):
         p.error("each --emit needs one --out")
+    if args.depfile and len(args.out) != 1:
+        p.error("--depfile goes with one --out")
     if not args.lock_file:
         first = Path(args.table[0])
         args.lock_file = (first if first.is_dir() else first.parent) / "ops.lock"
@@ -54,6 +57,7 @@ def write(path, text):
 
 
 def run_emitter(kind, table):
+    """The text, and the paths of what the emitter read beside the table, where it says so."""
     try:
         emitter = importlib.import_module(f"emit_{kind}")
     except ModuleNotFoundError as e:
@@ -61,8 +65,8 @@ def run_emitter(kind, table):
             raise
         raise model.TableError([f"opgen.py: no emitter emit_{kind}.py"]) from None
     out = io.StringIO()
-    emitter.emit(table, out)
-    return out.getvalue()
+    read = emitter.emit(table, out)
+    return out.getvalue(), read or ()
 
 
 def lock(args):
@@ -88,8 +92,11 @@ def main(argv):
     except model.TableError as e:
         print(e, file=sys.stderr)
         return 1
-    for path, text in zip(args.out, texts):
+    for path, (text, read) in zip(args.out, texts):
         write(path, text)
+        if args.depfile:
+            names = sorted(str(each).replace(" ", "\\ ") for each in read)
+            write(args.depfile, f"{path}: {' '.join(names)}\n")
     return 0
 
 

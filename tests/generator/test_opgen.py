@@ -79,6 +79,16 @@ class Golden(Folder):
             texts.append((self.dir / name).read_text())
         self.assertEqual(*texts)
 
+    def test_depfile_names_what_an_emitter_read(self):
+        table, out, deps = self.table(BLOCK), self.dir / "out", self.dir / "out.d"
+        self.assertEqual(run([table], "--lock"), (0, ""))
+        (self.dir / "emit_reads.py").write_text("def emit(table, out):\n    out.write('made')\n    return {'/b c', '/a'}\n")
+        args = "--path", self.dir, "--emit", "reads", "--out", out, "--depfile", deps
+        self.assertEqual(run([table], *args), (0, ""))
+        self.assertEqual((out.read_text(), deps.read_text()), ("made", f"{out}: /a /b\\ c\n"))
+        with self.assertRaises(SystemExit):
+            run([table], *args, "--emit", "reads", "--out", out)
+
     def test_hash_follows_the_contract_only(self):
         def hash_of(text):
             table = self.table(text)
