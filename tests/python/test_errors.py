@@ -541,3 +541,18 @@ def test_programs_name_what_users_know(name):
     program, bad = td.jit.trace(lambda x: function(x), td.eye(2)), td.zeros(2, 3) if "det" in name else -td.ones(2, 2)
     with pytest.raises(td.Error, match=rf"^linalg\.{name}\(\): "):
         td.Tensor.tolist(program(bad) if name != "slogdet" else program(bad)[0])
+
+
+@pytest.mark.parametrize("call, name, said", [("td.ones(2).numpy()", "numpy", "this wants NumPy"), ("td.Queue('q', 1, out='torch')", "torch", "out='torch' asks for tensors of PyTorch"),
+                                              ("import tensord.torch", "torch", "tensord.torch is for programs that use PyTorch")])
+def test_packages_that_are_missing_are_named_with_the_way_to_get_them(call, name, said):
+    run = script(f"""
+        import sys
+        import tensord as td
+        sys.modules["{name}"] = None
+        try:
+            {call}
+        except ModuleNotFoundError as e:
+            print(e.name, e)
+    """)
+    assert run.stdout.startswith(f"{name} {said}, which is not there for {sys.executable}: install python3-{name} (Debian), or pip install {name}"), run.stderr

@@ -6,6 +6,17 @@ from typing import Any
 from tensord import _C
 
 
+_PACKAGES = {"numpy": "NumPy", "torch": "PyTorch"}
+
+
+def missing(error, name, wants, instead=""):
+    """What to raise in an import of numpy or torch that failed so: where that is not installed, how to get it for this Python."""
+    if error.name != name:
+        return error
+    return ModuleNotFoundError(f"{wants} {_PACKAGES[name]}, which is not there for {sys.executable}: install python3-{name} (Debian), "
+                               f"or pip install {name}{instead}", name=name)
+
+
 def foreign(x):
     """What DLPack is to take in place of an array of another library, and the dtype that its bytes then are, or None."""
     torch = sys.modules.get("torch")
@@ -36,10 +47,7 @@ def check_out(out):
     try:
         import torch  # noqa: F401
     except ModuleNotFoundError as e:
-        if e.name != "torch":
-            raise
-        raise ModuleNotFoundError(f"out='torch' asks for tensors of PyTorch, which is not there for {sys.executable}: install python3-torch (Debian), "
-                                  "or pip install torch", name="torch") from None
+        raise missing(e, "torch", "out='torch' asks for tensors of") from None
 
 
 def as_torch(t):

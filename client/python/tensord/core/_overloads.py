@@ -685,12 +685,9 @@ def _numpy():
     try:
         import numpy
     except ModuleNotFoundError as e:
-        if e.name != "numpy":
-            raise
-        import sys
+        from tensord.core import _interop
 
-        raise ModuleNotFoundError(f"this wants NumPy, which is not there for {sys.executable}: install python3-numpy (Debian), or pip install "
-                                  "numpy", name="numpy") from None
+        raise _interop.missing(e, "numpy", "this wants") from None
     return numpy
 
 

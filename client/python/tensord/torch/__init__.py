@@ -8,12 +8,9 @@
 try:
     import torch as _torch  # noqa: F401
 except ModuleNotFoundError as e:
-    if e.name != "torch":
-        raise
-    import sys
+    from tensord.core._interop import missing
 
-    raise ModuleNotFoundError(f"tensord.torch is for programs that use PyTorch, which is not there for {sys.executable}: install python3-torch "
-                              "(Debian), or pip install torch; loaders without it are in tensord.data", name="torch") from None
+    raise missing(e, "torch", "tensord.torch is for programs that use", "; loaders without it are in tensord.data") from None
 from tensord.torch._sharing import set_sharing_strategy  # noqa: F401
 
 _LAZY = {"DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
