@@ -23,7 +23,7 @@ static void made(void *arg)
 void td_grow(td_service *s, td_growth *g)
 {
     const td_service_options *o = &s->options;
-    g->backend = s->budget.backend;
+    g->backend = td_heap_budget(g->heap)->backend;
     g->kind = g->heap == s->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION;
     g->segment = NULL;
     if (g->size > GROW_HERE && o->background) {

@@ -39,6 +39,7 @@ struct td_device_entry {
     td_budget *budget; /* bytes that may be taken there, that were taken, and that storages have of these */
     int (*const *plans)(struct td_kcall *k, td_error *e); /* by op id (td_plan_fn); NULL: the op has no kernel there */
     struct td_executor *executor;                         /* NULL: its calls run on the pool, as on the CPU */
+    void *self;                                           /* the device's own */
     /* When no task and no storage is left: lets go of the four. NULL: none is its own. */
     void (*end)(td_device_entry *d);
 };

@@ -20,47 +20,58 @@ typedef struct arena {
     uint32_t id, generation; /* of the segment */
 } arena;
 
-static td_budget budget;
-static td_heap *heap;
-static arena arenas[SEGMENTS];
-static int narenas;
+typedef struct fake_device {
+    td_budget budget;
+    td_heap *heap;
+    arena arenas[SEGMENTS];
+    int narenas;
+} fake_device;
+
+static fake_device *fake_at(unsigned number)
+{
+    return td_device_get(number)->self;
+}
 
 /* Segments that went back to the system: others lie at their addresses now. */
-static void forget_at(const td_segment *s)
+static void forget_at(fake_device *f, const td_segment *s)
 {
-    for (int i = narenas - 1; i >= 0; i--) {
-        if (arenas[i].shut >= s->base + s->size || s->base >= arenas[i].shut + arenas[i].size) continue;
-        munmap(arenas[i].open, arenas[i].size);
-        arenas[i] = arenas[--narenas];
+    for (int i = f->narenas - 1; i >= 0; i--) {
+        arena *a = &f->arenas[i];
+        if (a->shut >= s->base + s->size || s->base >= a->shut + a->size) continue;
+        munmap(a->open, a->size);
+        *a = f->arenas[--f->narenas];
     }
 }
 
-static void shut(const td_segment *s)
+static void shut(fake_device *f, const td_segment *s)
 {
-    for (int i = 0; i < narenas; i++)
-        if (arenas[i].shut == s->base && arenas[i].id == s->id && arenas[i].generation == s->generation) return;
-    forget_at(s);
+    for (int i = 0; i < f->narenas; i++) {
+        const arena *a = &f->arenas[i];
+        if (a->shut == s->base && a->id == s->id && a->generation == s->generation) return;
+    }
+    forget_at(f, s);
     void *open = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
-    if (narenas == SEGMENTS || open == MAP_FAILED || mprotect(s->base, s->size, PROT_NONE)) abort();
-    arenas[narenas++] = (arena){s->base, open, s->size, s->id, s->generation};
+    if (f->narenas == SEGMENTS || open == MAP_FAILED || mprotect(s->base, s->size, PROT_NONE)) abort();
+    f->arenas[f->narenas++] = (arena){s->base, open, s->size, s->id, s->generation};
 }
 
 /* What has no bytes may lie at the end of a segment, where another one may begin. */
-static void *opened(void *at)
+static void *opened(const fake_device *f, void *at)
 {
     void *end = at;
-    for (int i = 0; i < narenas; i++) {
-        uint64_t offset = (uint64_t)((unsigned char *)at - arenas[i].shut);
-        if ((unsigned char *)at < arenas[i].shut || offset > arenas[i].size) continue;
-        end = arenas[i].open + offset;
-        if (offset < arenas[i].size) break;
+    for (int i = 0; i < f->narenas; i++) {
+        const arena *a = &f->arenas[i];
+        uint64_t offset = (uint64_t)((unsigned char *)at - a->shut);
+        if ((unsigned char *)at < a->shut || offset > a->size) continue;
+        end = a->open + offset;
+        if (offset < a->size) break;
     }
     return end;
 }
 
 void *fake_device_bytes(void *at)
 {
-    return opened(at);
+    return opened(fake_at(TD_FAKE), at);
 }
 
 static uint64_t bytes(void)
@@ -69,25 +80,31 @@ static uint64_t bytes(void)
     return (megabytes ? strtoull(megabytes, NULL, 10) : 1024) << 20;
 }
 
+static int take(fake_device *f, td_storage *s, td_need *need, td_error *e)
+{
+    return need ? td_heap_alloc(f->heap, s->nbytes, &s->extent, need, e)
+                : td_heap_alloc_now(f->heap, s->nbytes, &s->extent, e);
+}
+
 static int fake_alloc(const td_place *where, td_storage *s, td_need *need, td_error *e)
 {
-    (void)where, (void)need;
-    int err = td_heap_alloc_now(heap, s->nbytes, &s->extent, e);
-    if (err == TD_E_MEMORY && td_heap_trim(heap)) err = td_heap_alloc_now(heap, s->nbytes, &s->extent, e);
-    if (err) return err;
-    shut(s->extent.segment);
+    fake_device *f = fake_at(where->device);
+    int rc = take(f, s, need, e);
+    if (rc == TD_E_MEMORY && td_heap_trim(f->heap)) rc = take(f, s, need, e);
+    if (rc) return rc;
+    shut(f, s->extent.segment);
     s->data = td_extent_data(&s->extent);
     return 0;
 }
 
 static void fake_free(td_storage *s)
 {
-    td_heap_release(heap, &s->extent);
+    td_heap_release(fake_at(s->device)->heap, &s->extent);
 }
 
 static void fake_shrink(td_storage *s, uint64_t nbytes)
 {
-    td_heap_shrink(heap, &s->extent, nbytes);
+    td_heap_shrink(fake_at(s->device)->heap, &s->extent, nbytes);
 }
 
 /* A stream that writes there, or is yet to read what a write would change, is a mistake of who asks. */
@@ -102,7 +119,7 @@ static int fake_read(const td_storage *s, uint64_t at, void *to, size_t n, td_er
 {
     (void)e;
     must_be_idle(s, at, n, false);
-    memcpy(to, opened(s->data + at), n);
+    memcpy(to, opened(fake_at(s->device), s->data + at), n);
     return TD_OK;
 }
 
@@ -110,7 +127,7 @@ static int fake_write(td_storage *s, uint64_t at, const void *from, size_t n, td
 {
     (void)e;
     must_be_idle(s, at, n, true);
-    memcpy(opened(s->data + at), from, n);
+    memcpy(opened(fake_at(s->device), s->data + at), from, n);
     return TD_OK;
 }
 
@@ -124,7 +141,7 @@ static void open_args(const td_karg *args, int n)
     for (int i = 0; i < n; i++) {
         td_karg *a = (td_karg *)&args[i]; /* of a call that is being prepared */
         bool on = a->desc && a->desc->device == TD_FAKE;
-        if (on && a->data) a->data = opened(a->data);
+        if (on && a->data) a->data = opened(fake_at(TD_FAKE), a->data);
     }
 }
 
@@ -410,32 +427,40 @@ static void executor_free(fake_executor *x)
 
 /* ---- the device */
 
+static void drop(fake_device *f)
+{
+    td_heap_free(f->heap);
+    td_budget_deinit(&f->budget);
+    for (int i = 0; i < f->narenas; i++) munmap(f->arenas[i].open, f->arenas[i].size);
+    free(f);
+}
+
 static void end(td_device_entry *d)
 {
     executor_free((fake_executor *)d->executor);
-    td_heap_free(heap);
-    td_budget_deinit(&budget);
-    for (int i = 0; i < narenas; i++) munmap(arenas[i].open, arenas[i].size);
-    narenas = 0;
+    drop(d->self);
 }
 
 int fake_device_start(td_device_entry *out, td_error *e)
 {
-    td_budget_init(&budget, bytes(), TD_SHM_MEMFD);
-    int rc = td_heap_new(&heap, &budget, TD_SEGMENT_SESSION, 1, e);
+    fake_device *f = calloc(1, sizeof *f);
+    if (!f) return td_no_memory(e, "for the fake device");
+    td_budget_init(&f->budget, bytes(), TD_SHM_MEMFD);
+    int rc = td_heap_new(&f->heap, &f->budget, TD_SEGMENT_SESSION, 1, e);
     if (rc) {
-        td_budget_deinit(&budget);
+        td_budget_deinit(&f->budget);
+        free(f);
         return rc;
     }
     *out = (td_device_entry){.number = TD_FAKE,
                              .memory = &memory,
-                             .budget = &budget,
+                             .budget = &f->budget,
                              .plans = plans,
                              .executor = executor_new(),
+                             .self = f,
                              .end = end};
     if (out->executor) return TD_OK;
-    td_heap_free(heap);
-    td_budget_deinit(&budget);
+    drop(f);
     return td_no_memory(e, "for the fake device");
 }
 

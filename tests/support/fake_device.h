@@ -10,8 +10,8 @@
 #include "daemon/sched/executor.h"
 #include "daemon/tensor/device.h"
 
-/* Makes it ready. It has FAKE_DEVICE_MEGABYTES of memory, 1024 where the environment does not say. A process has one at
- * a time; it ends with td_devices_end(), when all storages are back. */
+/* Makes it ready. It has FAKE_DEVICE_MEGABYTES of memory, 1024 where the environment does not say. A loop has one of
+ * its own; it ends with td_devices_end(), when all storages are back. */
 int fake_device_start(td_device_entry *out, td_error *e);
 
 /* While its executor is shut nothing begins. */

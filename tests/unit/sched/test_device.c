@@ -552,6 +552,28 @@ static void bytes_count_where_they_lie(void)
     finish();
 }
 
+/* Who can wait makes a device's segment aside, for the heap of that device; it grows there as on the CPU. */
+static void it_grows_for_who_can_wait(void)
+{
+    start();
+    td_place there = {.heap = who[0].heap, .account = who[0].account, .device = TD_FAKE};
+    td_storage *t;
+    td_need lacks = {0};
+    CU_ASSERT_EQUAL(td_storage_new(&t, &there, 4096, &lacks, &error), TD_WAIT_GROW);
+    CU_ASSERT(lacks.heap && lacks.heap != who[0].heap && lacks.bytes >= 4096 && lacks.device == TD_FAKE);
+    CU_ASSERT_PTR_EQUAL(td_heap_budget(lacks.heap), td_device_get(TD_FAKE)->budget);
+    CU_ASSERT(!who[0].account->away[TD_FAKE] && !td_device_get(TD_FAKE)->budget->committed);
+    td_segment *made;
+    CU_ASSERT_EQUAL(td_heap_reserve(lacks.heap, lacks.bytes, &error), 0);
+    CU_ASSERT_EQUAL_FATAL(td_segment_create(&made, TD_SHM_MEMFD, TD_SEGMENT_SESSION, lacks.bytes, &error), 0);
+    td_heap_adopt(lacks.heap, made);
+    CU_ASSERT_EQUAL(td_storage_new(&t, &there, 4096, &lacks, &error), 0);
+    td_storage_unref(t);
+    CU_ASSERT_EQUAL(td_storage_new(&t, &there, 1 << 20, NULL, &error), 0); /* who cannot wait makes it by himself */
+    td_storage_unref(t);
+    finish();
+}
+
 /* What an ended flow has queued, and nobody wants, is dropped in its place. */
 static void a_flow_withers(void)
 {
@@ -629,4 +651,5 @@ TD_CUNIT_MAIN_WITH("device", begin, NULL, {"examples on the CPU", examples_on_th
                    {"events", events}, {"lost events", lost_events}, {"failures travel", failures_travel},
                    {"the device fails", the_device_fails}, {"an end in the middle", an_end_in_the_middle},
                    {"bytes count where they lie", bytes_count_where_they_lie},
+                   {"it grows for who can wait", it_grows_for_who_can_wait},
                    {"work counts where it is done", work_counts_where_it_is_done}, {"a flow withers", a_flow_withers})
