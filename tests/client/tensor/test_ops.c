@@ -321,7 +321,7 @@ static void errors_late_and_early(void)
     float v[2];
     CU_ASSERT_EQUAL(td_read(z, v, sizeof v), TD_E_INDEX);
     char expected[40];
-    snprintf(expected, sizeof expected, "test_client_ops.c:%d", line);
+    snprintf(expected, sizeof expected, "test_ops.c:%d", line);
     CU_ASSERT_STRING_EQUAL(td_last_error()->op, "index_select");
     CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->where, expected));
     CHECK_FAILS(td_matmul(x, td_zeros(c, td_dims(4, 2), TD_FLOAT32)), TD_E_SHAPE, "");
@@ -657,7 +657,7 @@ static void devices(void)
     CU_ASSERT_PTR_NULL(td_full(c, td_dims(2), 1, TD_FLOAT32));
     CU_ASSERT_STRING_EQUAL(td_last_error()->message, "there is no device 'cuda:1' here; only 'cpu'");
     CU_ASSERT_STRING_EQUAL(td_last_error()->op, "full");
-    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->where, "test_client_ops.c"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->where, "test_ops.c"));
     CU_ASSERT(td_device_of(td_full_like(x, 2)) == TD_CPU && td_device_of(td_neg(x)) == TD_CPU); /* where x lies */
     CU_ASSERT_EQUAL(td_fill_(y, 5), TD_OK);
     CU_ASSERT_EQUAL(td_set_device(TD_CPU), TD_CUDA + 1);

@@ -62,7 +62,7 @@ static void test_layer(void)
     td_program *p = end(t, td_arrays(y));
     CU_ASSERT_TRUE(says(p, "captured %c0 : Tensor = \"tensor:0\""));
     CU_ASSERT_TRUE(says(p, "= td::mul(%x, %c0) # "));
-    CU_ASSERT_TRUE(says(p, "test_client_trace.c:"));
+    CU_ASSERT_TRUE(says(p, "test_trace.c:"));
     td_array *z = numbers(c, 2, (double[]){-1, 2});
     td_value out = call(p, z);
     CHECK_VALUES(out.array, 0, 8.5);
@@ -279,7 +279,7 @@ static void test_warnings(void)
     CU_ASSERT_PTR_NOT_NULL(td_data(y));
     CU_ASSERT_PTR_NOT_NULL_FATAL(td_trace_warning(t, 2));
     CU_ASSERT_PTR_NOT_NULL(strstr(td_trace_warning(t, 0), "item, after "));
-    CU_ASSERT_PTR_NOT_NULL(strstr(td_trace_warning(t, 0), "test_client_trace.c:"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_trace_warning(t, 0), "test_trace.c:"));
     CU_ASSERT_PTR_NOT_NULL(strstr(td_trace_warning(t, 0), "becomes a constant"));
     CU_ASSERT_PTR_NOT_NULL(strstr(td_trace_warning(t, 1), "read, "));
     CU_ASSERT_PTR_NULL(td_trace_warning(t, 3));

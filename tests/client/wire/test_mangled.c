@@ -1,6 +1,6 @@
 /* A daemon whose words arrive mangled: between it and each client stands somebody who turns one bit of what the daemon
  * says. Whatever that makes of it, the client goes on or fails; it never waits for what cannot come. */
-#include "common.h"
+#include "tests/client/common.h"
 
 #include <poll.h>
 #include <signal.h>
