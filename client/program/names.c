@@ -14,8 +14,6 @@ TD_API int td_program_publish(td_program *p, const char *name, unsigned flags)
     if (!name || !name[0]) return td_raise(TD_E_INVALID, "program_publish", "the name is empty");
     if (flags & TD_LENT)
         return td_raise(TD_E_INVALID, "program_publish", "a program is published for all; only tensors can be lent");
-    int rc = td_enter(p->client, "program_publish");
-    if (rc) return rc;
     Td__Wire__ProgramPublish q = TD__WIRE__PROGRAM_PUBLISH__INIT;
     q.name = (char *)name;
     q.program = p->id;
@@ -23,10 +21,7 @@ TD_API int td_program_publish(td_program *p, const char *name, unsigned flags)
     q.copy = flags & TD_COPY;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.program_publish = &q;
-    td_reply_wait w = {0};
-    rc = td_ask_and_wait(p->client, &call, -1, &w, "program_publish");
-    td_leave(p->client);
-    return rc;
+    return td_ask_once(p->client, "program_publish", &call, NULL, NULL);
 }
 
 /* ---- opening */
@@ -187,11 +182,7 @@ char *td_program_plans(const td_program *p)
     q.program = p->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.program_plans = &q;
-    td_reply_wait w = {.on_reply = on_plans, .context = &text};
-    if (td_enter(p->client, "program_print")) return NULL;
-    int rc = td_ask_and_wait(p->client, &call, -1, &w, "program_print");
-    td_leave(p->client);
-    return rc ? NULL : text;
+    return td_ask_once(p->client, "program_print", &call, on_plans, &text) ? NULL : text;
 }
 
 /* ---- for bindings ------------------------------------------------------------------------------------------------ */

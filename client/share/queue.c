@@ -327,16 +327,11 @@ static int on_state(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, 
 TD_API int td_queue_look(td_client *c, const char *name, td_queue_state *out)
 {
     *out = (td_queue_state){0};
-    int rc = td_enter(c, "queue_look");
-    if (rc) return rc;
     Td__Wire__QueueLook q = TD__WIRE__QUEUE_LOOK__INIT;
     q.name = (char *)(name ? name : "");
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.queue_look = &q;
-    td_reply_wait w = {.on_reply = on_state, .context = out};
-    rc = td_ask_and_wait(c, &call, -1, &w, "queue_look");
-    td_leave(c);
-    return rc;
+    return td_ask_once(c, "queue_look", &call, on_state, out);
 }
 
 /* The handle ends, without a wait and without a word about what was on its way. */

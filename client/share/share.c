@@ -98,8 +98,7 @@ static int on_handed(td_client *c, td_reply_wait *w, const td_reply *r, int *fd,
 
 int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting, const char *name, uint64_t *version)
 {
-    int rc = a ? td_enter(a->client, "hand") : td_raise_null("hand", "the array");
-    if (rc) return rc;
+    if (!a) return td_raise_null("hand", "the array");
     Td__Wire__Hand q = TD__WIRE__HAND__INIT;
     q.id = a->id;
     q.lasts_ms = lasts_ms > 0 ? (uint32_t)lasts_ms : 1;
@@ -108,10 +107,8 @@ int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.hand = &q;
     handed h = {.handle = handle};
-    td_reply_wait w = {.on_reply = on_handed, .context = &h};
-    rc = td_ask_and_wait(a->client, &call, -1, &w, "hand");
+    int rc = td_ask_once(a->client, "hand", &call, on_handed, &h);
     *version = h.version;
-    td_leave(a->client);
     return rc;
 }
 
@@ -139,30 +136,20 @@ static int on_version(td_client *c, td_reply_wait *w, const td_reply *r, int *fd
 TD_API int td_name_version(td_client *c, const char *name, uint64_t *version)
 {
     *version = 0;
-    int rc = td_enter(c, "name_version");
-    if (rc) return rc;
     Td__Wire__NameLook q = TD__WIRE__NAME_LOOK__INIT;
     q.name = (char *)(name ? name : "");
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.name_look = &q;
-    td_reply_wait w = {.on_reply = on_version, .context = version};
-    rc = td_ask_and_wait(c, &call, -1, &w, "name_version");
-    td_leave(c);
-    return rc;
+    return td_ask_once(c, "name_version", &call, on_version, version);
 }
 
 TD_API int td_drop(td_client *c, const char *name)
 {
-    int rc = td_enter(c, "drop");
-    if (rc) return rc;
     Td__Wire__Drop d = TD__WIRE__DROP__INIT;
     d.name = (char *)(name ? name : "");
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.drop = &d;
-    td_reply_wait w = {0};
-    rc = td_ask_and_wait(c, &call, -1, &w, "drop");
-    td_leave(c);
-    return rc;
+    return td_ask_once(c, "drop", &call, NULL, NULL);
 }
 
 int td_take_opened(td_array *a, const td_reply *r, int *fd, td_error *e)

@@ -33,28 +33,24 @@ static int on_inference(td_client *c, td_reply_wait *w, const td_reply *r, int *
     return TD_OK;
 }
 
-static int ask_info(td_array *a, td_reply_wait *w)
+static int ask_info(td_array *a, td_on_reply *take, void *out)
 {
     if (!a) return td_raise_null("info", "the array");
-    int rc = td_enter(a->client, "info");
-    if (rc) return rc;
     Td__Wire__Info info = TD__WIRE__INFO__INIT;
     info.id = a->id;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.info = &info;
-    rc = td_ask_and_wait(a->client, &call, -1, w, "info");
-    td_leave(a->client);
-    return rc;
+    return td_ask_once(a->client, "info", &call, take, out);
 }
 
 TD_API int td_get_info(td_array *a, td_info *out)
 {
     memset(out, 0, sizeof *out);
-    return ask_info(a, &(td_reply_wait){.on_reply = on_info, .context = out});
+    return ask_info(a, on_info, out);
 }
 
 TD_API int td_is_inference(td_array *a, bool *out)
 {
     *out = false;
-    return ask_info(a, &(td_reply_wait){.on_reply = on_inference, .context = out});
+    return ask_info(a, on_inference, out);
 }

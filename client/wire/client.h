@@ -30,6 +30,8 @@ typedef struct td_mapping td_mapping;       /* memory.h */
 /* A reply that is still to come. `on_reply` runs under the lock, on whatever thread reads, and copies out what it needs
  * (the message is gone when it returns); it may take *fd. It is not run when the connection is lost or the reply is an
  * error. */
+typedef int td_on_reply(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e);
+
 enum { TD_WAIT_BUCKETS = 128 };
 struct td_reply_wait {
     td_reply_wait *next, *before; /* in the order of the questions */
@@ -43,7 +45,7 @@ struct td_reply_wait {
     void (*over)(td_client *c, td_reply_wait *w, bool answered);
     int code; /* of the reply */
     td_error error;
-    int (*on_reply)(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e);
+    td_on_reply *on_reply;
     void (*on_said)(td_reply_wait *w, const uint8_t *text,
                     size_t n); /* before that, also of an error: what a program printed */
     void *context;

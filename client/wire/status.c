@@ -62,21 +62,13 @@ static int on_table(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, 
 
 TD_API td_table *td_status(td_client *c, const char *what)
 {
-    if (td_enter(c, "status")) return NULL;
     td_table *t = calloc(1, sizeof *t);
-    int rc = TD_OK;
-    if (t) {
-        Td__Wire__Status s = TD__WIRE__STATUS__INIT;
-        s.what = (char *)(what ? what : "status");
-        Td__Wire__Call call = TD__WIRE__CALL__INIT;
-        call.status = &s;
-        td_reply_wait w = {.on_reply = on_table, .context = t};
-        rc = td_ask_and_wait(c, &call, -1, &w, "status");
-    } else {
-        rc = td_raise(TD_E_SYSTEM, "status", "no memory");
-    }
-    td_leave(c);
-    if (!rc) return t;
+    if (!t) return td_raise(TD_E_SYSTEM, "status", "no memory for a table"), NULL;
+    Td__Wire__Status s = TD__WIRE__STATUS__INIT;
+    s.what = (char *)(what ? what : "status");
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.status = &s;
+    if (!td_ask_once(c, "status", &call, on_table, t)) return t;
     td_table_free(t);
     return NULL;
 }

@@ -555,6 +555,16 @@ int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w
     return rc;
 }
 
+int td_ask_once(td_client *c, const char *op, Td__Wire__Call *call, td_on_reply *take, void *context)
+{
+    td_reply_wait w = {.on_reply = take, .context = context};
+    int rc = td_enter(c, op);
+    if (rc) return rc;
+    rc = td_ask_and_wait(c, call, -1, &w, op);
+    td_leave(c);
+    return rc;
+}
+
 /* The program wants to stop, but the daemon will answer soon, and may have given away an item with it. */
 static int await_last_answer(td_client *c, td_reply_wait *w, const char *op)
 {

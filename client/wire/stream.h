@@ -1,5 +1,5 @@
 /* What is asked of the daemon, and its answers: records in batches, calls, and the waits for replies. All of it under
- * the lock. The order of the calls here is the order in which the daemon sees them. */
+ * the lock, but where it says so. The order of the calls here is the order in which the daemon sees them. */
 #ifndef TENSORD_CLIENT_WIRE_STREAM_H
 #define TENSORD_CLIENT_WIRE_STREAM_H
 
@@ -55,6 +55,9 @@ void td_expect(td_client *c, td_reply_wait *w);
 int td_await(td_client *c, td_reply_wait *w, const char *op);
 /* Ask, and wait. Whatever it returns, the wait is over. */
 int td_ask_and_wait(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w, const char *op);
+/* td_enter(), the question, td_leave(): so not under the lock. The answer is for `take`, which finds `context` in its
+ * wait; NULL: it only says that it is done. */
+int td_ask_once(td_client *c, const char *op, Td__Wire__Call *call, td_on_reply *take, void *context);
 /* Asks once, for so many ms as the wire has them; NULL: raised. */
 typedef td_reply_wait *td_patient(void *context, uint32_t ms);
 /* Ask what the daemon answers when others have done something, and wait; `ms` is how long it waits for that, and
