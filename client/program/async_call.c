@@ -1,7 +1,7 @@
 /* Requests that call a program. The answer has its values; what it wrote is waited for by a second question.
  *
- * The call stands in the stream as others do. Nobody else could stop it there, so a request that is given up, or too
- * late, says so by a way of its own (td_stop_soon). */
+ * The call stands in the stream as others do, and a run holds that up. So a request that is given up, or too late, says
+ * so beside the stream (wire/stopper.c). */
 #include "client/program/programs.h"
 #include "client/program/trace.h"
 #include "client/tensor/awaited.h"

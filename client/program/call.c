@@ -330,7 +330,7 @@ int td_calling_ask(td_calling *x, uint64_t serial, bool patient)
 {
     td_client *c = x->p->client;
     td_words_put_u64(x->words.at + 1, serial);
-    c->daemon.calls_programs = true;
+    td_want_stopper(c);
     uint32_t *ids = malloc(((size_t)x->nout + 1) * sizeof *ids);
     if (!ids) return no_memory();
     for (int k = 0; k < x->nout; k++) ids[k] = x->out[k]->id;

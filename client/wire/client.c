@@ -13,7 +13,7 @@ td_client *td_client_new(void)
     if (!c) return NULL;
     pthread_mutex_init(&c->lock, NULL);
     td_wake_init(c);
-    c->socket = -1;
+    c->socket = c->stopper.fd = -1;
     c->loop.soonest = INT64_MAX;
     c->ids.next = c->due.next_serial = 1;
     c->out.writes = 1;
@@ -30,6 +30,7 @@ void td_client_free(td_client *c)
 {
     if (!c) return;
     if (c->socket >= 0) close(c->socket);
+    td_stopper_close(c);
     td_loop_deinit(c);
     td_forget_leases(c);
     td_link_forget(c);

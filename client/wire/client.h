@@ -84,8 +84,7 @@ typedef struct td_loop {
     td_requests parked;  /* to be asked when these are fewer */
     unsigned parked_now; /* of them, those that do not wait for others */
     td_requests out, over;
-    td_client *stopper; /* the way by which calls are stopped, while ... */
-    unsigned stops;     /* ... so many of these are still to be answered */
+    unsigned stops; /* calls that were stopped and are still to be answered */
 } td_loop;
 
 enum { TD_SPARE_LEASES = 2, TD_SITES = 4096 };
@@ -123,12 +122,18 @@ struct td_client {
         char version[32];
         uint32_t pid;
         uint64_t inline_limit;
-        bool rings;          /* it takes ours */
-        bool calls_programs; /* which may have to be stopped */
-        bool is_private;     /* of ours, or of a process above us */
-        uint32_t devices;    /* bit for each that it has */
-        uint8_t *refused;    /* bit for each op id that its table has not, or has otherwise; NULL: all agree */
+        bool rings;       /* it takes ours */
+        bool is_private;  /* of ours, or of a process above us */
+        uint32_t devices; /* bit for each that it has */
+        uint8_t *refused; /* bit for each op id that its table has not, or has otherwise; NULL: all agree */
     } daemon;
+
+    /* The socket by which calls of programs are stopped: stopper.c. */
+    struct {
+        bool asked;
+        int fd;          /* -1: it has not come */
+        uint64_t wanted; /* to be stopped as soon as it has; 0: nothing is */
+    } stopper;
 
     /* The way to it: stream.c. */
     struct {

@@ -143,6 +143,7 @@ static void forget_parent(td_client *c)
     td_wake_init(c);
     td_forget_leases(c);
     td_link_forget(c);
+    td_stopper_close(c);
     c->memory.last_lease = 0;
     td_reader_deinit(&c->in.reader);
     td_reader_init(&c->in.reader, true);

@@ -10,11 +10,6 @@
 void td_client_free(td_client *c);
 /* Connect a socket and shake hands; on success the answer is in `c` (socket, session, token, ...). */
 int td_shake_hands(td_client *c, int socket, uint32_t clone_session, uint64_t clone_token, td_error *e);
-/* The program that waits for this answer wants to stop: what the daemon runs for it is stopped, too. */
-void td_stop_programs(const td_client *c, uint64_t waiting);
-/* Tell it to stop that, without waiting for anything. The way for it stays until td_stops_over(). */
-void td_stop_soon(td_client *c, uint64_t waiting);
-void td_stops_over(td_client *c);
 int td_dial(const char *path, td_error *e);
 int td_dial_within(const char *path, int ms, td_error *e); /* TD_E_TIMEOUT: a daemon is there, and takes none */
 /* Start a private daemon; returns a connected socket and its path, or -1. */
@@ -43,6 +38,13 @@ int td_await_puts(td_client *c);
 td_reply_wait *td_take_waits(td_client *c); /* all of them, by `next`; nobody finds them any more */
 /* Its end: nobody looks for it any more. */
 void td_finish_wait(td_client *c, td_reply_wait *w, int code, bool answered);
+
+/* ---- stopper.c */
+/* Nobody waits for the answer to this question any more: a run of a program that it is for, or that it stands behind,
+ * is ended. Never waits. */
+void td_stop(td_client *c, uint64_t serial);
+/* The connection ends, or was the parent's. */
+void td_stopper_close(td_client *c);
 
 /* ---- ring.c */
 /* Before a wait: go a step on towards a ring, when it is worth it. */

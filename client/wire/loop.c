@@ -96,7 +96,6 @@ void td_loop_lost(td_client *c)
 
 void td_loop_deinit(td_client *c)
 {
-    td_stops_over(c);
     if (c->loop.on) close_both(&c->loop);
 }
 

@@ -99,14 +99,13 @@ static void tell_stopped_again(td_client *c)
 {
     const td_reply_wait *w = c->due.first;
     while (w && !(w->over == on_over && ((const td_question *)w)->stopped)) w = w->next;
-    if (w && !c->lost) td_stop_soon(c, w->serial);
+    if (w && !c->lost) td_stop(c, w->serial);
 }
 
 static void stopped_is_over(td_client *c)
 {
     if (!c->loop.stops) return; /* the connection's end */
     if (--c->loop.stops) tell_stopped_again(c);
-    else td_stops_over(c);
 }
 
 /* The question's end. */
@@ -300,7 +299,7 @@ static void stop_program(const td_request *r)
     if (!q || !q->calls || r->client->lost) return;
     q->stopped = true;
     r->client->loop.stops++;
-    td_stop_soon(r->client, q->wait.serial);
+    td_stop(r->client, q->wait.serial);
 }
 
 static void fail(td_request *r, const td_error *why)
@@ -402,7 +401,7 @@ TD_API void td_request_free(td_request *r)
 /* What came before the fork, and was not told yet, is the parent's too. */
 void td_requests_forked(td_client *c, const td_error *why)
 {
-    td_stops_over(c);
+    c->loop.stops = 0;
     for (td_request *r = c->loop.over.first; r; r = r->next) {
         r->code = why->code;
         r->error = *why;

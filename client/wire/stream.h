@@ -77,6 +77,10 @@ static inline uint64_t td_moment(const td_client *c)
     return c->out.asked + c->in.heard;
 }
 
+/* ---- stopper.c */
+/* Before a call of a program, which may have to be stopped. */
+void td_want_stopper(td_client *c);
+
 /* ---- waits */
 /* On the list of those that expect a reply, by its serial; off it again, NULL: there is none. */
 void td_add_wait(td_client *c, td_reply_wait *w);

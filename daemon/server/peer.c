@@ -16,10 +16,6 @@
 
 #include "proto/wire/wire.pb-c.h"
 
-#ifndef SO_PASSRIGHTS
-#define SO_PASSRIGHTS 83
-#endif
-
 /* ---- readiness */
 
 void td_peer_make_ready(td_peer *p)
@@ -104,6 +100,11 @@ static void refused(void *arg, const td_error *why)
     told(s, &s->refusals, "were refused memory");
 }
 
+static int stopper(void *arg, td_error *e)
+{
+    return td_stopper_new(arg, e);
+}
+
 static bool room(void *arg, uint64_t bytes)
 {
     return td_intake_room(arg, bytes);
@@ -167,6 +168,7 @@ static void unlink_ready(td_peer *p)
     p->dirty = false;
     td_peer_forget_ring(p);
     td_intake_forget(p);
+    td_stopper_end(p);
 }
 
 void td_peer_close(td_peer *p)
@@ -239,6 +241,7 @@ static int take_frame(td_peer *p, td_error *e)
                             .ring = use_ring,
                             .inherit = inherit,
                             .refused = refused,
+                            .stopper = stopper,
                             .room = room,
                             .share = p->process->share,
                             .arg = p};

@@ -22,6 +22,11 @@ enum {
 
 typedef struct td_server td_server;
 typedef struct td_watch td_watch;
+typedef struct td_stopper td_stopper;
+
+#ifndef SO_PASSRIGHTS
+#define SO_PASSRIGHTS 83
+#endif
 
 /* What the log is told of so many times a second at most. */
 typedef struct td_seldom {
@@ -51,6 +56,7 @@ struct td_peer {
     td_session *session;
     td_process *process;
     td_watch *watch;
+    td_stopper *stopper;        /* NULL: it has none */
     td_account *account;        /* pays for its buffers: the user's, then its session's; a reference */
     uint64_t counted;           /* bytes that it pays for */
     bool hungry, grown, narrow; /* grown: it has a large buffer; narrow: so is its socket's */
@@ -157,6 +163,10 @@ void td_peer_bell(td_peer *p);
 void td_rings_look(td_server *s);
 /* May the loop sleep? False: something came, or is likely to come at once. */
 bool td_rings_rest(td_server *s);
+
+/* stopper.c: a second socket of a connection, by which calls of programs are ended */
+int td_stopper_new(td_peer *p, td_error *e); /* the client's end; -1 with `e` */
+void td_stopper_end(td_peer *p);
 
 /* aside.c: what a client's descriptor may make hang, on threads that nothing else waits for */
 int td_aside_init(td_server *s, td_error *e);

@@ -24,6 +24,7 @@ typedef struct td_session_io {
     /* Memory that ended sessions of the same process left goes into this heap; false: there is none. NULL: never. */
     bool (*inherit)(void *arg, td_heap *into);
     void (*refused)(void *arg, const td_error *why); /* it got no memory; NULL: nobody wants to know */
+    int (*stopper)(void *arg, td_error *e); /* the client's end of one, which hears td_session_stop; or an error, -1. NULL: always that */
     bool (*room)(void *arg, uint64_t bytes); /* may its connection hold an answer as large? NULL: as all together may */
     td_share *share; /* of the workers: with the other sessions of its process; NULL: its own */
     void *arg;
@@ -101,6 +102,9 @@ const char *td_session_program(const td_session *s);
 /* Take in one frame. Only when the session is idle (td_session_run said TD_RUN_IDLE). An error is the end of the connection. */
 /* Takes f->fd when the frame is a call, and f->block if it likes. */
 int td_session_frame(td_session *s, td_frame *f, td_error *e);
+
+/* Its call of a program with this serial ends, or a run that has none. Not in its stream, which that run holds up. */
+void td_session_stop(td_session *s, uint64_t call);
 
 typedef enum td_run {
     TD_RUN_IDLE,      /* everything it was given is done */

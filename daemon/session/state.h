@@ -268,7 +268,8 @@ struct td_session {
     struct {
         td_known_program *known;
         td_reading *reading;            /* one that it has sent and that a helper reads, or is to read; NULL: none */
-        uint64_t unwanted[TD_UNWANTED]; /* serials of calls that nobody waits for any more, the last ones */
+        bool stoppable;                 /* its client has a stopper */
+        uint64_t unwanted[TD_UNWANTED]; /* serials of calls to come that were stopped, the first ones; then zeros */
     } programs;
 
     /* What its client knows of graphs. */

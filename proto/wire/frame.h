@@ -21,6 +21,7 @@ typedef enum td_frame_kind {
     TD_FRAME_HELLO = 1,
     TD_FRAME_BATCH = 2,
     TD_FRAME_CALL = 3,
+    TD_FRAME_STOP = 4, /* through a stopper alone (wire.proto) */
     TD_FRAME_WELCOME = 16,
     TD_FRAME_REPLY = 17,
     TD_FRAME_EVENT = 18

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 static int start(void)
 {
@@ -409,6 +411,167 @@ static void stopped_by_another(void)
     back_to_normal();
 }
 
+/* Its own way to stop calls; -1: it got none. */
+static int stopper(raw *r)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__Stopper q = TD__WIRE__STOPPER__INIT;
+    c.stopper = &q;
+    Td__Wire__Reply *x = raw_ask(r, &c);
+    int end = x && !x->error ? raw_fd : -1;
+    if (end >= 0) raw_fd = -1;
+    return end;
+}
+
+static size_t stop_frame(uint8_t frame[32], uint64_t serial)
+{
+    Td__Wire__Stop q = TD__WIRE__STOP__INIT;
+    q.call = serial;
+    size_t n = td__wire__stop__pack(&q, frame + TD_FRAME_HEADER);
+    td_frame_put_header(frame, (uint32_t)n, TD_FRAME_STOP, 0);
+    return TD_FRAME_HEADER + n;
+}
+
+static bool say_stop(int end, uint64_t serial)
+{
+    uint8_t frame[32];
+    size_t n = stop_frame(frame, serial);
+    return send(end, frame, n, MSG_NOSIGNAL) == (ssize_t)n;
+}
+
+/* Frames behind what runs until the socket takes no more, and the daemon none; how many, with the last half sent. */
+static int fill_stream(raw *r, uint32_t id, size_t *left, uint8_t *last, size_t most)
+{
+    int times = 0;
+    for (*left = 0; !*left; times++) {
+        td_words w = {0};
+        call(r, &w, id, 0, NULL, 0, NULL, 1, (int64_t[]){1});
+        Td__Wire__Batch batch = TD__WIRE__BATCH__INIT;
+        batch.n_words = w.count, batch.words = w.at;
+        size_t n = td__wire__batch__pack(&batch, last + TD_FRAME_HEADER), sent = 0;
+        CU_ASSERT_FATAL(n + TD_FRAME_HEADER < most);
+        td_frame_put_header(last, (uint32_t)n, TD_FRAME_BATCH, 0);
+        n += TD_FRAME_HEADER;
+        for (int rests = 0; sent < n && rests < 20;) {
+            ssize_t some = send(r->fd, last + sent, n - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+            if (some > 0) sent += (size_t)some, rests = 0;
+            else test_sleep_ms(1), rests++;
+        }
+        *left = n - sent;
+        memmove(last, last + sent, *left);
+        td_words_deinit(&w);
+    }
+    return times;
+}
+
+/* By its own client, while a buffer and a socket full of calls stand behind the run. None of these is lost. */
+static void stopped_beside_the_stream(void)
+{
+    raw r;
+    for (unsigned k = 0; k < sizeof endless / sizeof *endless; k++) {
+        uint8_t last[1024];
+        size_t left;
+        CU_ASSERT_TRUE(raw_open(&r, d.socket));
+        CU_ASSERT_EQUAL(program(&r, 1, endless[k]), TD_OK);
+        CU_ASSERT_EQUAL(program(&r, 2, twice), TD_OK);
+        int end = stopper(&r);
+        CU_ASSERT_FATAL(end >= 0);
+        CU_ASSERT_EQUAL(stopper(&r), -1);         /* there is one */
+        for (int times = 0; times < 3; times++) { /* before it begins, while it does, and later */
+            if (!times) CU_ASSERT_TRUE(say_stop(end, r.serial + 1));
+            run_without_waiting(&r, 1, 1);
+            if (times == 2) test_sleep_ms(2);
+            if (times) CU_ASSERT_TRUE(say_stop(end, r.serial));
+            run_without_waiting(&r, 2, 1);
+            CU_ASSERT_EQUAL(answered(&r), TD_E_CANCELLED);
+            CU_ASSERT_EQUAL(answered(&r), TD_OK);
+        }
+        run_without_waiting(&r, 1, 1);
+        uint64_t serial = r.serial;
+        CU_ASSERT_TRUE(say_stop(end, serial + 1000000)); /* of a call that never comes */
+        int behind = k < 2 ? fill_stream(&r, 2, &left, last, sizeof last) : 0;
+        CU_ASSERT_TRUE(say_stop(end, serial));
+        CU_ASSERT_EQUAL(answered(&r), TD_E_CANCELLED);
+        if (behind) CU_ASSERT_TRUE(raw_bytes(&r, last, left));
+        int good = 0;
+        while (good < behind && answered(&r) == TD_OK) good++;
+        CU_ASSERT_EQUAL(good, behind);
+        run_without_waiting(&r, 1, 1);
+        close(end); /* then nobody can: its end is the connection's */
+        raw_close(&r);
+    }
+    back_to_normal();
+}
+
+/* More calls are stopped than a daemon remembers: the first of the stream are, and the rest when they are said again.
+ */
+static void many_are_stopped(void)
+{
+    enum { MANY = 40, KNOWN = 8 };
+    raw r;
+    CU_ASSERT_TRUE(raw_open(&r, d.socket));
+    CU_ASSERT_EQUAL(program(&r, 1, endless[0]), TD_OK);
+    int end = stopper(&r);
+    CU_ASSERT_FATAL(end >= 0);
+    uint64_t first = r.serial + 1;
+    for (int round = 0; round < 3; round++) { /* said in some order */
+        unsigned from = rnd(MANY);
+        for (unsigned k = 0; k < MANY; k++) CU_ASSERT_TRUE(say_stop(end, first + (from + k * 7) % MANY));
+    }
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__NameLook q = TD__WIRE__NAME_LOOK__INIT;
+    q.name = (char *)"none";
+    c.name_look = &q;
+    test_sleep_ms(5);
+    for (int k = 0; k < MANY; k++) run_without_waiting(&r, 1, 1);
+    for (int k = 0; k < KNOWN; k++) CU_ASSERT_EQUAL(answered(&r), TD_E_CANCELLED);
+    for (int k = KNOWN; k < MANY; k++) {
+        CU_ASSERT_TRUE(say_stop(end, first + (unsigned)k));
+        CU_ASSERT_EQUAL(answered(&r), TD_E_CANCELLED);
+    }
+    CU_ASSERT_PTR_NOT_NULL(raw_ask(&r, &c));
+    for (int k = 0; k < 20000; k++) CU_ASSERT_TRUE(say_stop(end, 1 + rnd(1000000)));
+    CU_ASSERT_PTR_NOT_NULL(raw_ask(&r, &c));
+    close(end);
+    CU_ASSERT_PTR_NOT_NULL(raw_ask(&r, &c)); /* without it the connection goes on */
+    CU_ASSERT_EQUAL(stopper(&r), -1);
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* All but a Stop ends the connection, and descriptors that came with it are let go of. */
+static void bytes_through_a_stopper(void)
+{
+    uint8_t frame[32], large[4096] = {0};
+    size_t n = stop_frame(frame, 5);
+    for (int how = 0; how < 6; how++) {
+        raw r, other;
+        CU_ASSERT_TRUE(raw_open(&r, d.socket));
+        CU_ASSERT_TRUE(raw_open(&other, d.socket));
+        CU_ASSERT_EQUAL(program(&r, 1, endless[0]), TD_OK);
+        int end = stopper(&r);
+        CU_ASSERT_FATAL(end >= 0);
+        if (how % 2) run_without_waiting(&r, 1, 1);
+        if (how == 0) frame[4] = TD_FRAME_CALL;
+        if (how == 1) td_frame_put_header(large, 2000, TD_FRAME_STOP, 0);
+        if (how == 2) memset(frame + TD_FRAME_HEADER, 0xff, n - TD_FRAME_HEADER);
+        raw by = {.fd = end};
+        if (how == 1) CU_ASSERT_TRUE(raw_bytes(&by, large, sizeof large));
+        if (how == 0 || how == 2) CU_ASSERT_TRUE(raw_bytes(&by, frame, n));
+        n = stop_frame(frame, 5);
+        if (how == 3) raw_bytes_fds(&by, frame, n, (int[]){other.fd, end, r.fd}, 3); /* or the kernel refuses it */
+        if (how == 4) CU_ASSERT_TRUE(raw_bytes(&by, frame, n - 1));                  /* the rest never comes */
+        if (how < 3) CU_ASSERT_TRUE(raw_ended(&r, TEST_LONG_MS));
+        if (how < 3) CU_ASSERT_PTR_NOT_NULL(strstr(r.gone, how == 1 ? "2000 bytes" : "nothing but Stops"));
+        if (how == 4) CU_ASSERT_EQUAL(run(&r, 2, 1), TD_E_NOT_FOUND);
+        if (how == 5) shutdown(end, SHUT_RDWR);
+        close(end);
+        raw_close(&r);
+        raw_close(&other);
+    }
+    back_to_normal();
+}
+
 static void call_for(raw *r, uint32_t id, uint32_t ms)
 {
     td_words w = {0};
@@ -613,7 +776,9 @@ static void two_runs_write_one_tensor(void)
 TD_CUNIT_MAIN_WITH("programs", start, stop, {"bytes of all kinds", bytes_of_all_kinds},
                    {"calls of all kinds", calls_of_all_kinds}, {"names and ids", names_and_ids},
                    {"freed while it runs", freed_while_it_runs}, {"beside what never ends", beside_what_never_ends},
-                   {"stopped by another", stopped_by_another}, {"stopped by the clock", stopped_by_the_clock},
-                   {"until it is full", until_it_is_full}, {"a text that doubles", a_text_that_doubles},
-                   {"many programs", many_programs}, {"killed in the middle", killed_in_the_middle},
-                   {"never reads", never_reads}, {"two runs write one tensor", two_runs_write_one_tensor})
+                   {"stopped by another", stopped_by_another}, {"stopped beside the stream", stopped_beside_the_stream},
+                   {"many are stopped", many_are_stopped}, {"bytes through a stopper", bytes_through_a_stopper},
+                   {"stopped by the clock", stopped_by_the_clock}, {"until it is full", until_it_is_full},
+                   {"a text that doubles", a_text_that_doubles}, {"many programs", many_programs},
+                   {"killed in the middle", killed_in_the_middle}, {"never reads", never_reads},
+                   {"two runs write one tensor", two_runs_write_one_tensor})

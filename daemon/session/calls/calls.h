@@ -73,8 +73,7 @@ int td_known_nodes_copy(td_session *s, struct td_known_node **next, int most, td
 
 /* A run of one begins, as a job. */
 int td_session_program_call(td_session *s, const td_record *r, td_error *e);
-/* The call with this serial, or one without that runs now, ends. */
-void td_session_program_stop(td_session *s, uint64_t serial);
+int td_call_stopper(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* Does it run one, whose results are known to nobody before the answer? */
 bool td_session_runs_for_answer(const td_session *s);
 

@@ -251,27 +251,59 @@ static bool reads(const td_job *j, const td_storage *st, uint32_t *most)
 static const td_job_kind kind = {"program",      .step = step, .drop = drop,   .left = left,
                                  .reads = reads, .cost = STEP, .endless = true};
 
-void td_session_program_stop(td_session *s, uint64_t serial)
+/* In the order of the stream. Where they are too many the last ones are forgotten: with the end of each before them the
+ * client says them again. */
+static void note_unwanted(td_session *s, uint64_t serial)
+{
+    uint64_t *at = s->programs.unwanted;
+    for (unsigned k = 0; k < TD_UNWANTED && serial && at[k] != serial; k++) {
+        uint64_t here = at[k];
+        if (here && here < serial) continue;
+        at[k] = serial;
+        serial = here;
+    }
+}
+
+/* The stream has come to this call. */
+static bool is_unwanted(td_session *s, uint64_t serial)
+{
+    uint64_t *at = s->programs.unwanted;
+    unsigned passed = 0;
+    while (passed < TD_UNWANTED && at[passed] && at[passed] < serial) passed++;
+    memmove(at, at + passed, (TD_UNWANTED - passed) * sizeof *at);
+    memset(at + TD_UNWANTED - passed, 0, passed * sizeof *at);
+    return serial && at[0] == serial;
+}
+
+void td_session_stop(td_session *s, uint64_t serial)
 {
     running *x = s->work.job && s->work.job->kind == &kind ? of(s->work.job) : NULL;
-    memmove(s->programs.unwanted + 1, s->programs.unwanted, sizeof s->programs.unwanted - sizeof *s->programs.unwanted);
-    s->programs.unwanted[0] = serial; /* it may be still to come */
-    if (!x || x->over || x->stopped.code || td_held_has(s, serial)) return;
+    note_unwanted(s, serial); /* it may be still to come */
+    if (!x || x->over || x->stopped.code || td_session_beside(s, serial)) return;
     if (serial_of(&x->record) && serial_of(&x->record) != serial) return;
     cancelled(&x->stopped);
     wake(s);
 }
 
+int td_call_stopper(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    int end = -1;
+    if (s->programs.stoppable) return td_fail(e, TD_E_EXISTS, "the session has its stopper; it gets one");
+    if (td_writer_descriptors_full(s->io.writer)) td_fail(e, TD_E_BUSY, "too many descriptors wait to be read");
+    else if (s->io.stopper) end = s->io.stopper(s->io.arg, e);
+    else td_fail(e, TD_E_UNSUPPORTED, "no call can be stopped here");
+    if (end < 0) return e->code;
+    Td__Wire__Reply r;
+    td__wire__reply__init(&r);
+    r.serial = call->serial;
+    s->programs.stoppable = true;
+    td_reply_send(s, &r, end);
+    return TD_OK;
+}
+
 bool td_session_runs_for_answer(const td_session *s)
 {
     return s->work.job && s->work.job->kind == &kind && serial_of(&of(s->work.job)->record);
-}
-
-static bool is_unwanted(const td_session *s, uint64_t serial)
-{
-    bool is = false;
-    for (unsigned k = 0; k < TD_UNWANTED && serial; k++) is |= s->programs.unwanted[k] == serial;
-    return is;
 }
 
 int td_session_program_call(td_session *s, const td_record *r, td_error *e)

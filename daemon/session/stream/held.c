@@ -118,9 +118,11 @@ static td_held *find(const td_session *s, uint64_t serial)
     return h;
 }
 
-bool td_held_has(const td_session *s, uint64_t serial)
+bool td_session_beside(const td_session *s, uint64_t serial)
 {
-    return find(s, serial) != NULL;
+    const td_promise *p = s->beside.promises;
+    while (p && p->wait.serial != serial) p = p->next;
+    return p || find(s, serial);
 }
 
 void td_held_cancel(td_session *s, uint64_t serial)

@@ -108,7 +108,8 @@ int td_held_finish(td_session *s);
 void td_held_refuse(td_session *s, td_held *h, const td_error *why);
 /* The client gives a request up: it is answered so, unless it has been answered. */
 void td_held_cancel(td_session *s, uint64_t serial);
-bool td_held_has(const td_session *s, uint64_t serial); /* is it the request that one of these is for? */
+/* Does the request, or the record, with this serial wait beside the stream, behind nothing of that? */
+bool td_session_beside(const td_session *s, uint64_t serial);
 /* The session ends. */
 void td_held_drop(td_session *s);
 
