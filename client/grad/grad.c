@@ -122,6 +122,7 @@ typedef struct asking {
     uint64_t name;
     int npool;
     td_array **pool; /* handles for what the next hook is given */
+    int bound;       /* of these, so many were given to one that could not be told; else 0 */
     bool asks;
     uint32_t needs;
     td_hook_call call, last; /* last: it was answered */
@@ -140,25 +141,27 @@ static int grow_pool(asking *x, int n)
     return TD_OK;
 }
 
+/* What the daemon has bound leaves the pool, whatever fails. */
 static int take_given(asking *x, const Td__Wire__Asked *q, td_error *e)
 {
     size_t at = 0;
-    int used = 0;
+    int used = 0, rc = TD_OK;
     td_array **given = calloc(q->n_ids + 1, sizeof *given);
     x->call.given = given;
     x->call.answer = calloc(q->wanted + 1, sizeof *given);
-    if (!given || !x->call.answer) return td_no_memory(e, "for a hook");
-    for (size_t k = 0; k < q->n_ids; k++) {
+    if (!given || !x->call.answer) {
+        for (size_t k = 0; k < q->n_ids; k++) x->bound += q->ids[k] && x->bound < x->npool;
+        return td_no_memory(e, "for a hook");
+    }
+    for (size_t k = 0; k < q->n_ids && !rc; k++) {
         if (!q->ids[k]) continue;
         if (used == x->npool || x->pool[used]->id != q->ids[k] || at == q->n_descs)
-            return td_fail(e, TD_E_PROTOCOL, "the daemon gave a hook what does not fit the ids that it was sent");
-        given[k] = x->pool[used++];
-        int rc = td_take_shape(given[k], q->descs[at++], e);
-        if (rc) return rc;
+            rc = td_fail(e, TD_E_PROTOCOL, "the daemon gave a hook what does not fit the ids that it was sent");
+        else rc = td_take_shape(given[k] = x->pool[used++], q->descs[at++], e);
     }
     memmove(x->pool, x->pool + used, (size_t)(x->npool - used) * sizeof *x->pool);
     x->npool -= used;
-    return TD_OK;
+    return rc;
 }
 
 static int on_asked(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
@@ -189,7 +192,7 @@ static int send_go(asking *x, unsigned how, uint64_t serial)
     td_words_put_u64(rest + 2, serial);
     rest[4] = how;
     x->b->c->out.writes++;
-    x->b->c->tensor.handed_on = x->b->c->tensor.storages;
+    td_hand_on(x->b->c);
     return td_control(x->b->c, TD_REC_BACKWARD_GO, x->b->where, n, in, npool, ids, 5, rest);
 }
 
@@ -234,10 +237,9 @@ static void end_asking(asking *x, int rc)
         send_go(x, TD_GO_NOT, 0);
         td_raise_error(&kept, NULL, NULL);
     }
-    if (answered || !x->wait.serial)
-        for (int k = 0; k < x->npool; k++) td_array_drop(x->pool[k]);
-    else
-        for (int k = 0; k < x->npool; k++) td_array_free(x->pool[k]);
+    int bound = answered || !x->wait.serial ? x->bound : x->npool; /* or they may be */
+    for (int k = x->npool - 1; k >= bound; k--) td_array_drop(x->pool[k]);
+    for (int k = 0; k < bound; k++) td_array_free(x->pool[k]);
     free(x->pool);
 }
 

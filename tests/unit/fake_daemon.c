@@ -302,6 +302,34 @@ static void bind_like(fake_daemon *f, peer *p, uint32_t id, const tensor *like, 
     t->offset = same ? like->offset : take(f, td_desc_nbytes(&t->desc));
 }
 
+/* A backward that asks what a hook makes of gradients; unless it misgives, of one. */
+static void ask_hook(fake_daemon *f, peer *p, const td_record *r)
+{
+    uint32_t ids[2] = {r->out[0], 4711};
+    tensor *t = bind_id(f, p, ids[0]);
+    if (!t) return;
+    t->desc = p->tensors[r->in[0]].desc;
+    f->seen.asks++;
+    Td__Wire__Desc d, *list[2] = {&d, &d};
+    fill_desc(&d, t);
+    Td__Wire__Asked asked = TD__WIRE__ASKED__INIT;
+    asked.hook = 1;
+    asked.n_ids = asked.n_descs = f->options.misgives ? 2 : 1;
+    asked.ids = ids;
+    asked.descs = list;
+    asked.wanted = 1;
+    Td__Wire__Reply y = TD__WIRE__REPLY__INIT;
+    y.serial = td_words_u64(r->rest + 3);
+    y.asked = &asked;
+    reply(f, p, &y, -1);
+}
+
+static void backward(fake_daemon *f, peer *p, const td_record *r)
+{
+    if (r->nrest > 3) return ask_hook(f, p, r);
+    for (int i = 0; i < r->nout; i++) bind_like(f, p, r->out[i], &p->tensors[r->in[r->rest[1] * 2 + i]], false);
+}
+
 static void control(fake_daemon *f, peer *p, const td_record *r, const uint8_t *data, size_t ndata)
 {
     tensor *first = r->nin && r->in[0] ? find(f, p, r->in[0]) : NULL;
@@ -332,9 +360,13 @@ static void control(fake_daemon *f, peer *p, const td_record *r, const uint8_t *
     case TD_REC_GRAD:
         if ((t = bind_id(f, p, r->out[0])) && first) t->poisoned = true;
         break;
-    case TD_REC_BACKWARD:
-        for (int i = 0; i < r->nout; i++) bind_like(f, p, r->out[i], &p->tensors[r->in[r->rest[1] * 2 + i]], false);
+    case TD_REC_BACKWARD: backward(f, p, r); break;
+    case TD_REC_BACKWARD_GO: {
+        Td__Wire__Reply y = TD__WIRE__REPLY__INIT;
+        y.serial = td_words_u64(r->rest + 2);
+        if (y.serial) reply(f, p, &y, -1);
         break;
+    }
     case TD_REC_ALIAS:
     case TD_REC_DATA_OF:
         if (first) bind_like(f, p, r->out[0], first, true);

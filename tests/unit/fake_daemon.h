@@ -19,12 +19,13 @@ typedef struct fake_options {
     uint32_t die_at;      /* close the connection after so many records */
     bool slow_reader;     /* read a little at a time, with pauses */
     bool mixes_items; /* say with how many tensors an item is to be asked for, and send its note in the same answer */
+    bool misgives;    /* ask for a hook's gradients with one id that was sent and one that was not */
     uint32_t handle_kind; /* how addresses of tensors and leases say that they are to be mapped */
 } fake_options;
 
 typedef struct fake_counts {
     _Atomic uint64_t frames, records, ops, releases, released_ids, leases, lease_drops, maps, reads, descriptors_sent,
-        protocol_errors, hellos, sites, unmapped, returns;
+        protocol_errors, hellos, sites, unmapped, returns, asks;
 } fake_counts;
 
 fake_daemon *fake_start(const fake_options *options);

@@ -14,13 +14,20 @@ static fake_daemon *fake;
 static td_client *client;
 static td_scope scope; /* of a test: what it does not release itself */
 
-/* The program is linked with -Wl,--wrap=malloc: pieces of this size are not to be had by this thread; 0: all are. */
+/* The program is linked with -Wl,--wrap=malloc,--wrap=calloc: pieces of this size are not to be had by this thread; 0:
+ * all are. */
 static _Thread_local size_t refused_bytes;
 void *__real_malloc(size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_malloc(size_t n)
 {
     return n && n == refused_bytes ? NULL : __real_malloc(n);
+}
+void *__real_calloc(size_t n, size_t each);
+void *__wrap_calloc(size_t n, size_t each);
+void *__wrap_calloc(size_t n, size_t each)
+{
+    return n && n * each == refused_bytes ? NULL : __real_calloc(n, each);
 }
 
 static void start(const fake_options *options)
@@ -514,6 +521,37 @@ static void no_memory_for_an_item(void)
     }
 }
 
+static int same(td_client *c, const td_hook_call *call, void *context)
+{
+    (void)c, (void)call;
+    ++*(int *)context;
+    return 0; /* they stay as they were */
+}
+
+/* What a hook is given is given once, and what the daemon has bound is released, also where the rest of its answer fits
+ * nothing, or there is no memory for it. */
+static void what_hooks_are_given(void)
+{
+    enum { FITS, MISFITS, NO_MEMORY };
+    for (int how = FITS; how <= NO_MEMORY; how++) {
+        int ran = 0;
+        start(&(fake_options){.misgives = how == MISFITS});
+        td_set_on_hook(client, same, &ran);
+        td_array *x = td_full(client, td_dims(3), 2, TD_FLOAT32);
+        td_set_requires_grad(x, true);
+        CU_ASSERT(td_hook(x, TD_ON_TENSOR) != 0);
+        refused_bytes = how == NO_MEMORY ? 2 * sizeof(td_array *) : 0;
+        int rc = td_backward(td_sum(x));
+        refused_bytes = 0;
+        CU_ASSERT_EQUAL(rc, how == FITS ? TD_OK : how == MISFITS ? TD_E_PROTOCOL : TD_E_SYSTEM);
+        if (how == MISFITS) CHECK_ERROR(TD_E_PROTOCOL, "does not fit the ids");
+        if (how == NO_MEMORY) CHECK_ERROR(TD_E_SYSTEM, "for a hook");
+        CU_ASSERT_EQUAL(fake_seen(fake)->asks, 1);
+        CU_ASSERT_EQUAL(ran, how == FITS);
+        stop();
+    }
+}
+
 static void unmaps_when_asked(void)
 {
     start(NULL);
@@ -610,5 +648,5 @@ TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_t
               {"other tables refuse only what differs", other_tables_refuse_only_what_differs},
               {"forked children have their own connection", forked_children_have_their_own_connection},
               {"names and queues", names_and_queues}, {"mixed answers", mixed_answers},
-              {"no memory for an item", no_memory_for_an_item}, {"unmaps when asked", unmaps_when_asked},
-              {"tables", tables}, {"composites", composites})
+              {"no memory for an item", no_memory_for_an_item}, {"what hooks are given", what_hooks_are_given},
+              {"unmaps when asked", unmaps_when_asked}, {"tables", tables}, {"composites", composites})
