@@ -108,7 +108,7 @@ static int send_backward(const backward *b, int nout, td_array *const *out, uint
     td_words_put_u64(rest + 3, name);
     if (!(b->flags & (TD_RETAIN_GRAPH | TD_CREATE_GRAPH))) td_give_up_graphs(b->c);
     b->c->out.writes++;
-    if (b->grads.n) td_hand_on(b->c); /* what is given may become a .grad */
+    if (b->grads.n || name) td_hand_on(b->c); /* what is given may become a .grad, hooks are given what was saved */
     return td_control(b->c, TD_REC_BACKWARD, b->where, n, in, nout + npool, ids, name ? 5 : 3, rest);
 }
 

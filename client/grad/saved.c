@@ -48,6 +48,7 @@ static int ask(td_client *c, Td__Wire__Saved *saved, td_saved_value *out, const 
     if (rc) return rc;
     saved->id = out->value->id;
     call.saved = saved;
+    td_hand_on(c);
     rc = td_ask_and_wait(c, &call, -1, &x.wait, op);
     if (!rc && out->name[0]) return TD_OK;
     if (out->value && x.wait.done) td_array_drop(out->value);

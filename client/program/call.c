@@ -335,7 +335,8 @@ int td_calling_ask(td_calling *x, uint64_t serial, bool patient)
     if (!ids) return no_memory();
     for (int k = 0; k < x->nout; k++) ids[k] = x->out[k]->id;
     if (x->p->writes) c->out.writes++;
-    if (x->p->reaches) td_hand_on(c), td_give_up_graphs(c); /* as by a backward, and by setting .grad */
+    td_hand_on(c);                           /* it may give what it was given, or has captured */
+    if (x->p->reaches) td_give_up_graphs(c); /* as by a backward, and by setting .grad */
     int rc = (patient ? td_control : td_control_only)(c, TD_REC_CALL, x->where, (int)x->narrays, x->ids, x->nout, ids,
                                                       (int)x->words.count, x->words.at);
     free(ids);

@@ -135,6 +135,7 @@ static int ask_captured(td_program *p, int n, td_array **at)
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.program_captured = &q;
     capturing x = {n, at};
+    td_hand_on(p->client);
     td_reply_wait w = {.on_reply = on_captured, .context = &x};
     int rc = td_ask_and_wait(p->client, &call, -1, &w, "program");
     free(ids);

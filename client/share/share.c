@@ -98,7 +98,8 @@ static int on_handed(td_client *c, td_reply_wait *w, const td_reply *r, int *fd,
 
 int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting, const char *name, uint64_t *version)
 {
-    if (!a) return td_raise_null("hand", "the array");
+    int rc = a ? td_enter(a->client, "hand") : td_raise_null("hand", "the array");
+    if (rc) return rc;
     Td__Wire__Hand q = TD__WIRE__HAND__INIT;
     q.id = a->id;
     q.lasts_ms = lasts_ms > 0 ? (uint32_t)lasts_ms : 1;
@@ -107,8 +108,11 @@ int td_hand(td_array *a, char handle[TD_HANDLE_TEXT], int lasts_ms, bool lasting
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.hand = &q;
     handed h = {.handle = handle};
-    int rc = td_ask_once(a->client, "hand", &call, on_handed, &h);
+    td_reply_wait w = {.on_reply = on_handed, .context = &h};
+    td_hand_on(a->client);
+    rc = td_ask_and_wait(a->client, &call, -1, &w, "hand");
     *version = h.version;
+    td_leave(a->client);
     return rc;
 }
 

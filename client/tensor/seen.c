@@ -3,8 +3,9 @@
  * Such a view expects what an in-place op wrote to be there when the op's call returns, and nothing tells a program
  * that reads memory to wait. So who writes to a storage that is looked at waits until it is written: a round trip, for
  * these storages only. A storage is known by its place once that is known; before, by a number that what is made here
- * gets and its views share. What came otherwise (.grad, a name, a queue) has no number and may be any storage that was
- * handed on before; in doubt the place is asked for, once. */
+ * gets and its views share. What came otherwise (.grad, a name, a queue, a handle, the result of a program, what a node
+ * saved) has no number and may be any storage that was handed on before (td_hand_on); in doubt the place is asked for,
+ * once. */
 #include "client/tensor/internal.h"
 #include "proto/base/hash.h"
 

@@ -1,6 +1,7 @@
 """The same bytes for NumPy, the buffer protocol and DLPack."""
 import array
 import gc
+import pickle
 
 import pytest
 import tensord as td
@@ -255,6 +256,33 @@ def test_a_write_through_another_handle_is_seen_too():
     del a, part
     base.add_(1)
     assert c[-1] == 6
+
+
+@td.jit.script
+def _as_rows(x):
+    return x.view(-1, 2)
+
+
+@td.jit.script
+def _itself(x):
+    return x
+
+
+def _saved(x):
+    return (x.requires_grad_() * x).grad_fn._saved_self.detach()
+
+
+def _handed(x):
+    return pickle.loads(pickle.dumps(x))
+
+
+@pytest.mark.parametrize("comes_back", [_as_rows, _itself, _saved, _handed])
+def test_a_write_is_seen_by_a_view_of_what_came_back(comes_back):
+    x = td.ones(LARGE)
+    a = comes_back(x).numpy()
+    with td.no_grad():
+        x.add_(1)
+    assert a.reshape(-1)[-1] == 2
 
 
 def test_what_training_writes_is_seen():
