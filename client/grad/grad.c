@@ -223,6 +223,7 @@ static int ask_on(asking *x, int how, int nout, td_array *const *out)
     }
     x->last = x->call;
     x->call = (td_hook_call){0};
+    if (rc) td_unexpect(c, &x->wait);
     return rc ? rc : td_await(c, &x->wait, x->b->op);
 }
 

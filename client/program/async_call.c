@@ -94,7 +94,7 @@ static int ask_call(td_request *r, uint32_t ms)
     int rc = td_calling_ask(x, w->serial, false);
     x->p = NULL, x->args = NULL;
     if (!rc) return rc;
-    td_take_wait(r->client, w->serial);
+    td_unexpect(r->client, w);
     return td_question_undo(&b->question, rc);
 }
 

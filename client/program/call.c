@@ -359,7 +359,7 @@ static int by_answer(td_calling *x)
     td_reply_wait w = {.on_reply = on_values, .on_said = on_said, .context = x};
     td_expect(c, &w);
     int rc = td_calling_ask(x, w.serial, true);
-    if (rc) td_forget_wait(c, &w);
+    if (rc) td_unexpect(c, &w);
     else rc = td_await(c, &w, "program_call");
     if (!rc) return TD_OK;
     td_abandon(c, &w, x->nout, x->out);

@@ -57,7 +57,7 @@ static void ask_shapes(td_client *c, td_reply_wait *w, shapes *s)
     td_expect(c, w);
     uint32_t rest[2], ids[1] = {s->at[0]->id};
     td_words_put_u64(rest, w->serial);
-    td_control(c, TD_REC_SHAPE, NULL, s->n, ids, 0, NULL, 2, rest);
+    if (td_control(c, TD_REC_SHAPE, NULL, s->n, ids, 0, NULL, 2, rest)) td_unexpect(c, w);
 }
 
 int td_resolve(td_array *a)
@@ -83,8 +83,9 @@ static void tell_read(td_client *c, uint32_t id)
     w->heap = true;
     td_expect(c, w);
     uint32_t rest[2];
-    td_words_put_u64(rest, w->serial);
-    td_control(c, TD_REC_READ, NULL, 1, &id, 0, NULL, 2, rest);
+    uint64_t serial = w->serial; /* it is gone when the connection is lost meanwhile */
+    td_words_put_u64(rest, serial);
+    if (td_control(c, TD_REC_READ, NULL, 1, &id, 0, NULL, 2, rest)) free(td_take_wait(c, serial));
 }
 
 int td_resolve_all(td_client *c, int n, td_array *const *at, int *codes, td_error *e)

@@ -103,7 +103,7 @@ static int ask_value(reading *g, const char *op)
     td_expect(c, &w);
     uint32_t rest[2];
     td_words_put_u64(rest, w.serial);
-    td_control(c, TD_REC_READ, NULL, 1, &g->a->id, 0, NULL, 2, rest);
+    if (td_control(c, TD_REC_READ, NULL, 1, &g->a->id, 0, NULL, 2, rest)) td_unexpect(c, &w);
     return td_await(c, &w, op);
 }
 

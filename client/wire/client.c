@@ -84,7 +84,7 @@ static void ask_all(td_client *c, td_quiet_wait *x, bool silent)
     td_expect(c, &x->wait);
     uint32_t rest[3] = {0, 0, silent};
     td_words_put_u64(rest, x->wait.serial);
-    td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 3, rest);
+    if (td_control(c, TD_REC_SYNC, NULL, 0, NULL, 0, NULL, 3, rest)) td_unexpect(c, &x->wait);
     x->asked = c->out.asked;
     x->of = c;
 }

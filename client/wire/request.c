@@ -192,7 +192,7 @@ int td_question_record(td_request *r, unsigned rec, int nin, const uint32_t *in,
     td_words_put_u64(rest, q->wait.serial);
     int rc = td_record_only(r->client, rec, nin, in, nrest, rest);
     if (!rc) return rc;
-    td_take_wait(r->client, q->wait.serial);
+    td_unexpect(r->client, &q->wait);
     return td_question_undo(q, rc);
 }
 

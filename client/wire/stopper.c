@@ -56,7 +56,7 @@ void td_want_stopper(td_client *c)
     call.stopper = &q;
     *w = (td_reply_wait){.heap = true, .on_reply = take, .over = over};
     c->stopper.asked = !td_ask_later(c, &call, -1, w);
-    if (!c->stopper.asked) free(w);
+    if (!c->stopper.asked) free(w); /* it is not expected */
     *td_thread_error() = told;
 }
 

@@ -507,6 +507,16 @@ void td_expect(td_client *c, td_reply_wait *w)
     td_add_wait(c, w);
 }
 
+void td_unexpect(td_client *c, td_reply_wait *w)
+{
+    if (w->done) return; /* with the connection */
+    td_take_wait(c, w->serial);
+    w->serial = 0;
+    w->error = *td_last_error();
+    w->code = w->error.code;
+    w->done = true;
+}
+
 int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w)
 {
     int rc = seal_batch(c);
@@ -520,8 +530,9 @@ int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w)
     size_t n = td__wire__call__pack(call, p);
     rc = td_writer_end(&c->out.writer, n, TD_FRAME_CALL, fd);
     if (rc) {
-        td_take_wait(c, w->serial);
-        return td_raise(rc, NULL, "too many descriptors wait to be sent");
+        td_raise(rc, NULL, "too many descriptors wait to be sent");
+        td_unexpect(c, w);
+        return rc;
     }
     c->fork.frames++;
     return TD_OK;
@@ -614,7 +625,7 @@ void td_tell(td_client *c, Td__Wire__Call *call)
     if (!w) return;
     w->heap = true;
     if (td_ask_later(c, call, -1, w)) {
-        if (!w->serial) free(w);
+        free(w);
         return;
     }
     int rc =

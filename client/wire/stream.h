@@ -47,10 +47,13 @@ int td_emit_releases(td_client *c);
 /* ---- calls */
 /* A Call with `w->serial` set here; sends what is batched before it. `fd` is not taken over. */
 int td_ask(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w);
-/* A Call that goes with whatever is sent next. */
+/* A Call that goes with whatever is sent next. When it fails nothing is expected: w->serial is 0. */
 int td_ask_later(td_client *c, Td__Wire__Call *call, int fd, td_reply_wait *w);
 /* Expect a reply to a record that carries w->serial. */
 void td_expect(td_client *c, td_reply_wait *w);
+/* The question was not sent after all, as this thread's error says: that is its answer, and no other is expected. Of
+ * one on the heap, which is its caller's again, too. */
+void td_unexpect(td_client *c, td_reply_wait *w);
 /* Wait for it. Returns its code, with this thread's error set. */
 int td_await(td_client *c, td_reply_wait *w, const char *op);
 /* Ask, and wait. Whatever it returns, the wait is over. */

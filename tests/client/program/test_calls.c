@@ -1,5 +1,6 @@
 /* Calls of programs beside all else that a client does: their effects come in the order of the stream, one is stopped
  * whatever stands behind it, and a client that is killed in one leaves nothing. */
+#include "client/tensor/awaited.h"
 #include "client/tensord_bind.h"
 #include "tests/client/common.h"
 
@@ -390,7 +391,79 @@ static void errors_in_the_middle(void)
     td_disconnect(c);
 }
 
+/* ---- questions that were not sent */
+
+/* A call of more tensors than a record takes is not asked, and no answer is waited for: what was made ready for one is
+ * free again. */
+static void calls_that_are_not_sent(void)
+{
+    enum { TOO_MANY = 5000 };
+    static const char text[] = "graph(%l : Tensor[]):\n"
+                               "  %n : int = prim::len.list(%l)\n"
+                               "  return (%l, %n)\n";
+    td_client *c = join();
+    td_program *p = read_program(c, text, NOTHING);
+    td_array *x = td_ones(c, td_dims(1), TD_FLOAT32);
+    td_value *many = calloc(TOO_MANY, sizeof *many);
+    for (int k = 0; k < TOO_MANY; k++) many[k] = td_value_array(x);
+    td_value out, in[] = {{.kind = TD_VALUE_LIST, .n = TOO_MANY, .items = many}};
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    uint64_t handles = c->handles;
+    for (int times = 0; times < 3; times++) {
+        CHECK_FAILS(td_program_call(p, 1, in, &out), TD_E_INVALID, "at most 4095");
+        CU_ASSERT_EQUAL(out.kind, TD_VALUE_NONE);
+        td_request *r = td_async_call(p, 1, in, -1, NULL, NULL);
+        CU_ASSERT_TRUE(td_request_done(r));
+        CHECK_FAILS(td_request_result(r), TD_E_INVALID, "at most 4095");
+        td_request_free(r);
+        CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+        CU_ASSERT_PTR_NULL(c->due.first);
+        CU_ASSERT_EQUAL(c->due.ngiven_up, 0);
+        CU_ASSERT_EQUAL(c->handles, handles);
+    }
+    in[0].n = 10;
+    CU_ASSERT_EQUAL(td_program_call(p, 1, in, &out), TD_OK);
+    CU_ASSERT_TRUE(out.items[1].i == 10);
+    td_value_free(&out);
+    free(many);
+    td_program_free(p);
+    td_release(x);
+    td_disconnect(c);
+}
+
+/* Neither does a request whose descriptor finds no room beside those that are not sent yet. */
+static void requests_that_are_not_sent(void)
+{
+    enum { ROOM = 16 };
+    td_client *c = join();
+    td_reply_wait w[ROOM + 1] = {{0}};
+    Td__Wire__NameLook q = TD__WIRE__NAME_LOOK__INIT;
+    q.name = (char *)"none";
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_lock(c);
+    uint64_t handles = c->handles;
+    for (int k = 0; k <= ROOM; k++) {
+        Td__Wire__Call call = TD__WIRE__CALL__INIT;
+        call.name_look = &q;
+        CU_ASSERT_EQUAL(td_ask_later(c, &call, dup(c->socket), &w[k]), k < ROOM ? TD_OK : TD_E_BUSY);
+    }
+    CU_ASSERT_TRUE(w[ROOM].serial == 0 && w[ROOM].done && w[ROOM].code == TD_E_BUSY);
+    CU_ASSERT_PTR_EQUAL(c->due.last, &w[ROOM - 1]);
+    td_array *never = td_array_new(c);
+    td_abandon(c, &w[ROOM], 1, &never);
+    CU_ASSERT_PTR_EQUAL(c->due.last, &w[ROOM - 1]);
+    CU_ASSERT_EQUAL(c->handles, handles);
+    CU_ASSERT_EQUAL(td_await(c, &w[ROOM], "name"), TD_E_BUSY); /* at once */
+    td_lose(c, TD_E_LOST, "the test says so");                 /* the others never go out */
+    td_unlock(c);
+    for (int k = 0; k < ROOM; k++) CU_ASSERT_TRUE(w[k].done && w[k].code == TD_E_LOST);
+    td_clear_error();
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_calls", start_server, stop_server, {"order of effects", order_of_effects},
                    {"stopped before much", stopped_before_much},
                    {"stopped by who waits behind", stopped_by_who_waits_behind},
-                   {"processes in calls", processes_in_calls}, {"errors in the middle", errors_in_the_middle})
+                   {"processes in calls", processes_in_calls}, {"errors in the middle", errors_in_the_middle},
+                   {"calls that are not sent", calls_that_are_not_sent},
+                   {"requests that are not sent", requests_that_are_not_sent})
