@@ -3,6 +3,7 @@
 #include "daemon/service/service.h"
 #include "proto/base/text.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <sys/random.h>
 
@@ -245,6 +246,7 @@ static int step(td_owner *o)
     o->waits = true; /* what it waits for may come while it is at it */
     td_lap_is(o->service->laps, kind->name);
     int rc = kind->step(j, &why);
+    assert((rc >= 0 || rc == TD_AGAIN || rc == TD_WAIT) && "any other would run again for ever");
     o->steps++;
     if (rc != TD_WAIT || o->throttled) o->waits = false;
     if (rc != TD_WAIT) o->growth.rc = TD_OK; /* a refusal is told to the step that lacked the memory alone */

@@ -5,6 +5,7 @@
 #include "daemon/session/calls/calls.h"
 #include "proto/base/breath.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -94,6 +95,7 @@ static int step_job(td_session *s, td_error *e)
     const td_job_kind *kind = s->work.job->kind;
     td_lap_is(s->service->laps, kind->name);
     int rc = kind->step(s->work.job, e);
+    assert((rc >= 0 || rc == TD_AGAIN) && "any other would run again for ever");
     s->work.steps++;
     td_session_reads(s, rc && kind->reads && kind->reads(s->work.job, NULL, &(uint32_t){0}));
     if (rc == TD_OK) {

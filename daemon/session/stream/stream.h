@@ -1,8 +1,11 @@
 /* The stream of a session: what comes, what it waits for, and what goes back. The door of this room.
  *
  * Frames become records and requests, in order. A wait suspends the stream, or lies beside it: a request that others
- * answer (td_held), a reply that tasks will make possible (td_promise). Invariant: nothing here knows what a record or
- * a request does; what the stream waits for comes with its kind (td_wait_kind). */
+ * answer (td_held), a reply that tasks will make possible (td_promise). They are two structs: a held request is charged
+ * and counted, can be called off, and is answered in the session's turns, in parts, while a promise stays with the
+ * scheduler until its tasks have ended, so it outlives its session, and is kept at once. One struct would have the
+ * fields of both, and each function of it would first ask which of the two it has. Invariant: nothing here knows what a
+ * record or a request does; what the stream waits for comes with its kind (td_wait_kind). */
 #ifndef TENSORD_DAEMON_SESSION_STREAM_STREAM_H
 #define TENSORD_DAEMON_SESSION_STREAM_STREAM_H
 
