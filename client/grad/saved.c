@@ -51,7 +51,7 @@ static int ask(td_client *c, Td__Wire__Saved *saved, td_saved_value *out, const 
     td_hand_on(c);
     rc = td_ask_and_wait(c, &call, -1, &x.wait, op);
     if (!rc && out->name[0]) return TD_OK;
-    if (out->value && x.wait.done) td_array_drop(out->value);
+    if (out->value && x.wait.done && !x.wait.untaken) td_array_drop(out->value);
     else if (out->value) td_array_free(out->value);
     out->value = NULL;
     return rc;

@@ -265,11 +265,11 @@ static int of_answer(td_calling *x, const td_reply *r, td_error *e)
     return TD_OK;
 }
 
-/* The handles that are not among the results; with an error all of them. */
+/* The handles that are not among the results; with an error all of them, some of which the daemon has bound. */
 static void drop_unused(td_calling *x, int rc)
 {
     if (rc) forget_values(x->result), td_value_free(x->result), x->bound = 0;
-    for (int k = x->nout - 1; k >= x->bound; k--) td_array_drop(x->out[k]);
+    for (int k = x->nout - 1; k >= x->bound; k--) (rc ? td_array_unwanted : td_array_drop)(x->out[k]);
     x->nout = x->bound;
 }
 

@@ -32,12 +32,15 @@ bool td_awaited_end(td_client *c, td_question *q, bool answered)
     return false;
 }
 
+void td_array_unwanted(td_array *a)
+{
+    a->unknown = true;
+    td_array_free(a);
+}
+
 void td_awaited_unwanted(td_awaited *b, int n)
 {
-    for (int k = 0; k < n; k++) {
-        b->at[k]->unknown = true;
-        td_array_free(b->at[k]);
-    }
+    for (int k = 0; k < n; k++) td_array_unwanted(b->at[k]);
     b->n -= n;
     memmove(b->at, b->at + n, (size_t)b->n * sizeof *b->at);
 }
@@ -57,7 +60,8 @@ void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at
     bool answered = w->done || !w->serial || c->lost;
     td_question *q = answered ? NULL : td_question_left(w, sizeof(td_awaited) + (size_t)n * sizeof(td_array *));
     for (int i = n - 1; i >= 0 && !q; i--) {
-        if (answered) td_array_drop(at[i]);
+        if (w->untaken) td_array_unwanted(at[i]);
+        else if (answered) td_array_drop(at[i]);
         else td_array_forget(at[i]);
     }
     if (!q) return;

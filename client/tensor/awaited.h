@@ -25,8 +25,11 @@ bool td_awaited_end(td_client *c, td_question *q, bool answered);
 /* The answer has bound the first n of its ids, which nobody wants. */
 void td_awaited_unwanted(td_awaited *b, int n);
 
-/* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when the wait was given
- * up, they are released if the answer still comes. */
+/* The same of a handle that is in no question. */
+void td_array_unwanted(td_array *a);
+
+/* A call that was to bind these handles' ids failed. When the daemon said so, they are free; when its answer could not
+ * be taken, they are released; when the wait was given up, they are released if the answer still comes. */
 void td_abandon(td_client *c, const td_reply_wait *w, int n, td_array *const *at);
 
 #endif

@@ -40,6 +40,7 @@ struct td_reply_wait {
     bool done;
     bool heap;    /* nobody waits: freed when it is done */
     bool put;     /* of an item that may be on its way to a full queue */
+    bool untaken; /* the daemon has done it, and on_reply failed: what it bound is bound */
     bool stopped; /* its answer came, if it has, when the program no longer wanted to wait */
     /* At its end, under the lock; `answered`: not because the connection is lost, or the process a forked child. */
     void (*over)(td_client *c, td_reply_wait *w, bool answered);

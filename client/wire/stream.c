@@ -151,6 +151,7 @@ static void handle_reply(td_client *c, td_frame *f)
         code = w->error.code;
     } else if (w->on_reply) {
         code = w->on_reply(c, w, r, &f->fd, &w->error);
+        w->untaken = code != TD_OK;
         if (code) w->error.code = code;
     }
     td_finish_wait(c, w, code, true);

@@ -502,6 +502,21 @@ static void open_name(fake_daemon *f, peer *p, const Td__Wire__Open *o, Td__Wire
     reply(f, p, r, -1);
 }
 
+static void publish(fake_daemon *f, peer *p, const Td__Wire__Publish *q, Td__Wire__Reply *r)
+{
+    tensor *t = find(f, p, q->id), *edition = q->bind ? bind_id(f, p, q->bind) : NULL;
+    Td__Wire__Desc d;
+    if (!t) return;
+    f->published = *t;
+    snprintf(f->name, sizeof f->name, "%s", q->name);
+    if (edition) {
+        *edition = *t;
+        fill_desc(&d, edition);
+        if (!f->options.misgives) r->desc = &d;
+    }
+    reply(f, p, r, -1);
+}
+
 static void call(fake_daemon *f, peer *p, const td_frame *frame)
 {
     Td__Wire__Call *c = td__wire__call__unpack(&f->arena.allocator, frame->bytes, frame->payload);
@@ -522,9 +537,8 @@ static void call(fake_daemon *f, peer *p, const td_frame *frame)
         fd = fill_address(f, p, &a, t->offset, storage_bytes(t));
         r.address = &a;
     } else if (c->publish) {
-        tensor *t = find(f, p, c->publish->id);
-        if (t) f->published = *t;
-        snprintf(f->name, sizeof f->name, "%s", c->publish->name);
+        publish(f, p, c->publish, &r);
+        return;
     } else if (c->open) {
         open_name(f, p, c->open, &r);
         return;

@@ -19,7 +19,8 @@ typedef struct fake_options {
     uint32_t die_at;      /* close the connection after so many records */
     bool slow_reader;     /* read a little at a time, with pauses */
     bool mixes_items; /* say with how many tensors an item is to be asked for, and send its note in the same answer */
-    bool misgives;    /* ask for a hook's gradients with one id that was sent and one that was not */
+    bool misgives;    /* ask for a hook's gradients with one id that was sent and one that was not; say nothing of
+                             an edition that was published */
     uint32_t handle_kind; /* how addresses of tensors and leases say that they are to be mapped */
 } fake_options;
 

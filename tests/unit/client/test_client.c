@@ -552,6 +552,20 @@ static void what_hooks_are_given(void)
     }
 }
 
+/* What an answer has bound that could not be taken is released: its id is not used again before. */
+static void untaken(void)
+{
+    for (int misgives = 0; misgives < 2; misgives++) {
+        start(&(fake_options){.misgives = misgives});
+        td_array *x = td_full(client, td_dims(3), 2, TD_FLOAT32), *y = td_published(x, "w", TD_REPLACE);
+        CU_ASSERT_EQUAL(y == NULL, misgives);
+        if (misgives) CHECK_ERROR(TD_E_PROTOCOL, "no descriptor came");
+        td_add(x, 1);
+        CU_ASSERT_EQUAL(td_sync(client), TD_OK);
+        stop();
+    }
+}
+
 static void unmaps_when_asked(void)
 {
     start(NULL);
@@ -649,4 +663,5 @@ TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_t
               {"forked children have their own connection", forked_children_have_their_own_connection},
               {"names and queues", names_and_queues}, {"mixed answers", mixed_answers},
               {"no memory for an item", no_memory_for_an_item}, {"what hooks are given", what_hooks_are_given},
-              {"unmaps when asked", unmaps_when_asked}, {"tables", tables}, {"composites", composites})
+              {"untaken", untaken}, {"unmaps when asked", unmaps_when_asked}, {"tables", tables},
+              {"composites", composites})
