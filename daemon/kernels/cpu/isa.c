@@ -9,9 +9,7 @@
 #include "daemon/kernels/cpu/vec/reduce.h"
 #include "daemon/kernels/cpu/vec/softmax.h"
 #include "daemon/kernels/cpu/vec/stream.h"
-#if defined(__x86_64__)
-#include <cpuid.h>
-#endif
+#include "proto/base/processor.h"
 
 #define DECLARE(ISA, LEVEL)                                                                                            \
     extern const td_pw_fn td_pw_table_##ISA[][TD_BODY_COUNT];                                                          \
@@ -48,30 +46,14 @@ const td_isa *td_isa_now = &isa_base;
 DECLARE(v3, 1)
 DECLARE(v4, 2)
 static const td_isa *const sets[] = {&isa_base, &isa_v3, &isa_v4};
-
-/* By features, never by the name of a model. */
-int td_isa_level(void)
-{
-    unsigned a, b, c, d;
-    __builtin_cpu_init();
-    bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
-    if (!f16c || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
-        !__builtin_cpu_supports("bmi2"))
-        return 0;
-    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
-        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl") ||
-        !__builtin_cpu_supports("avx512cd"))
-        return 1;
-    return 2;
-}
 #else
 static const td_isa *const sets[] = {&isa_base};
+#endif
 
 int td_isa_level(void)
 {
-    return 0;
+    return td_processor_level();
 }
-#endif
 
 bool td_isa_use(int level)
 {
