@@ -88,6 +88,16 @@ typedef struct td_error {
     char message[416];
 } td_error;
 
+/* How the same element of several tensors becomes one. */
+typedef enum td_reduce_op {
+    TD_SUM = 0,
+    TD_MEAN = 1,
+    TD_MIN = 2,
+    TD_MAX = 3,
+    TD_PROD = 4,
+    TD_REDUCE_OP_COUNT = 5
+} td_reduce_op;
+
 /* A number as an argument. Kind decides its promotion category (bool < integer < float < complex). */
 typedef enum td_scalar_kind { TD_S_BOOL = 0, TD_S_INT = 1, TD_S_FLOAT = 2, TD_S_COMPLEX = 3 } td_scalar_kind;
 

@@ -3,7 +3,7 @@
 
 Invariant that it keeps: a file includes its own room and the rooms to its right, never to its left, where
     server > session > service > graph > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto;
-inside proto: passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream.
+shm/board stands on proto/base alone; inside proto: passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream.
 A room's internal.h is included by that room alone. A device is written against public headers alone (BACKEND_MAY): the fake
 device of the tests shows that these are enough.
 Inside client a room uses itself, the rooms that CLIENT names for it, and the public headers. The part of a td_client that is called
@@ -22,6 +22,8 @@ MAY["client"] = {"client", "shm", "proto"}
 # Rooms inside a room, from left to right; what lies in the room itself is for all of them, and may include them all. ops and infer of proto are
 # one (a row names its rule, a rule looks at the row).
 INNER = {"daemon/session": [{"calls"}, {"objects"}, {"stream"}], "proto": [{"passes"}, {"program"}, {"wire"}, {"ops", "infer"}, {"base"}]}
+# Rooms that stand on less than theirs does: all that their files include.
+NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h")}
 # Files that are a device, and what such a file includes of the daemon's rooms.
 BACKENDS = ("tests/support/fake_device.", "daemon/cuda/")
 BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/tensor/device.h",
@@ -62,6 +64,11 @@ def goes_back(path, target, room):
     """Does a file include what is to its left inside their room?"""
     here, there = inner_of(path, room), inner_of(target, room)
     return bool(here and there) and place_of(there, room) < place_of(here, room)
+
+
+def is_too_much(path, target):
+    """Does a file of a narrow room include more than the room stands on?"""
+    return any(path.startswith(room + "/") and not target.startswith(may) for room, may in NARROW.items())
 
 
 def is_private(path, target):
@@ -154,6 +161,8 @@ def check_file(root, path):
                     faults.append(f"{path}:{number}: {room} includes a test's header, {target}")
             elif to not in MAY[room]:
                 faults.append(f"{path}:{number}: {room} includes {target}: {to} is to its left")
+            elif is_too_much(path, target):
+                faults.append(f"{path}:{number}: {os.path.dirname(path)} includes {target}, which it does not stand on")
             elif is_private(path, target):
                 faults.append(f"{path}:{number}: {target} is private to its room")
             elif wrong := within_client(path, target):
@@ -196,6 +205,8 @@ def main():
     assert not goes_back("proto/passes/fold.c", "proto/ops/op.h", "proto") and not goes_back("proto/ops/op.c", "proto/types.h", "proto")
     assert list(parts_faults("client/wire/fork.c", "c->grad.telling = 0;")) and list(parts_faults("client/program/call.c", "p->client->grad.hooks"))
     assert not list(parts_faults("client/grad/grad.c", "c->tensor.storages")) and not list(parts_faults("client/wire/fork.c", "c->above.forked(c)"))
+    assert is_too_much("shm/board/board.c", "shm/heap.h") and is_too_much("shm/board/board.c", "proto/wire/ring.h")
+    assert not is_too_much("shm/board/board.c", "proto/base/clock.h") and not is_too_much("shm/heap.c", "shm/segment.h")
     assert not is_private(fake, "daemon/sched/executor.h") and not is_private("daemon/sched/pool.c", "daemon/sched/internal.h")
     results = [check_top(root), check_backend(root), check_itself()]
     results += [check_file(root, path) for sub in ("daemon", "client", "shm", "proto") for path in sources(root, sub)]

@@ -1,0 +1,191 @@
+/* See combine.h. A block of the result stays in the first cache while the inputs pass over it, one after the other.
+ * Loops are built for each instruction set, and nothing in them is contracted (meson.build): all give the same bits. */
+#include "shm/board/combine.h"
+#include "proto/base/breath.h"
+#include "proto/base/dtype.h"
+#include "proto/base/processor.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+enum { BLOCK = 4096 }; /* bytes of the result */
+
+const char *td_reduce_op_name(unsigned op)
+{
+    static const char *const names[TD_REDUCE_OP_COUNT] = {"sum", "mean", "min", "max", "prod"};
+    return op < TD_REDUCE_OP_COUNT ? names[op] : "?";
+}
+
+bool td_combine_takes(unsigned op, unsigned dtype)
+{
+    if (op >= TD_REDUCE_OP_COUNT || !td_dtype_valid(dtype)) return false;
+    if (op == TD_SUM) return true;
+    if (op == TD_MEAN) return td_dtype_is_inexact((td_dtype)dtype);
+    return !td_dtype_is_complex((td_dtype)dtype);
+}
+
+static _Atomic int set_in_use = -1; /* not chosen yet */
+
+static int level(void)
+{
+    int now = atomic_load_explicit(&set_in_use, memory_order_relaxed);
+    if (now < 0) atomic_store_explicit(&set_in_use, now = td_processor_level(), memory_order_relaxed);
+    return now;
+}
+
+bool td_combine_use(int set)
+{
+    if (set < 0 || set > td_processor_level()) return false;
+    atomic_store_explicit(&set_in_use, set, memory_order_relaxed);
+    return true;
+}
+
+#define INLINE static inline __attribute__((always_inline))
+
+#if defined(TD_HAVE_WIDE)
+#define FOR_SETS(name, params, args)                                                                                   \
+    INLINE void name##_base params;                                                                                    \
+    __attribute__((target("arch=x86-64-v3"))) static void name##_v3 params                                             \
+    {                                                                                                                  \
+        name##_base args;                                                                                              \
+    }                                                                                                                  \
+    __attribute__((target("arch=x86-64-v4"))) static void name##_v4 params                                             \
+    {                                                                                                                  \
+        name##_base args;                                                                                              \
+    }                                                                                                                  \
+    static void name params                                                                                            \
+    {                                                                                                                  \
+        switch (level()) {                                                                                             \
+        case 2: name##_v4 args; return;                                                                                \
+        case 1: name##_v3 args; return;                                                                                \
+        default: name##_base args; return;                                                                             \
+        }                                                                                                              \
+    }                                                                                                                  \
+    INLINE void name##_base params
+#else
+#define FOR_SETS(name, params, args) static void name params
+#endif
+
+/* Two elements: what is there so far, and the next. Comparing keeps what is there where the next is equal, and a NaN
+ * whatever comes. */
+#define ADD(a, b) ((a) + (b))
+#define MULTIPLY(a, b) ((a) * (b))
+#define LESS(a, b) ((!((b) >= (a)) & ((a) == (a))) ? (b) : (a))
+#define MORE(a, b) ((!((b) <= (a)) & ((a) == (a))) ? (b) : (a))
+#define WRAPPED_PRODUCT(a, b) (1u * (a) * (b)) /* narrow types would be multiplied as int */
+
+/* A body of elements `from`, which are combined as `type`: to[i] = there[i] OP LOAD(next[i]); `to` may be `there`. */
+#define ROW(body, type, from, LOAD, OP)                                                                                \
+    case body: {                                                                                                       \
+        type *out = to;                                                                                                \
+        const type *a = there;                                                                                         \
+        const from *b = next;                                                                                          \
+        TD_ALIKE for (unsigned i = 0; i < count; i++)                                                                  \
+        {                                                                                                              \
+            type x = a[i], y = LOAD(b[i]);                                                                             \
+            out[i] = (type)OP(x, y);                                                                                   \
+        }                                                                                                              \
+        return;                                                                                                        \
+    }
+/* Places that are the same one are so element by element. */
+#define TD_ALIKE _Pragma("GCC ivdep")
+#define PLAIN(x) (x)
+#define TRUTH(x) ((x) != 0)
+
+#define ROWS_OF_FLOATS(OP)                                                                                             \
+    ROW(TD_FLOAT16, float, uint16_t, td_half_to_float, OP)                                                             \
+    ROW(TD_BFLOAT16, float, uint16_t, td_bfloat_to_float, OP)                                                          \
+    ROW(TD_FLOAT32, float, float, PLAIN, OP)                                                                           \
+    ROW(TD_FLOAT64, double, double, PLAIN, OP)
+/* Where numbers wrap, sign changes no bit. */
+#define ROWS_THAT_WRAP(OP)                                                                                             \
+    case TD_INT8: ROW(TD_UINT8, uint8_t, uint8_t, PLAIN, OP)                                                           \
+    case TD_INT16: ROW(TD_UINT16, uint16_t, uint16_t, PLAIN, OP)                                                       \
+    case TD_INT32: ROW(TD_UINT32, uint32_t, uint32_t, PLAIN, OP)                                                       \
+    case TD_INT64:                                                                                                     \
+        ROW(TD_UINT64, uint64_t, uint64_t, PLAIN, OP)
+#define ROWS_IN_ORDER(OP)                                                                                              \
+    ROW(TD_BOOL, uint8_t, uint8_t, TRUTH, OP)                                                                          \
+    ROW(TD_UINT8, uint8_t, uint8_t, PLAIN, OP)                                                                         \
+    ROW(TD_INT8, int8_t, int8_t, PLAIN, OP)                                                                            \
+    ROW(TD_UINT16, uint16_t, uint16_t, PLAIN, OP)                                                                      \
+    ROW(TD_INT16, int16_t, int16_t, PLAIN, OP)                                                                         \
+    ROW(TD_UINT32, uint32_t, uint32_t, PLAIN, OP)                                                                      \
+    ROW(TD_INT32, int32_t, int32_t, PLAIN, OP)                                                                         \
+    ROW(TD_UINT64, uint64_t, uint64_t, PLAIN, OP)                                                                      \
+    ROW(TD_INT64, int64_t, int64_t, PLAIN, OP)
+
+/* `body`: complex numbers are pairs of parts. Of truths a sum is the largest one, a product the smallest. */
+#define FOLD(name, OP, ROWS)                                                                                           \
+    FOR_SETS(name, (td_dtype body, void *to, const void *there, const void *next, unsigned count),                     \
+             (body, to, there, next, count))                                                                           \
+    {                                                                                                                  \
+        switch ((int)body) {                                                                                           \
+            ROWS_OF_FLOATS(OP)                                                                                         \
+            ROWS default : return;                                                                                     \
+        }                                                                                                              \
+    }
+FOLD(add, ADD, ROWS_THAT_WRAP(ADD))
+FOLD(multiply, MULTIPLY, ROWS_THAT_WRAP(WRAPPED_PRODUCT))
+FOLD(least, LESS, ROWS_IN_ORDER(LESS))
+FOLD(most, MORE, ROWS_IN_ORDER(MORE))
+
+/* What an input is before anything is added to it. */
+FOR_SETS(load, (td_dtype body, void *to, const void *next, unsigned count), (body, to, next, count))
+{
+    const uint16_t *half = next;
+    const uint8_t *byte = next;
+    if (body == TD_FLOAT16)
+        for (unsigned i = 0; i < count; i++) ((float *)to)[i] = td_half_to_float(half[i]);
+    else if (body == TD_BFLOAT16)
+        for (unsigned i = 0; i < count; i++) ((float *)to)[i] = td_bfloat_to_float(half[i]);
+    else
+        for (unsigned i = 0; i < count; i++) ((uint8_t *)to)[i] = TRUTH(byte[i]);
+}
+
+FOR_SETS(divide, (td_dtype body, void *to, uint32_t n, unsigned count), (body, to, n, count))
+{
+    double *d = to;
+    float *f = to, by = (float)n;
+    if (body == TD_FLOAT64)
+        for (unsigned i = 0; i < count; i++) d[i] /= (double)n;
+    else
+        for (unsigned i = 0; i < count; i++) f[i] /= by;
+}
+
+FOR_SETS(round_to, (td_dtype body, uint16_t *to, const float *from, unsigned count), (body, to, from, count))
+{
+    if (body == TD_FLOAT16)
+        for (unsigned i = 0; i < count; i++) to[i] = td_float_to_half(from[i]);
+    else
+        for (unsigned i = 0; i < count; i++) to[i] = td_float_to_bfloat(from[i]);
+}
+
+typedef void fold_fn(td_dtype body, void *to, const void *there, const void *next, unsigned count);
+
+void td_combine(td_reduce_op op, td_dtype dtype, void *out, const void *const *in, uint32_t n, uint64_t count)
+{
+    static fold_fn *const folds[TD_REDUCE_OP_COUNT] = {add, add, least, most, multiply};
+    bool truths = dtype == TD_BOOL, halves = dtype == TD_FLOAT16 || dtype == TD_BFLOAT16;
+    td_dtype body = td_dtype_real(dtype);
+    if (td_dtype_is_complex(dtype)) count *= 2;
+    if (truths && op != TD_MIN) op = op == TD_PROD ? TD_MIN : TD_MAX;
+    size_t size = td_dtype_size(body);
+    unsigned block = (unsigned)(BLOCK / size);
+    fold_fn *fold = folds[op];
+    float wide[BLOCK / sizeof(uint16_t)]; /* of half types */
+    for (uint64_t at = 0; at < count; at += block) {
+        unsigned here = count - at < block ? (unsigned)(count - at) : block;
+        size_t offset = at * size;
+        void *to = (unsigned char *)out + offset, *acc = halves ? (void *)wide : to;
+        const void *there = acc;
+        if (truths || halves) load(body, acc, (const unsigned char *)in[0] + offset, here);
+        else there = (const unsigned char *)in[0] + offset;
+        if (n == 1 && there != acc) memmove(acc, there, here * size);
+        for (uint32_t k = 1; k < n; k++, there = acc)
+            fold(body, acc, there, (const unsigned char *)in[k] + offset, here);
+        if (op == TD_MEAN) divide(body, acc, n, here);
+        if (halves) round_to(body, to, wide, here);
+        td_breathe();
+    }
+}
