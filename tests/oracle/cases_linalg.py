@@ -1,5 +1,5 @@
 """Factorizations, what is solved with them, and what is made of both. Where vectors have no sign of their own (svd, eigh, eig), values are
-compared here, and what they were made of in tests/python/test_linalg.py."""
+compared here, and what they were made of in tests/python/core/test_linalg.py."""
 
 import math
 
@@ -406,7 +406,7 @@ def _(r):
     return [pivots], [n], run
 
 
-NO_COUNTERPART.update({name: "no sign of their own: tests/python/test_linalg.py" for name in ("linalg_svd", "linalg_eigh", "linalg_eig", "linalg_eigvals")})
+NO_COUNTERPART.update({name: "no sign of their own: tests/python/core/test_linalg.py" for name in ("linalg_svd", "linalg_eigh", "linalg_eig", "linalg_eigvals")})
 UNREPEATED |= {name for name in ("linalg_cholesky", "linalg_cholesky_ex", "linalg_lu_factor_ex", "linalg_lu_factor", "linalg_lu", "lu_unpack", "linalg_lu_solve", "linalg_solve_triangular",
                                  "linalg_inv", "linalg_inv_ex", "linalg_solve", "linalg_solve_ex", "linalg_det", "linalg_slogdet", "linalg_det_lu", "linalg_slogdet_lu", "logdet",
                                  "linalg_qr", "geqrf", "linalg_householder_product", "ormqr", "linalg_svdvals", "linalg_eigvalsh", "linalg_pinv", "linalg_lstsq_ex", "linalg_lstsq",

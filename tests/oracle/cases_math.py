@@ -40,7 +40,7 @@ unary("angle", torch.angle, also=INTS + COMPLEX)
 for _name in "isneginf isposinf".split():
     unary(_name, getattr(torch, _name), also=HALF + INTS + [torch.bool])
 unary("isreal", torch.isreal, also=HALF + INTS + COMPLEX)
-# torch's own are off by 1e-7 and more, so they are compared in float32; tests/python/test_math.py knows values of float64.
+# torch's own are off by 1e-7 and more, so they are compared in float32; tests/python/core/test_math.py knows values of float64.
 for _name, _lo, _hi in (("bessel_j0", -8, 8), ("bessel_j1", -8, 8), ("airy_ai", -2, 8), ("bessel_y0", 0.1, 8), ("bessel_y1", 0.1, 8)):
     MORE.append((_name, lambda r, f=getattr(torch.special, _name), lo=_lo, hi=_hi: ([r.t(r.shape(), lo, hi)], [], lambda x: f(x.detach())), [torch.float32]))
 for _name in "modified_bessel_k0 modified_bessel_k1 scaled_modified_bessel_k0 scaled_modified_bessel_k1 spherical_bessel_j0".split():

@@ -1,6 +1,7 @@
-"""Run one file of tests: run.py FILE built|absent|thread. The last lines say what was skipped and why, and count."""
+"""Run one file of tests: run.py NAME built|absent|thread, of ROOM/test_NAME.py or test_NAME.py here. The last lines say what was skipped and why, and count."""
 import atexit
 import contextlib
+import glob
 import os
 import random
 import runpy
@@ -10,7 +11,8 @@ import tempfile
 import zlib
 
 sys.dont_write_bytecode = True
-WITHOUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "without")
+HERE = os.path.dirname(os.path.abspath(__file__))
+WITHOUT = os.path.join(HERE, "without")
 
 
 def skip(name, why):
@@ -92,8 +94,18 @@ def clear(place, owner):
         shutil.rmtree(place, ignore_errors=True)
 
 
-def main(path, state):
-    name = os.path.basename(path)[len("test_") : -len(".py")]
+def file_of(name):
+    """The one file of this name, in whichever room's folder."""
+    found = glob.glob(os.path.join(HERE, f"test_{name}.py")) + glob.glob(os.path.join(HERE, "*", f"test_{name}.py"))
+    if len(found) != 1:
+        sys.exit(f"there {'is no' if not found else 'are several'} test_{name}.py below {HERE}")
+    return found[0]
+
+
+def main(name, state):
+    path = file_of(name)
+    # A file may use what stands in another one, and in another room: names of files are unique.
+    sys.path[1:1] = sorted({os.path.dirname(each) for each in glob.glob(os.path.join(HERE, "*", "test_*.py"))})
     if os.environ.get("TENSORD_WITHOUT"):  # modules that all of this suite's processes shall not find
         runpy.run_path(os.path.join(WITHOUT, "sitecustomize.py"))
     if state == "absent":

@@ -210,7 +210,7 @@ class Tensorctl(Place):
         self.end(p)
 
     def test_programs(self):
-        """From the text of an IR; what Python and C saved, tests/python/test_jit_files.py runs."""
+        """From the text of an IR; what Python and C saved, tests/python/program/test_jit_files.py runs."""
         path = self.place + "/power.txt"
         with open(path, "w") as f:
             f.write("graph(%x : Tensor, %n : int, %by : float?, %words : str[]):\n"

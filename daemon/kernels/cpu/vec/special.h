@@ -1,7 +1,7 @@
 /* The special functions that expressions of the op table may call: functions of doubles, element by element, built
  * once. Those of floats are theirs, rounded, or of special_f32.h, which is written for vectors. Each is within some
  * units in the last place of the true value but near a zero that is none of the variable's own
- * (tests/python/test_math.py and tests/oracle hold them to it); domains and limits are PyTorch's. No loop in them is
+ * (tests/python/core/test_math.py and tests/oracle hold them to it); domains and limits are PyTorch's. No loop in them is
  * longer for an argument that is out of the ordinary: every one has a bound. */
 #ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_H
 #define TENSORD_DAEMON_KERNELS_CPU_VEC_SPECIAL_H

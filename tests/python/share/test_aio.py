@@ -518,7 +518,7 @@ def test_a_forked_child():
 @pytest.fixture
 def front(tmp_path):
     """The example, with a daemon of its own: its process and its port. Its batches wait until they are full: each has twenty rows, however long they take to come."""
-    program = pathlib.Path(__file__).resolve().parents[2] / "client/examples/http_front.py"
+    program = pathlib.Path(__file__).resolve().parents[3] / "client/examples/http_front.py"
     env = {k: v for k, v in os.environ.items() if k != "TENSORD_SOCKET"} | {"TENSORD_BELOW": str(os.getpid()), "XDG_RUNTIME_DIR": str(tmp_path)}
     process = subprocess.Popen([sys.executable, str(program), "--port", "0", "--batch", "20", "--wait-ms", "6e5"], stdout=subprocess.PIPE, text=True, env=env)
     yield process, int(re.search(r":(\d+)/", process.stdout.readline())[1])

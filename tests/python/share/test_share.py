@@ -660,7 +660,7 @@ def test_deaths_are_told_apart(tmp_path):
     with daemon(tmp_path) as d:
         r = script("""
             import os, signal, sys
-            sys.path.insert(0, sys.argv[2])
+            sys.path[:0] = sys.argv[2:]
             import tensord as td
             from test_share import _put_and_die, multiprocessing
             context, path = multiprocessing.get_context("spawn"), sys.argv[1]
@@ -688,7 +688,7 @@ def test_deaths_are_told_apart(tmp_path):
             except td.ProducerDied as e: assert f"pid {p.pid}" in str(e), e
             p.join()
             print("told")
-        """, d.path, HERE)
+        """, d.path, HERE, os.path.dirname(__file__))
     assert r.stdout == "told\n", r.stdout + r.stderr
 
 

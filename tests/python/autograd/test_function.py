@@ -6,10 +6,9 @@ import hook_programs
 import pytest
 import tensord as td
 import tensord.autograd.functional as AF
-from common import HERE
 from tensord.autograd import Function, gradcheck, gradgradcheck
 
-with open(os.path.join(HERE, "hook_results.json")) as f:
+with open(os.path.join(os.path.dirname(__file__), "hook_results.json")) as f:
     EXPECTED = json.load(f)
 
 

@@ -17,7 +17,7 @@ import tensord as td
 
 from common import Stream, script, seed
 
-HERE = pathlib.Path(__file__).parent / "pytorch_files"
+HERE = pathlib.Path(__file__).parents[1] / "pytorch_files"
 KEPT = ["zip.pt", "legacy.pt"]
 BASE = [[6.0 * i + k for k in range(6)] for i in range(4)]
 

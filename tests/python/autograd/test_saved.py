@@ -8,11 +8,11 @@ import time
 import pytest
 import saved_programs
 import tensord as td
-from common import HERE, held
+from common import held
 from hook_programs import n
 from tensord.autograd import _hooks
 
-with open(os.path.join(HERE, "saved_results.json")) as f:
+with open(os.path.join(os.path.dirname(__file__), "saved_results.json")) as f:
     EXPECTED = json.load(f)  # of PyTorch 2.13
 
 try:

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 import tensord as td
-from common import at_rest, script, seed, settles
+from common import HERE, at_rest, script, seed, settles
 
 FLOATS = [td.float32, td.float64, td.float16, td.bfloat16]
 PLANS = os.environ.get("TENSORD_PLANS") != "0"
@@ -635,12 +635,12 @@ def test_a_row_is_recorded_while_memory_is_made():
     r = script("""
         import sys
         import tensord as td
-        sys.path.insert(0, sys.argv[1])
+        sys.path[:0] = sys.argv[1:]
         from test_plans import exact
 
         args = [td.rand(300, 400) for _ in range(3)]
         print("1 plan" in td.jit.script(exact).plan(*args))
-    """, os.path.dirname(__file__))
+    """, HERE, os.path.dirname(__file__))
     assert r.stdout == "True\n", r.stderr
 
 

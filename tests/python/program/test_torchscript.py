@@ -11,7 +11,7 @@ import tensord as td
 
 from test_pytorch_files import Made, archive, name, pickled, stored, tensor
 
-HERE = pathlib.Path(__file__).parent / "pytorch_files"
+HERE = pathlib.Path(__file__).parents[1] / "pytorch_files"
 TOOL = os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "..", "..", "client", "tensorctl")
 KEPT = ["straight", "traced", "recurrent", "state", "attention"]
 SILERO = next((p for p in (folder / "shared/data/torch/silero_vad.jit" for folder in pathlib.Path(__file__).parents) if p.exists()), None)
