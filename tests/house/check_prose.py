@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sentences of documents name their subject: in a README and in a public header none begins with Who or What, but a question.
+"""Sentences of documents name their subject: in a document and in a public header none begins with Who or What, but a question.
 
 "What a region did not make is a source" makes a reader guess the noun; "A value that the region did not make is a source" says it.
 Code, and what stands in backticks, is not looked at.
@@ -63,7 +63,7 @@ def main(source):
     assert [n for n, _ in faults("a.h", "int a;\n/* It is a. What\n * it is, is b.\n *\n * Who b is. */\n")[0]] == [2, 5]
     rows, seen = [], 0
     for path in tracked(source):
-        if (os.path.basename(path) == "README.md" or path in HEADERS) and os.path.exists(os.path.join(source, path)):
+        if (path.endswith(".md") or path in HEADERS) and os.path.exists(os.path.join(source, path)):
             with open(os.path.join(source, path), encoding="utf-8") as f:
                 found, count = faults(path, f.read())
             seen += count
