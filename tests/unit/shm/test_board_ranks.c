@@ -1,0 +1,286 @@
+/* Boards with ranks that run by themselves: processes that are killed, or stopped for a while, at random moments, and
+ * threads. Every sum is looked at; who is left when one was killed must see the same round fail for it. */
+#include "proto/base/clock.h"
+#include "shm/board/board.h"
+#include "shm/board/combine.h"
+#include "tests/unit/cunit_main.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { RANKS = 8, DEADLINE_MS = 20000, STORM_MS = 2500 };
+
+typedef struct report {
+    td_outcome outcome; /* of the last round */
+    uint32_t culprit;
+    uint64_t rounds; /* that were done */
+    uint64_t bad;    /* numbers that were no sum */
+} report;
+
+typedef struct group {
+    uint32_t members;
+    unsigned char *base;
+    td_page *page;
+    report *reports;
+    uint64_t last; /* the round after which ranks leave; 0: none */
+    size_t bytes;
+} group;
+
+static void group_open(group *g, uint32_t members)
+{
+    size_t page = (td_page_bytes(members) + 4095) & ~(size_t)4095, reports = 4096;
+    g->bytes = td_board_bytes(members) + page + reports;
+    g->base = mmap(NULL, g->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_TRUE_FATAL(g->base != MAP_FAILED);
+    g->page = (td_page *)(g->base + td_board_bytes(members));
+    g->reports = (report *)(g->base + td_board_bytes(members) + page);
+    g->members = members;
+    g->last = 0;
+    td_page_init(g->page, members, 1);
+    for (uint32_t i = 0; i < members; i++) td_page_join(g->page, i, 1 + i, "test", "");
+    td_page_set(g->page, TD_PAGE_OPEN);
+}
+
+static void group_close(group *g)
+{
+    munmap(g->base, g->bytes);
+}
+
+static int64_t value(uint64_t rank, uint64_t round, uint64_t i)
+{
+    return (int64_t)((rank + 1) * 1000003 + round * 7919 + i * 31);
+}
+
+static int64_t total(uint32_t members, uint64_t round, uint64_t i)
+{
+    int64_t sum = 0;
+    for (uint32_t k = 0; k < members; k++) sum += value(k, round, i);
+    return sum;
+}
+
+static uint64_t not_total(const group *g, const int64_t *x, uint64_t round, uint64_t count)
+{
+    uint64_t bad = 0;
+    for (uint64_t i = 0; i < count; i += count < 64 ? 1 : 61) bad += x[i] != total(g->members, round, i);
+    return bad;
+}
+
+/* One rank, until a round fails or is the last: barriers, sums with the call, of one chunk and of several. */
+static void be_rank(group *g, uint32_t rank)
+{
+    static const uint64_t counts[] = {0, 32, 1000, 8192, 3000};
+    report *mine = &g->reports[rank];
+    const void *in[RANKS];
+    td_board b;
+    td_round r;
+    td_board_open(&b, g->base, g->page, rank, g->members);
+    while (!g->last || b.next <= g->last) {
+        uint64_t n = b.next, count = counts[n % 5];
+        unsigned turn = (unsigned)(n % 2);
+        int64_t payload[32], *out = (int64_t *)(g->base + td_board_small_result(g->members, turn));
+        int64_t *own = (int64_t *)(g->base + td_board_small_input(g->members, rank, turn));
+        td_board_call call = {.kind = count ? TD_COLL_ALL_REDUCE : TD_COLL_BARRIER,
+                              .dtype = TD_INT64,
+                              .op = TD_SUM,
+                              .place = count > 32 ? TD_BOARD_IN_SMALL : TD_BOARD_IN_CALL,
+                              .count = count,
+                              .bytes = count == 32 ? sizeof payload : 0};
+        if (count == 32) own = payload;
+        for (uint64_t i = 0; i < count; i++) own[i] = value(rank, n, i);
+        for (uint32_t k = 0; k < g->members; k++) in[k] = g->base + td_board_small_input(g->members, k, turn);
+        td_board_arrive(&b, &r, &call, payload, in, out);
+        uint64_t deadline = td_clock_ms() + DEADLINE_MS;
+        td_outcome outcome = TD_OUTCOME_OPEN;
+        while (!outcome && td_clock_ms() < deadline) outcome = td_board_wait(&b, &r, TD_BOARD_SLICE_MS);
+        if (!outcome) outcome = td_board_give_up(&b, &r);
+        mine->outcome = outcome;
+        mine->culprit = r.culprit;
+        if (outcome != TD_OUTCOME_DONE) return;
+        if (count == 32) {
+            for (uint32_t k = 0; k < g->members; k++) in[k] = td_board_payload(&b, &r, k);
+            td_combine(TD_SUM, TD_INT64, payload, in, g->members, count);
+            out = payload;
+        }
+        mine->bad += not_total(g, out, n, count);
+        mine->rounds = n;
+    }
+}
+
+static void nap(uint64_t us)
+{
+    struct timespec t = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
+    nanosleep(&t, NULL);
+}
+
+/* One group, of which one rank is killed; another may be stopped for a while. */
+static void storm(unsigned *seed, uint64_t *rounds)
+{
+    group g;
+    pid_t pids[RANKS];
+    group_open(&g, 2 + (uint32_t)rand_r(seed) % (RANKS - 1));
+    for (uint32_t i = 0; i < g.members; i++) {
+        pids[i] = fork();
+        CU_ASSERT_TRUE_FATAL(pids[i] >= 0);
+        if (pids[i] == 0) {
+            be_rank(&g, i);
+            _exit(0);
+        }
+    }
+    uint32_t victim = (uint32_t)rand_r(seed) % g.members, sleeper = (uint32_t)rand_r(seed) % g.members;
+    bool stops = rand_r(seed) % 2 && sleeper != victim;
+    nap((uint64_t)rand_r(seed) % 30000);
+    if (stops) kill(pids[sleeper], SIGSTOP);
+    nap((uint64_t)rand_r(seed) % 3000);
+    kill(pids[victim], SIGKILL);
+    int status;
+    CU_ASSERT_EQUAL(waitpid(pids[victim], &status, 0), pids[victim]);
+    uint64_t until = td_board_post_mortem(g.base, g.page, victim, TD_RANK_DEAD);
+    if (stops) {
+        nap((uint64_t)rand_r(seed) % 3000);
+        kill(pids[sleeper], SIGCONT);
+    }
+    for (uint32_t i = 0; i < g.members; i++) {
+        const report *p = &g.reports[i];
+        if (i == victim) continue;
+        CU_ASSERT_EQUAL(waitpid(pids[i], &status, 0), pids[i]);
+        CU_ASSERT_EQUAL(status, 0);
+        CU_ASSERT_EQUAL(p->outcome, TD_OUTCOME_MEMBER);
+        CU_ASSERT_EQUAL(p->culprit, victim);
+        CU_ASSERT_EQUAL(p->rounds, until - 1);
+        CU_ASSERT_EQUAL(p->bad, 0);
+    }
+    CU_ASSERT_EQUAL(g.reports[victim].bad, 0);
+    *rounds += until;
+    group_close(&g);
+}
+
+static void killed(void)
+{
+    unsigned seed = (unsigned)td_clock_ns(), n = 0;
+    if (getenv("TENSORD_SEED")) seed = (unsigned)strtoul(getenv("TENSORD_SEED"), NULL, 0);
+    printf(" seed %u ", seed);
+    uint64_t rounds = 0, end = td_clock_ms() + STORM_MS;
+    for (; td_clock_ms() < end && !CU_get_number_of_failures(); n++) storm(&seed, &rounds);
+    printf("%u groups, %llu rounds ", n, (unsigned long long)rounds);
+}
+
+struct thread {
+    group *group;
+    uint32_t rank;
+    pthread_t id;
+};
+
+static void *run_thread(void *arg)
+{
+    struct thread *t = arg;
+    be_rank(t->group, t->rank);
+    return NULL;
+}
+
+static void threads_as_ranks(void)
+{
+    struct thread threads[4];
+    group g;
+    group_open(&g, 4);
+    g.last = 1000;
+    for (uint32_t i = 0; i < 4; i++) {
+        threads[i] = (struct thread){.group = &g, .rank = i};
+        CU_ASSERT_EQUAL_FATAL(pthread_create(&threads[i].id, NULL, run_thread, &threads[i]), 0);
+    }
+    for (uint32_t i = 0; i < 4; i++) {
+        pthread_join(threads[i].id, NULL);
+        CU_ASSERT_EQUAL(g.reports[i].outcome, TD_OUTCOME_DONE);
+        CU_ASSERT_EQUAL(g.reports[i].rounds, 1000);
+        CU_ASSERT_EQUAL(g.reports[i].bad, 0);
+    }
+    group_close(&g);
+}
+
+/* A member writes anything anywhere: the others, and who looks after the dead, come to an end. */
+static void scribbled_over(void)
+{
+    unsigned seed = 11;
+    for (int n = 0; n < 20; n++) {
+        group g;
+        group_open(&g, 3);
+        td_board b;
+        td_round r;
+        td_board_open(&b, g.base, g.page, 1, 3);
+        for (int k = 0; k < 5; k++) {
+            uint64_t *words = (uint64_t *)(void *)g.base, until = td_board_small_input(3, 0, 0) / 8;
+            for (uint64_t i = 0; i < until; i++)
+                if (rand_r(&seed) % 2) words[i] = ((uint64_t)rand_r(&seed) << 40) ^ (uint64_t)rand_r(&seed) << 16;
+                else if (rand_r(&seed) % 2) words[i] = b.next << 16 | (uint64_t)rand_r(&seed) % 65536;
+            td_board_call call = {
+                .kind = TD_COLL_ALL_REDUCE, .dtype = TD_FLOAT32, .place = TD_BOARD_IN_SMALL, .count = 16384};
+            const void *in[3] = {g.base + td_board_small_input(3, 0, 0), g.base + td_board_small_input(3, 1, 0),
+                                 g.base + td_board_small_input(3, 2, 0)};
+            td_board_arrive(&b, &r, &call, NULL, in, g.base + td_board_small_result(3, 0));
+            td_board_wait(&b, &r, 1);
+            CU_ASSERT_NOT_EQUAL(td_board_give_up(&b, &r), TD_OUTCOME_OPEN);
+            td_board_post_mortem(g.base, g.page, k % 3, k % 2 ? TD_RANK_DEAD : TD_RANK_LEFT);
+        }
+        CU_ASSERT_TRUE(atomic_load(&g.page->dead) <= 3);
+        group_close(&g);
+    }
+}
+
+/* What it says to whom waits in vain, and what it says afterwards. */
+static void told(void)
+{
+    group g;
+    td_board b, first;
+    td_round r, other;
+    td_board_call call = {.kind = TD_COLL_BROADCAST, .dtype = TD_UINT8, .count = 5, .bytes = 5, .root = 1, .site = 77},
+                  seen;
+    uint32_t missing[4];
+    uint64_t since;
+    group_open(&g, 4);
+    td_board_open(&b, g.base, g.page, 1, 4);
+    td_board_open(&first, g.base, g.page, 0, 4);
+    td_board_last(g.base, 1, &seen, &since);
+    CU_ASSERT_EQUAL(seen.round, 0);
+    td_board_arrive(&b, &r, &call, "words", NULL, NULL);
+    CU_ASSERT_EQUAL(td_board_wait(&b, &r, 1), TD_OUTCOME_OPEN);
+    CU_ASSERT_EQUAL(td_board_missing(&b, &r, missing, 4), 3);
+    CU_ASSERT_TRUE(missing[0] == 0 && missing[1] == 2 && missing[2] == 3);
+    td_board_last(g.base, 1, &seen, &since);
+    CU_ASSERT_TRUE(seen.round == 1 && seen.site == 77 && since <= td_clock_ns());
+    CU_ASSERT_FALSE(td_board_said(&b, &r, 0, &seen));
+    CU_ASSERT_TRUE(td_board_said(&b, &r, 1, &seen) && seen.count == 5);
+    td_board_arrive(&first, &other, &call, "", NULL, NULL);
+    CU_ASSERT_EQUAL(td_board_poll(&first, &other), TD_OUTCOME_OPEN);
+    CU_ASSERT_EQUAL(memcmp(td_board_payload(&first, &other, 1), "words", 5), 0);
+    CU_ASSERT_EQUAL(td_board_give_up(&b, &r), TD_OUTCOME_GAVE_UP);
+    CU_ASSERT_EQUAL(td_board_wait(&first, &other, 1), TD_OUTCOME_GAVE_UP);
+    CU_ASSERT_EQUAL(other.culprit, 1);
+    td_board_arrive(&first, &other, &call, "", NULL, NULL); /* and so it is from there on */
+    CU_ASSERT_EQUAL(td_board_poll(&first, &other), TD_OUTCOME_GAVE_UP);
+    group_close(&g);
+}
+
+static void ended(void)
+{
+    group g;
+    td_board b;
+    td_round r;
+    td_board_call call = {.kind = TD_COLL_BARRIER, .dtype = TD_DTYPE_NONE};
+    group_open(&g, 256);
+    td_board_open(&b, g.base, g.page, 255, 256);
+    td_board_arrive(&b, &r, &call, NULL, NULL, NULL);
+    CU_ASSERT_EQUAL(td_board_poll(&b, &r), TD_OUTCOME_OPEN);
+    CU_ASSERT_EQUAL(td_board_missing(&b, &r, NULL, 0), 255);
+    td_page_set(g.page, TD_PAGE_ENDED);
+    td_board_wake(g.base, 256);
+    CU_ASSERT_EQUAL(td_board_wait(&b, &r, 1), TD_OUTCOME_ENDED);
+    group_close(&g);
+}
+
+TD_CUNIT_MAIN("shm_board_ranks", {"threads as ranks", threads_as_ranks}, {"ranks that are killed", killed},
+              {"a board that is scribbled over", scribbled_over}, {"who is told what", told},
+              {"an epoch that ended", ended})
