@@ -130,6 +130,27 @@ FOLD(multiply, MULTIPLY, ROWS_THAT_WRAP(WRAPPED_PRODUCT))
 FOLD(least, LESS, ROWS_IN_ORDER(LESS))
 FOLD(most, MORE, ROWS_IN_ORDER(MORE))
 
+/* Three inputs on one way over the block, in their order: memory is read faster from several places at once. */
+#define ROW_OF_THREE(body, type, from, LOAD)                                                                           \
+    case body: {                                                                                                       \
+        type *out = to;                                                                                                \
+        const type *a = there;                                                                                         \
+        const from *b = next[0], *c = next[1], *d = next[2];                                                           \
+        TD_ALIKE for (unsigned i = 0; i < count; i++) out[i] = a[i] + LOAD(b[i]) + LOAD(c[i]) + LOAD(d[i]);            \
+        return;                                                                                                        \
+    }
+FOR_SETS(add_three, (td_dtype body, void *to, const void *there, const void *const *next, unsigned count),
+         (body, to, there, next, count))
+{
+    switch ((int)body) {
+        ROW_OF_THREE(TD_FLOAT16, float, uint16_t, td_half_to_float)
+        ROW_OF_THREE(TD_BFLOAT16, float, uint16_t, td_bfloat_to_float)
+        ROW_OF_THREE(TD_FLOAT32, float, float, PLAIN)
+        ROW_OF_THREE(TD_FLOAT64, double, double, PLAIN)
+    default: return;
+    }
+}
+
 /* What an input is before anything is added to it. */
 FOR_SETS(load, (td_dtype body, void *to, const void *next, unsigned count), (body, to, next, count))
 {
@@ -173,6 +194,7 @@ void td_combine(td_reduce_op op, td_dtype dtype, void *out, const void *const *i
     size_t size = td_dtype_size(body);
     unsigned block = (unsigned)(BLOCK / size);
     fold_fn *fold = folds[op];
+    bool threes = fold == add && td_dtype_is_inexact(dtype);
     float wide[BLOCK / sizeof(uint16_t)]; /* of half types */
     for (uint64_t at = 0; at < count; at += block) {
         unsigned here = count - at < block ? (unsigned)(count - at) : block;
@@ -182,8 +204,14 @@ void td_combine(td_reduce_op op, td_dtype dtype, void *out, const void *const *i
         if (truths || halves) load(body, acc, (const unsigned char *)in[0] + offset, here);
         else there = (const unsigned char *)in[0] + offset;
         if (n == 1 && there != acc) memmove(acc, there, here * size);
-        for (uint32_t k = 1; k < n; k++, there = acc)
-            fold(body, acc, there, (const unsigned char *)in[k] + offset, here);
+        for (uint32_t k = 1; k < n; there = acc) {
+            const void *next[3];
+            uint32_t some = threes && n - k >= 3 ? 3 : 1;
+            for (uint32_t i = 0; i < some; i++) next[i] = (const unsigned char *)in[k + i] + offset;
+            if (some == 3) add_three(body, acc, there, next, here);
+            else fold(body, acc, there, next[0], here);
+            k += some;
+        }
         if (op == TD_MEAN) divide(body, acc, n, here);
         if (halves) round_to(body, to, wide, here);
         td_breathe();
