@@ -339,7 +339,7 @@ static td_board_did idle(td_round *r)
 static td_board_did end(td_board *b, td_round *r, td_outcome outcome, uint32_t culprit)
 {
     r->outcome = outcome;
-    r->culprit = (uint16_t)culprit;
+    r->culprit = (uint16_t)(culprit < b->members ? culprit : 0); /* a fate may have been scribbled over */
     r->at = AT_END;
     if (!b->broken && outcome >= TD_OUTCOME_MEMBER) {
         b->broken = r->outcome;

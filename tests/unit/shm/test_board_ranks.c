@@ -124,6 +124,7 @@ static void storm(unsigned *seed, uint64_t *rounds)
     pid_t pids[RANKS];
     group_open(&g, 2 + (uint32_t)rand_r(seed) % (RANKS - 1));
     for (uint32_t i = 0; i < g.members; i++) {
+        fflush(stdout);
         pids[i] = fork();
         CU_ASSERT_TRUE_FATAL(pids[i] >= 0);
         if (pids[i] == 0) {
@@ -175,6 +176,37 @@ struct thread {
     pthread_t id;
 };
 
+/* More ranks than processors, and none gives way to whoever is less urgent: each round comes to an end all the same. */
+static void urgent(void)
+{
+    struct sched_param high = {.sched_priority = 1};
+    pid_t pids[RANKS];
+    group g;
+    group_open(&g, RANKS);
+    g.last = 300;
+    bool may = true;
+    for (uint32_t i = 0; i < RANKS; i++) {
+        fflush(stdout);
+        pids[i] = fork();
+        CU_ASSERT_TRUE_FATAL(pids[i] >= 0);
+        if (pids[i] == 0) {
+            if (sched_setscheduler(0, SCHED_FIFO, &high)) _exit(9);
+            be_rank(&g, i);
+            _exit(0);
+        }
+    }
+    for (uint32_t i = 0; i < RANKS; i++) {
+        int status;
+        CU_ASSERT_EQUAL(waitpid(pids[i], &status, 0), pids[i]);
+        may = may && WEXITSTATUS(status) != 9;
+        if (!may) continue;
+        CU_ASSERT_EQUAL(g.reports[i].outcome, TD_OUTCOME_DONE);
+        CU_ASSERT_EQUAL(g.reports[i].bad, 0);
+    }
+    if (!may) td_test_skip("real-time priority is not granted here");
+    group_close(&g);
+}
+
 static void *run_thread(void *arg)
 {
     struct thread *t = arg;
@@ -223,11 +255,50 @@ static void scribbled_over(void)
             td_board_arrive(&b, &r, &call, NULL, in, g.base + td_board_small_result(3, 0));
             td_board_wait(&b, &r, 1);
             CU_ASSERT_NOT_EQUAL(td_board_give_up(&b, &r), TD_OUTCOME_OPEN);
+            CU_ASSERT_TRUE(r.culprit < 3);
             td_board_post_mortem(g.base, g.page, k % 3, k % 2 ? TD_RANK_DEAD : TD_RANK_LEFT);
         }
         CU_ASSERT_TRUE(atomic_load(&g.page->dead) <= 3);
         group_close(&g);
     }
+}
+
+/* A member scribbles all the time: the others' rounds end, if only by their deadlines, and so does a post-mortem. */
+static void scribbled_over_all_the_time(void)
+{
+    group g;
+    group_open(&g, 3);
+    fflush(stdout);
+    pid_t scribbler = fork();
+    CU_ASSERT_TRUE_FATAL(scribbler >= 0);
+    if (scribbler == 0) {
+        _Atomic uint64_t *words = (_Atomic uint64_t *)(void *)g.base;
+        uint64_t until = td_board_small_input(3, 0, 0) / 8, x = 88172645463325252;
+        for (;; x ^= x << 13, x ^= x >> 7, x ^= x << 17)
+            atomic_store(&words[x % until], x % 3 ? x : (1 + (x >> 40) % 8) << 16 | (x >> 20) % 65536);
+    }
+    td_board b;
+    td_board_open(&b, g.base, g.page, 1, 3);
+    for (int n = 0; n < 40; n++) {
+        td_board_call call = {
+            .kind = TD_COLL_ALL_REDUCE, .dtype = TD_FLOAT32, .place = TD_BOARD_IN_SMALL, .count = 16384};
+        const void *in[3] = {g.base + td_board_small_input(3, 0, 0), g.base + td_board_small_input(3, 1, 0),
+                             g.base + td_board_small_input(3, 2, 0)};
+        td_round r;
+        td_outcome outcome;
+        b.broken = 0; /* as if nothing had been */
+        td_board_arrive(&b, &r, &call, NULL, in, g.base + td_board_small_result(3, 0));
+        outcome = td_board_wait(&b, &r, 2);
+        if (!outcome) outcome = td_board_give_up(&b, &r);
+        CU_ASSERT_NOT_EQUAL(outcome, TD_OUTCOME_OPEN);
+        CU_ASSERT_TRUE(r.culprit < 3);
+        if (n == 30) td_board_post_mortem(g.base, g.page, 2, TD_RANK_LEFT);
+    }
+    kill(scribbler, SIGKILL);
+    CU_ASSERT_EQUAL(waitpid(scribbler, NULL, 0), scribbler);
+    CU_ASSERT_TRUE(td_board_post_mortem(g.base, g.page, 2, TD_RANK_DEAD) > 0);
+    CU_ASSERT_EQUAL(atomic_load(&g.page->dead), 1);
+    group_close(&g);
 }
 
 /* What it says to whom waits in vain, and what it says afterwards. */
@@ -282,5 +353,6 @@ static void ended(void)
 }
 
 TD_CUNIT_MAIN("shm_board_ranks", {"threads as ranks", threads_as_ranks}, {"ranks that are killed", killed},
-              {"a board that is scribbled over", scribbled_over}, {"who is told what", told},
+              {"ranks at real-time priority", urgent}, {"a board that is scribbled over", scribbled_over},
+              {"and all the time", scribbled_over_all_the_time}, {"who is told what", told},
               {"an epoch that ended", ended})
