@@ -12,6 +12,10 @@
 
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
 enum { RANKS = 8, MOST_ROUNDS = 4000 };
 
 /* Everything of one run, in shared memory. */

@@ -324,13 +324,13 @@ static void told(void)
     CU_ASSERT_TRUE(seen.round == 1 && seen.site == 77 && since <= td_clock_ns());
     CU_ASSERT_FALSE(td_board_said(&b, &r, 0, &seen));
     CU_ASSERT_TRUE(td_board_said(&b, &r, 1, &seen) && seen.count == 5);
-    td_board_arrive(&first, &other, &call, "", NULL, NULL);
+    td_board_arrive(&first, &other, &call, "other", NULL, NULL);
     CU_ASSERT_EQUAL(td_board_poll(&first, &other), TD_OUTCOME_OPEN);
     CU_ASSERT_EQUAL(memcmp(td_board_payload(&first, &other, 1), "words", 5), 0);
     CU_ASSERT_EQUAL(td_board_give_up(&b, &r), TD_OUTCOME_GAVE_UP);
     CU_ASSERT_EQUAL(td_board_wait(&first, &other, 1), TD_OUTCOME_GAVE_UP);
     CU_ASSERT_EQUAL(other.culprit, 1);
-    td_board_arrive(&first, &other, &call, "", NULL, NULL); /* and so it is from there on */
+    td_board_arrive(&first, &other, &call, "other", NULL, NULL); /* and so it is from there on */
     CU_ASSERT_EQUAL(td_board_poll(&first, &other), TD_OUTCOME_GAVE_UP);
     group_close(&g);
 }
