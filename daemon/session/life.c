@@ -144,7 +144,7 @@ static void free_parts(td_session *s)
     td_cause_unref(s->failures.overdrawn);
     if (s->flow) td_flow_free(s->flow);
     if (s->heap) td_heap_free(s->heap); /* only when it never began: td_session_end orphans it */
-    if (s->account) td_account_wire(s->account, SESSION_BYTES, 0);
+    if (s->account) td_account_wire(s->account, SESSION_BYTES + (s->programs.stoppable ? TD_STOPPER_BYTES : 0), 0);
     td_account_unref(s->account);
     free(s);
 }

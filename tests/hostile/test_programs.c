@@ -474,9 +474,11 @@ static void stopped_beside_the_stream(void)
         CU_ASSERT_TRUE(raw_open(&r, d.socket));
         CU_ASSERT_EQUAL(program(&r, 1, endless[k]), TD_OK);
         CU_ASSERT_EQUAL(program(&r, 2, twice), TD_OK);
+        int64_t without = raw_status(&r, "bytes_of_connections");
         int end = stopper(&r);
         CU_ASSERT_FATAL(end >= 0);
-        CU_ASSERT_EQUAL(stopper(&r), -1);         /* there is one */
+        CU_ASSERT_EQUAL(stopper(&r), -1);                                              /* there is one, ... */
+        CU_ASSERT_TRUE(raw_status(&r, "bytes_of_connections") >= without + (8 << 10)); /* ... which is paid for */
         for (int times = 0; times < 3; times++) { /* before it begins, while it does, and later */
             if (!times) CU_ASSERT_TRUE(say_stop(end, r.serial + 1));
             run_without_waiting(&r, 1, 1);

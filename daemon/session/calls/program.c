@@ -297,6 +297,7 @@ int td_call_stopper(td_session *s, const Td__Wire__Call *call, td_error *e)
     td__wire__reply__init(&r);
     r.serial = call->serial;
     s->programs.stoppable = true;
+    td_account_wire(s->account, 0, TD_STOPPER_BYTES);
     td_reply_send(s, &r, end);
     return TD_OK;
 }
