@@ -304,6 +304,7 @@ void td_peer_turn(td_peer *p)
 {
     td_error e = {0};
     p->server->service.turns++;
+    if (p->stopper) td_stopper_turn(p->stopper);
     uint64_t until_ns = 0;
     td_run r = work(p, &until_ns, &e);
     bool filled = false;

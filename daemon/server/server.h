@@ -166,6 +166,7 @@ bool td_rings_rest(td_server *s);
 
 /* stopper.c: a second socket of a connection, by which calls of programs are ended */
 int td_stopper_new(td_peer *p, td_error *e); /* the client's end; -1 with `e` */
+void td_stopper_turn(td_stopper *x);         /* its peer has its turn */
 void td_stopper_end(td_peer *p);
 
 /* aside.c: what a client's descriptor may make hang, on threads that nothing else waits for */

@@ -2,8 +2,9 @@
  *
  * A run holds up its session's stream, and frames that stand behind it may fill the daemon's buffer, the socket and the
  * ring. The stopper lies beside all that, so a Stop arrives at once. It is a socket pair that the daemon makes: its
- * other end is that client's alone, so a Stop need not say which session it is for. The daemon only reads it.
- * Invariant: it goes with its connection, or before that when the client closes its end. */
+ * other end is that client's alone, so a Stop need not say which session it is for. The daemon only reads it, some
+ * Stops at once, and no more before its connection has had a turn: who says Stop without end has no more of the loop
+ * than others. Invariant: it goes with its connection, or before that when the client closes its end. */
 #include "daemon/server/server.h"
 #include "proto/wire/wire.pb-c.h"
 
@@ -12,13 +13,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { STOP_MOST = 64 /* bytes of a frame */ };
+enum { STOP_MOST = 64 /* bytes of a frame */, AT_ONCE = 128 };
 
 struct td_stopper {
     td_server *server;
     td_peer *peer;
     int fd;
     bool suspect; /* as its peer's socket may be */
+    bool rests;   /* until its peer's turn */
     uv_poll_t poll;
     td_reader reader;
 };
@@ -53,6 +55,13 @@ static int take(td_stopper *x, td_error *e)
     return got ? e->code : TD_OK;
 }
 
+static void rest(td_stopper *x)
+{
+    x->rests = true;
+    uv_poll_stop(&x->poll);
+    td_peer_make_ready(x->peer);
+}
+
 static void came(uv_poll_t *h, int status, int events)
 {
     td_stopper *x = h->data;
@@ -60,7 +69,15 @@ static void came(uv_poll_t *h, int status, int events)
     (void)events;
     long n = status < 0 ? 0 : td_reader_fill(&x->reader, x->fd, true, &e);
     if (n == -EPROTO || (n > 0 && take(x, &e))) td_peer_end_with(x->peer, &e);
-    else if (n <= 0 && n != -EAGAIN) td_stopper_end(x->peer);
+    else if (n > 0) rest(x);
+    else if (n != -EAGAIN) td_stopper_end(x->peer);
+}
+
+void td_stopper_turn(td_stopper *x)
+{
+    if (!x->rests) return;
+    x->rests = false;
+    uv_poll_start(&x->poll, UV_READABLE, came);
 }
 
 int td_stopper_new(td_peer *p, td_error *e)
@@ -76,6 +93,7 @@ int td_stopper_new(td_peer *p, td_error *e)
     *x = (td_stopper){.server = p->server, .peer = p, .fd = ends[0]};
     td_reader_init(&x->reader, false);
     x->reader.max_frame = STOP_MOST;
+    x->reader.at_once = AT_ONCE;
     x->reader.discard = td_aside_close;
     x->reader.discard_arg = p->server;
     x->suspect = setsockopt(x->fd, SOL_SOCKET, SO_PASSRIGHTS, &off, sizeof off) != 0;

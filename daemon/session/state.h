@@ -164,7 +164,7 @@ typedef struct td_open_region {
     td_region *region; /* counted */
 } td_open_region;
 
-enum { TD_UNWANTED = 8, TD_STOPPER_BYTES = 9 << 10 /* of a stopper, with a Stop of which a part has come */ };
+enum { TD_UNWANTED = 8, TD_STOPPER_BYTES = 1 << 10 /* of a stopper, with a Stop of which a part has come */ };
 struct td_session {
     td_sessions *all;
     td_session *next, *prev;

@@ -106,8 +106,22 @@ void td_reader_rest(td_reader *r)
     r->capacity = r->start = r->end = 0;
 }
 
+/* Who reads so takes each whole frame before the next bytes: a part of one is all that is left. */
+static int make_small_room(td_reader *r)
+{
+    uint32_t have = td_reader_buffered(r);
+    if (!r->buffer) r->buffer = malloc(r->at_once);
+    if (!r->buffer) return -ENOMEM;
+    memmove(r->buffer, r->buffer + r->start, have);
+    r->capacity = r->at_once;
+    r->start = 0;
+    r->end = have;
+    return 0;
+}
+
 static int make_room(td_reader *r)
 {
+    if (r->at_once) return make_small_room(r);
     uint32_t have = td_reader_buffered(r);
     if (have == 0) {
         r->start = r->end = 0;

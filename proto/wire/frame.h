@@ -4,13 +4,13 @@
  * kind. A descriptor travels with the first byte of its frame. The reader keeps an owner for every descriptor at every
  * moment: taken by the frame's handler, or closed.
  *
- * A busy connection moves its bytes to a ring in shared memory (proto/wire/ring.h). The socket then carries bells, bytes
- * that mean nothing, and the descriptors, each with one such byte, before the frame that announces it. */
+ * A busy connection moves its bytes to a ring in shared memory (proto/wire/ring.h). The socket then carries bells,
+ * bytes that mean nothing, and the descriptors, each with one such byte, before the frame that announces it. */
 #ifndef TENSORD_PROTO_WIRE_FRAME_H
 #define TENSORD_PROTO_WIRE_FRAME_H
 
-#include "proto/wire/ring.h"
 #include "proto/base/status.h"
+#include "proto/wire/ring.h"
 
 #define TD_PROTOCOL 1
 #define TD_FRAME_HEADER 8
@@ -49,6 +49,7 @@ typedef struct td_reader {
     uint32_t max_frame;
     uint32_t most;         /* bytes that its buffer may have without asking; 0: as many as a frame needs */
     uint32_t wanted;       /* that a frame needs, when these are more */
+    uint32_t at_once;      /* bytes of a buffer that never grows, where each frame is far smaller; 0: it does */
     bool filled;           /* the last read found more than there was room for: the next buffer is a larger one */
     bool take_descriptors; /* false: received ones are closed at once and the peer is at fault */
     /* Closes what nobody took: that may block. NULL: close(). */

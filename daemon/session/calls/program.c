@@ -279,8 +279,9 @@ void td_session_stop(td_session *s, uint64_t serial)
 {
     running *x = s->work.job && s->work.job->kind == &kind ? of(s->work.job) : NULL;
     note_unwanted(s, serial); /* it may be still to come */
-    if (!x || x->over || x->stopped.code || td_session_beside(s, serial)) return;
+    if (!x || x->over || x->stopped.code) return;
     if (serial_of(&x->record) && serial_of(&x->record) != serial) return;
+    if (td_session_beside(s, serial)) return;
     cancelled(&x->stopped);
     wake(s);
 }
