@@ -16,6 +16,7 @@
 
 /* A word of a round: its number, then 16 bits. */
 #define BITS 16
+#define CALL_WORDS 5 /* of a td_board_call */
 #define NUMBER_MASK ((UINT64_C(1) << TD_BOARD_ROUND_BITS) - 1)
 
 /* A fate: 20 bits of the number, 4 of the state, 8 of a rank. A slot's fate is written in each of its rounds, so a
@@ -25,12 +26,12 @@ enum { FATE_OPEN = 0, FATE_READY, FATE_DONE, FATE_MISMATCH, FATE_MEMBER, FATE_GA
 typedef struct line {
     _Alignas(128) _Atomic uint64_t next; /* the first round that it has not arrived at; 0: the first */
     _Atomic uint64_t since;              /* when it made its last call */
-    _Atomic uint64_t call[4];            /* that call */
+    _Atomic uint64_t call[CALL_WORDS];   /* that call */
     _Alignas(64) _Atomic uint64_t work;  /* a round and, from 1, the chunk of it that it does or is about to claim */
 } line;
 
 typedef struct arrival {
-    _Alignas(64) _Atomic uint64_t call[4];
+    _Alignas(64) _Atomic uint64_t call[CALL_WORDS];
     unsigned char payload[TD_BOARD_PAYLOAD];
 } arrival;
 
@@ -187,26 +188,26 @@ static bool try_set(_Atomic uint64_t *words, uint64_t number, uint32_t i)
 }
 
 /* Calls are copied word by word: who reads one that is being scribbled over gets some call. */
-static void write_call(_Atomic uint64_t to[4], const td_board_call *call)
+static void write_call(_Atomic uint64_t to[CALL_WORDS], const td_board_call *call)
 {
-    uint64_t words[4];
+    uint64_t words[CALL_WORDS];
     memcpy(words, call, sizeof words);
-    for (int i = 0; i < 4; i++) atomic_store_explicit(&to[i], words[i], memory_order_relaxed);
+    for (int i = 0; i < CALL_WORDS; i++) atomic_store_explicit(&to[i], words[i], memory_order_relaxed);
 }
 
-static void read_call(td_board_call *call, _Atomic uint64_t from[4])
+static void read_call(td_board_call *call, _Atomic uint64_t from[CALL_WORDS])
 {
-    uint64_t words[4];
-    for (int i = 0; i < 4; i++) words[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
+    uint64_t words[CALL_WORDS];
+    for (int i = 0; i < CALL_WORDS; i++) words[i] = atomic_load_explicit(&from[i], memory_order_relaxed);
     memcpy(call, words, sizeof words);
 }
 
-_Static_assert(sizeof(td_board_call) == 32, "a call is four words");
+_Static_assert(sizeof(td_board_call) == CALL_WORDS * 8, "a call is whole words");
 
 static bool alike(const td_board_call *a, const td_board_call *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->place == b->place && a->root == b->root &&
-           a->bytes == b->bytes && a->count == b->count && a->spare == b->spare;
+           a->bytes == b->bytes && a->count == b->count && a->whole == b->whole && a->spare == b->spare;
 }
 
 /* -- Bells -- */
@@ -336,7 +337,7 @@ static td_board_did idle(td_round *r)
     return sleeps ? TD_DID_SLEEP : TD_DID_WAIT;
 }
 
-static td_board_did end(td_board *b, td_round *r, td_outcome outcome, uint32_t culprit)
+static td_board_did end(td_board *b, td_round *r, td_round_outcome outcome, uint32_t culprit)
 {
     r->outcome = outcome;
     r->culprit = (uint16_t)(culprit < b->members ? culprit : 0); /* a fate may have been scribbled over */
@@ -552,10 +553,10 @@ void td_board_arrive(td_board *b, td_round *r, const td_board_call *call, const 
     for (unsigned i = 0; i < MOST_TRIES && (r->at == AT_HERE || r->at == AT_NEXT); i++) td_board_step(b, r);
 }
 
-td_outcome td_board_poll(td_board *b, td_round *r)
+td_round_outcome td_board_poll(td_board *b, td_round *r)
 {
     advance(b, r);
-    return (td_outcome)r->outcome;
+    return (td_round_outcome)r->outcome;
 }
 
 struct watched {
@@ -584,11 +585,11 @@ static bool sleep_on(td_board *b, td_round *r, uint64_t began, uint64_t until)
     return true;
 }
 
-td_outcome td_board_wait(td_board *b, td_round *r, unsigned ms)
+td_round_outcome td_board_wait(td_board *b, td_round *r, unsigned ms)
 {
     static const struct timespec soon = {.tv_nsec = 50000};
     td_board_did did = advance(b, r);
-    if (did == TD_DID_END) return (td_outcome)r->outcome;
+    if (did == TD_DID_END) return (td_round_outcome)r->outcome;
     uint64_t began = td_clock_ns(), now = began;
     uint64_t until = began + (ms < TD_BOARD_SLICE_MS ? ms : TD_BOARD_SLICE_MS) * UINT64_C(1000000);
     for (; did != TD_DID_END; now = td_clock_ns(), did = advance(b, r)) {
@@ -604,15 +605,15 @@ td_outcome td_board_wait(td_board *b, td_round *r, unsigned ms)
             return TD_OUTCOME_OPEN;
         }
     }
-    return (td_outcome)r->outcome;
+    return (td_round_outcome)r->outcome;
 }
 
-td_outcome td_board_give_up(td_board *b, td_round *r)
+td_round_outcome td_board_give_up(td_board *b, td_round *r)
 {
     td_board_quit(r);
     td_board_did did = advance(b, r);
     if (did != TD_DID_END) end(b, r, TD_OUTCOME_GAVE_UP, b->rank);
-    return (td_outcome)r->outcome;
+    return (td_round_outcome)r->outcome;
 }
 
 /* -- What others said -- */

@@ -73,7 +73,8 @@ typedef struct td_board_call {
     uint8_t place;  /* td_board_place */
     uint16_t root;  /* of broadcasts */
     uint16_t bytes; /* of the payload, at most TD_BOARD_PAYLOAD */
-    uint64_t count; /* elements of one rank */
+    uint64_t count; /* elements of one rank, in this round */
+    uint64_t whole; /* elements of one rank in the whole call, which may take several rounds */
     uint32_t site;  /* the caller's number of the line that called, for messages */
     uint32_t spare; /* 0 */
     uint64_t round; /* written by td_board_arrive */
@@ -88,14 +89,14 @@ typedef enum td_board_place {
 } td_board_place;
 
 /* What became of a round. OPEN is none: it goes on. */
-typedef enum td_outcome {
+typedef enum td_round_outcome {
     TD_OUTCOME_OPEN = 0,
     TD_OUTCOME_DONE = 1,
     TD_OUTCOME_MISMATCH = 2, /* `rank` called otherwise than the lowest rank (td_board_said has both calls) */
     TD_OUTCOME_MEMBER = 3,   /* `rank` had gone before it arrived; its state in the page says how */
     TD_OUTCOME_GAVE_UP = 4,  /* `rank` gave up waiting */
     TD_OUTCOME_ENDED = 5     /* the epoch was over before the round was complete */
-} td_outcome;
+} td_round_outcome;
 
 /* -- A member's side --------------------------------------------------------------------------------------------- */
 
@@ -119,7 +120,7 @@ typedef struct td_round {
     void *out;             /* the result, in an own mapping */
     uint64_t bytes;        /* of one input */
     uint32_t chunk_bytes, chunks;
-    uint8_t outcome;  /* td_outcome */
+    uint8_t outcome;  /* td_round_outcome */
     uint16_t culprit; /* the rank that MISMATCH, MEMBER and GAVE_UP tell of */
     /* Where it stands (td_board_step). */
     uint8_t at;
@@ -146,19 +147,19 @@ void td_board_arrive(td_board *b, td_round *r, const td_board_call *call, const 
 /* Go on with a round as far as it goes without waiting: see who is here, do chunks that nobody has claimed or whose
  * claimer died. TD_OUTCOME_OPEN: others must do something first. Else the outcome; r->culprit is the rank that it tells
  * of. */
-td_outcome td_board_poll(td_board *b, td_round *r);
+td_round_outcome td_board_poll(td_board *b, td_round *r);
 
 /* td_board_poll, and wait for up to `ms` (at most TD_BOARD_SLICE_MS) for others: looking for a moment where that has
  * been worth it, then asleep. TD_OUTCOME_OPEN: the time is over, or a signal came. The caller then looks at its
  * connection, its deadline and its signals, and calls again. A round that is open may be left alone and taken up again.
  */
-td_outcome td_board_wait(td_board *b, td_round *r, unsigned ms);
+td_round_outcome td_board_wait(td_board *b, td_round *r, unsigned ms);
 
 /* The caller's deadline is over: the round's fate becomes that this rank gave up, unless another is decided. The
  * outcome that all ranks see; it may be TD_OUTCOME_DONE. (One exception: where a dead rank's chunk is done again by a
  * rank that is stopped over it, the round is done for the others, and for this rank it is given up; its input must stay
  * as it is.) */
-td_outcome td_board_give_up(td_board *b, td_round *r);
+td_round_outcome td_board_give_up(td_board *b, td_round *r);
 
 /* What a rank sent with its call, aligned to 32 bytes: after TD_OUTCOME_DONE, until this rank begins its next round. */
 const void *td_board_payload(const td_board *b, const td_round *r, uint32_t rank);

@@ -39,7 +39,7 @@ static void *shared(size_t bytes)
 static void complete(td_board *b, td_board_call call, const void *const *in, void *out)
 {
     td_round r;
-    td_outcome outcome = TD_OUTCOME_OPEN;
+    td_round_outcome outcome = TD_OUTCOME_OPEN;
     td_board_arrive(b, &r, &call, NULL, in, out);
     while (!outcome) outcome = td_board_wait(b, &r, TD_BOARD_SLICE_MS);
     if (outcome != TD_OUTCOME_DONE) abort();

@@ -16,7 +16,7 @@
 enum { RANKS = 8, DEADLINE_MS = 20000, STORM_MS = 2500 };
 
 typedef struct report {
-    td_outcome outcome; /* of the last round */
+    td_round_outcome outcome; /* of the last round */
     uint32_t culprit;
     uint64_t rounds; /* that were done */
     uint64_t bad;    /* numbers that were no sum */
@@ -95,7 +95,7 @@ static void be_rank(group *g, uint32_t rank)
         for (uint32_t k = 0; k < g->members; k++) in[k] = g->base + td_board_small_input(g->members, k, turn);
         td_board_arrive(&b, &r, &call, payload, in, out);
         uint64_t deadline = td_clock_ms() + DEADLINE_MS;
-        td_outcome outcome = TD_OUTCOME_OPEN;
+        td_round_outcome outcome = TD_OUTCOME_OPEN;
         while (!outcome && td_clock_ms() < deadline) outcome = td_board_wait(&b, &r, TD_BOARD_SLICE_MS);
         if (!outcome) outcome = td_board_give_up(&b, &r);
         mine->outcome = outcome;
@@ -285,7 +285,7 @@ static void scribbled_over_all_the_time(void)
         const void *in[3] = {g.base + td_board_small_input(3, 0, 0), g.base + td_board_small_input(3, 1, 0),
                              g.base + td_board_small_input(3, 2, 0)};
         td_round r;
-        td_outcome outcome;
+        td_round_outcome outcome;
         b.broken = 0; /* as if nothing had been */
         td_board_arrive(&b, &r, &call, NULL, in, g.base + td_board_small_result(3, 0));
         outcome = td_board_wait(&b, &r, 2);
