@@ -124,6 +124,7 @@ struct td_client {
         uint32_t pid;
         uint64_t inline_limit;
         bool rings;       /* it takes ours */
+        bool groups;      /* it has them */
         bool is_private;  /* of ours, or of a process above us */
         uint32_t devices; /* bit for each that it has */
         uint8_t *refused; /* bit for each op id that its table has not, or has otherwise; NULL: all agree */
@@ -186,6 +187,7 @@ struct td_client {
     struct {
         uint64_t frames; /* that were made for this session, behind the Hello */
         bool under_way;  /* a thread is about to fork, and waits for the daemon: no other goes on meanwhile */
+        bool alone;      /* a child has no connection in place of it: td_keep_alone() */
         td_error error;  /* why a child being made cannot have a connection */
     } fork;
 
@@ -294,6 +296,8 @@ static inline unsigned td_device_making(void)
 }
 
 /* ---- forks */
+/* What this connection stands for is this process's alone: in a forked child it is lost. */
+void td_keep_alone(td_client *c);
 /* False in a process made by a raw clone, which ran no handlers. */
 bool td_fork_intact(void);
 /* How many forks lie between this process and the one that loaded the library. */

@@ -164,6 +164,7 @@ static void child_client(td_client *c)
     c->socket = -1;
     if (c->lost) return td_loop_forked(c, true);
     td_error e = c->fork.error;
+    if (c->fork.alone) td_fail(&e, TD_E_LOST, "it stands for its parent, in a group that this process has not joined");
     int s = e.code ? -1 : td_dial(c->path, &e);
     if (s >= 0 && td_shake_hands(c, s, session, token, &e)) {
         close(s);
@@ -222,6 +223,13 @@ int td_fork_register(td_client *c, td_error *e)
     clients = c;
     pthread_mutex_unlock(&clients_lock);
     return TD_OK;
+}
+
+void td_keep_alone(td_client *c)
+{
+    pthread_mutex_lock(&clients_lock);
+    c->fork.alone = true;
+    pthread_mutex_unlock(&clients_lock);
 }
 
 void td_fork_forget(td_client *c)

@@ -82,6 +82,7 @@ bool td_watches_clear(td_server *s)
         td_peer *p = s->ended_at;
         s->ended_at = p->next;
         if (p->watch != w) continue;
+        if (p->session) td_session_process_ended(p->session);
         p->eof = true; /* what it sent before is still read */
         td_peer_make_ready(p);
     }

@@ -89,6 +89,10 @@ struct td_service {
         struct td_queue_wait *putter; /* ... at this one; NULL, too: the queue is done */
         int tensor;                   /* of the item: the next one */
     } items_at;
+    struct {
+        struct td_named_group *named, *all; /* those that a name leads to; all */
+        uint32_t count, epochs;             /* epochs: that began */
+    } groups;
     td_owners owners;       /* of jobs, that are no session */
     td_deadline *deadlines; /* the first of them */
     uint32_t ndeadlines;

@@ -105,6 +105,7 @@ void td_session_welcome(td_session *s, uint32_t table_hash)
     w.token = s->token;
     w.version = (char *)TD_VERSION;
     w.pid = (uint32_t)getpid();
+    w.groups = true;
     w.inline_limit = s->all->inline_limit;
     w.ring_pipe = s->io.ring ? TD_RING_PIPE : 0;
     uint32_t devices[TD_MAX_DEVICES];
@@ -338,6 +339,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     td_session_cancel_wait(s);
     s->life.ended = s->account->ended = true;
     td_held_drop(s);
+    td_session_groups_drop(s, alive);
     td_import_drop(s);
     td_promises_forget(s);
     td_lates_drop(&s->failures.late);

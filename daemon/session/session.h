@@ -91,6 +91,8 @@ int td_session_new(td_session **out, td_sessions *all, const td_session_io *io, 
  * struct until they end, by themselves. When the process still lives (`alive`) and may have its memory mapped, its heap is returned: call
  * td_heap_unmapped on it when the process is gone, and hand it over (td_heap_hand_over) to the next session of that process which wants memory; NULL otherwise. */
 td_heap *td_session_end(td_session *s, bool alive);
+/* Its process has ended, while what it sent is still worked off: its groups are told at once. */
+void td_session_process_ended(td_session *s);
 
 /* Who pays for what it holds. */
 td_account *td_session_account(td_session *s);

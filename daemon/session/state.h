@@ -3,6 +3,7 @@
 #define TENSORD_DAEMON_SESSION_STATE_H
 
 #include "daemon/graph/graph.h"
+#include "daemon/service/group.h"
 #include "daemon/session/session.h"
 #include "proto/base/arena.h"
 #include "proto/base/hash.h"
@@ -103,6 +104,13 @@ typedef struct td_queue_handle {
     bool end;       /* ... for everybody */
     uint64_t close; /* the request's serial */
 } td_queue_handle;
+
+/* A seat in a group, by the number that the client gave it. */
+typedef struct td_group_handle {
+    struct td_group_handle *next;
+    uint32_t id;
+    td_group_member *member;
+} td_group_handle;
 
 /* What a session waits for: in its stream, which goes no further meanwhile, or beside it (td_held). */
 typedef struct td_wait td_wait;
@@ -264,6 +272,7 @@ struct td_session {
     } leases;
 
     td_queue_handle *queues;
+    td_group_handle *groups; /* few */
 
     struct {
         td_known_program *known;

@@ -130,6 +130,14 @@ int td_call_queue_look(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* A session that has ended leaves these, with a death each. At most so many; true: there are no more. */
 bool td_queue_handles_drop(td_queue_handle **all, td_service *service, td_account *account, int most);
 
+/* ---- groups.c */
+
+int td_call_group_open(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_group_memory(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_group_leave(td_session *s, const Td__Wire__Call *call, td_error *e);
+/* A session that ends leaves its groups; `alive`: its process may live. */
+void td_session_groups_drop(td_session *s, bool alive);
+
 /* ---- items.c */
 
 int td_call_queue_put(td_session *s, const Td__Wire__Call *call, td_error *e);
