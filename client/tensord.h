@@ -544,6 +544,69 @@ TD_API int td_open_tree(td_client *client, const char *name, uint64_t newer_than
 /* Which version a name has, without opening it: *version is 0 when nothing is published under it. */
 TD_API int td_name_version(td_client *client, const char *name, uint64_t *version);
 
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+/* Processes that do the same collectives in the same order: several that train one model, say. Each has a rank, 0 to
+ * size - 1. The processes add up what they give by themselves, in memory that all of them have mapped. The daemon is
+ * asked for nothing meanwhile; it tells of members that die. A result is the same in all ranks to the bit, and the same
+ * in each run: inputs are taken in the order of ranks.
+ *
+ *     td_group *g = td_group_open(c, "train", 4, -1, 60000);           // waits until four have come
+ *     td_group_all_reduce(g, gradients, gradients, TD_FLOAT32, n, TD_MEAN, -1);
+ *     td_group_close(g);
+ */
+typedef struct td_group td_group;
+enum { TD_GROUP_RANKS = 256 /* most members */ };
+
+/* Take a seat in the group of this name, in the daemon that `client` is connected to, by a connection of its own; waits
+ * up to timeout_ms (< 0: for ever) until all `size` members have come. `rank` -1: the lowest that is free. `timeout_ms`
+ * is also the deadline of each call that names none. TD_E_TIMEOUT names who came and who did not; TD_E_EXISTS says who
+ * has the rank, or the name with another size. A process that is forked later is no member. NULL on failure. */
+TD_API td_group *td_group_open(td_client *client, const char *name, uint32_t size, int rank, int timeout_ms);
+/* Leave it. Calls of others that need this rank fail from then on with TD_E_MEMBER. NULL is fine. */
+TD_API int td_group_close(td_group *g);
+TD_API uint32_t td_group_rank(const td_group *g);
+TD_API uint32_t td_group_size(const td_group *g);
+TD_API uint32_t td_group_epoch(const td_group *g); /* its number in the daemon: no other group has it */
+TD_API const char *td_group_name(const td_group *g);
+TD_API td_client *td_group_client(const td_group *g); /* its connection: for td_set_interrupt() */
+
+/* Each call returns when it is done in all ranks as far as this one is concerned; what was given may be overwritten
+ * then. `timeout_ms` < 0: the group's. Ranks that call something else in its place, with another dtype, count, root or
+ * reduction, get TD_E_MISMATCH, all of them. When a member has gone before it came to a call, that and all later ones
+ * are TD_E_MEMBER; when one does not come in time TD_E_TIMEOUT, unless it is at work: one that uses a processor is
+ * waited for ten times as long. After any of these nothing more can be called (TD_E_EPOCH): open another group.
+ *
+ * `count` elements at `in`; the result of all ranks' comes to `out`, which may be `in`. The dtypes are those of
+ * tensors; means are of floating and complex numbers, smallest and largest of all but complex ones. Integers wrap, of
+ * bools a sum is "or"; float16 and bfloat16 are summed in float32 and rounded once. */
+TD_API int td_group_at_all_reduce(const char *where, td_group *g, const void *in, void *out, td_dtype dtype,
+                                  uint64_t count, td_reduce_op op, int timeout_ms);
+/* `count` elements of `root`'s, at `at` in all ranks. */
+TD_API int td_group_at_broadcast(const char *where, td_group *g, void *at, td_dtype dtype, uint64_t count,
+                                 uint32_t root, int timeout_ms);
+/* `count` elements of each rank, one rank after the other, into `out`: count * size of them. */
+TD_API int td_group_at_all_gather(const char *where, td_group *g, const void *in, void *out, td_dtype dtype,
+                                  uint64_t count, int timeout_ms);
+/* Until all have come. */
+TD_API int td_group_at_barrier(const char *where, td_group *g, int timeout_ms);
+#define td_group_all_reduce(g, in, out, dtype, count, op, timeout_ms)                                                  \
+    td_group_at_all_reduce(TD_HERE, g, in, out, dtype, count, op, timeout_ms)
+#define td_group_broadcast(g, at, dtype, count, root, timeout_ms)                                                      \
+    td_group_at_broadcast(TD_HERE, g, at, dtype, count, root, timeout_ms)
+#define td_group_all_gather(g, in, out, dtype, count, timeout_ms)                                                      \
+    td_group_at_all_gather(TD_HERE, g, in, out, dtype, count, timeout_ms)
+#define td_group_barrier(g, timeout_ms) td_group_at_barrier(TD_HERE, g, timeout_ms)
+
+/* Of the call that failed last with TD_E_MEMBER, TD_E_TIMEOUT or TD_E_MISMATCH: which rank it was for. */
+typedef struct td_group_fault {
+    int code; /* TD_OK: none has */
+    uint32_t rank, pid, epoch;
+    uint64_t round;   /* the number of the call, from 1 on */
+    char program[48]; /* of that rank */
+} td_group_fault;
+TD_API td_group_fault td_group_last_fault(const td_group *g);
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 /* The tensors of a file, whose format is told by what is in it: one that torch.save() wrote (a zip archive, or the

@@ -150,6 +150,12 @@ void td_queue_tell(td_queue *q, bool put);
 /* Has its daemon gone, and been told whoever had an item on its way there? Then a queue of this name is another one. */
 bool td_queue_over(td_queue *q);
 
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+/* td_group_open() in the daemon that listens at `path`, whose calls may be stopped as td_set_interrupt() says. */
+td_group *td_group_open_at(const char *path, bool (*stop)(void *), void *context, const char *name, uint32_t size,
+                           int rank, int timeout_ms);
+
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 
 /* The effects that a call of it may have, beside its result. */

@@ -73,7 +73,9 @@ typedef enum td_code {
     TD_E_INTERNAL = 20,     /* a bug in tensord: please report it */
     TD_E_DEVICE = 21,       /* the device failed while this ran: what was to be written there is lost */
     TD_E_LINALG = 22,       /* a matrix that has no such factors: singular, not positive-definite, or not finite */
-    /* 23 to 25 are kept for groups of processes */
+    TD_E_MEMBER = 23,   /* a member of the group has gone: the message says which, and where it was */
+    TD_E_MISMATCH = 24, /* members of a group made different calls: the message has both */
+    TD_E_EPOCH = 25,    /* a call of the group has failed, and no other can be made in it */
     TD_E_DIED = 26, /* a producer of the queue was killed, as the message says; the connection and the queue go on */
     TD_E_NOT_NEWER = 27, /* the name is there, but no version of it that is newer than the one that was named */
     TD_CODE_COUNT = 28

@@ -70,6 +70,12 @@ static void lose_errno(td_client *c, int err)
                 strerror(err));
 }
 
+void td_look_at_socket(td_client *c)
+{
+    struct pollfd p = {.fd = c->socket, .events = POLLRDHUP};
+    if (c->socket >= 0 && poll(&p, 1, 0) == 1 && p.revents & (POLLRDHUP | POLLHUP | POLLERR)) lose_errno(c, EPIPE);
+}
+
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
 static void error_from_wire(td_error *e, const Td__Wire__Error *from)

@@ -74,6 +74,9 @@ void td_forget_wait(td_client *c, td_reply_wait *w);
 int td_push_all(td_client *c); /* sends what is batched, to the last byte */
 /* Handle what has arrived, without waiting. */
 void td_poll_replies(td_client *c);
+/* Has the daemon closed its end of the socket? Then it is lost. A connection that goes through a ring does not read
+ * there. */
+void td_look_at_socket(td_client *c);
 /* Differs from what it was when anything was asked of the daemon since, or heard from it. */
 static inline uint64_t td_moment(const td_client *c)
 {

@@ -34,6 +34,9 @@ static const struct {
     [TD_E_INTERNAL] = {"TD_E_INTERNAL", "internal error"},
     [TD_E_DEVICE] = {"TD_E_DEVICE", "device failed"},
     [TD_E_LINALG] = {"TD_E_LINALG", "linear algebra"},
+    [TD_E_MEMBER] = {"TD_E_MEMBER", "member lost"},
+    [TD_E_MISMATCH] = {"TD_E_MISMATCH", "calls differ"},
+    [TD_E_EPOCH] = {"TD_E_EPOCH", "epoch over"},
     [TD_E_DIED] = {"TD_E_DIED", "producer died"},
     [TD_E_NOT_NEWER] = {"TD_E_NOT_NEWER", "nothing newer"},
 };

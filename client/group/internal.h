@@ -1,0 +1,74 @@
+/* A group as one of its members has it: what the files of this room share.
+ *
+ * A group has a connection of its own, so whatever the program does with its other ones holds up no round, and the
+ * daemon knows that this member has gone when the connection has. Rounds pass through the board (shm/board/board.h);
+ * the connection is only looked at while a round is waited for. Calls of one group come one after the other: its lock
+ * is held by each from its first step to its last, and stepped aside for. */
+#ifndef TENSORD_CLIENT_GROUP_INTERNAL_H
+#define TENSORD_CLIENT_GROUP_INTERNAL_H
+
+#include "client/wire/memory.h"
+#include "client/wire/stream.h"
+#include "shm/board/board.h"
+#include "shm/board/combine.h"
+#include "shm/board/site.h"
+
+enum { TD_IN_FLIGHT = 2 }; /* rounds of one call that are under way at once */
+
+typedef struct td_piece {
+    td_round round;
+    const void *in[TD_BOARD_RANKS]; /* the inputs of all ranks */
+    void *out;
+    bool open; /* the rank has arrived there, and has not seen its end */
+} td_piece;
+
+struct td_group {
+    pthread_mutex_t lock;
+    td_client *client;
+    char name[256];
+    uint32_t number; /* of the handle in the session */
+    uint32_t rank, size, epoch;
+    int timeout_ms;      /* of calls that name none; < 0: for ever */
+    unsigned generation; /* of the process that joined (td_fork_generation) */
+    td_board board;
+    td_sites sites;
+    unsigned char *memory, *large; /* the board's small slots, and the large ones; NULL: not there yet */
+    td_piece pieces[TD_IN_FLIGHT];
+    bool read_by_others; /* the last round was one whose inputs others read until they come to the next */
+    td_group_fault fault;
+    td_error broken; /* code 0: calls can be made; else why they cannot */
+};
+
+/* What a call is, for words. */
+typedef struct td_group_call {
+    td_group *group;
+    const char *where;
+    td_board_call call;
+    int64_t began_ms;
+    int timeout_ms;
+} td_group_call;
+
+/* ---- group.c */
+/* Under the group's lock: maps the large slots. */
+int td_group_need_large(td_group *g);
+
+/* ---- wait.c */
+/* Until the round is over; raises what became of it, unless it is done. */
+int td_group_await_round(td_group_call *c, td_piece *p);
+
+/* ---- words.c */
+/* "all_reduce #1204 (float32[1048576], sum)" */
+const char *td_group_say_call(const td_board_call *call, char *text, size_t size);
+/* "rank 3 (pid 74, train.py)" */
+const char *td_group_say_rank(const td_group *g, uint32_t rank, char *text, size_t size);
+/* "its last call was barrier #1203 at train.py:61, 31.2 s ago" */
+const char *td_group_say_last(const td_group *g, uint32_t rank, char *text, size_t size);
+/* The round has failed: the error, which stays with the group. */
+int td_group_failed(td_group_call *c, const td_piece *p, td_round_outcome outcome);
+
+/* ---- process.c */
+/* What a process of this machine is at: its state's letter as in /proc, 0 when it cannot be seen; and the ms of
+ * processor time that it has taken. */
+char td_process_state(uint32_t pid, int64_t *worked_ms);
+
+#endif

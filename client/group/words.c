@@ -1,0 +1,128 @@
+/* What is said of a group: which call, which rank, what it did last, why a round failed. */
+#include "client/group/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *td_group_say_call(const td_board_call *k, char *text, size_t size)
+{
+    const char *name = td_collective_name(k->kind);
+    unsigned long long round = k->round, count = k->whole;
+    const char *dtype = k->kind == TD_COLL_BARRIER ? "" : td_dtype_name((td_dtype)k->dtype);
+    if (k->kind == TD_COLL_ALL_REDUCE)
+        snprintf(text, size, "%s #%llu (%s[%llu], %s)", name, round, dtype, count, td_reduce_op_name(k->op));
+    else if (k->kind == TD_COLL_BROADCAST)
+        snprintf(text, size, "%s #%llu (%s[%llu] of rank %u)", name, round, dtype, count, k->root);
+    else if (k->kind == TD_COLL_ALL_GATHER) snprintf(text, size, "%s #%llu (%s[%llu])", name, round, dtype, count);
+    else snprintf(text, size, "%s #%llu", name, round);
+    return text;
+}
+
+const char *td_group_say_rank(const td_group *g, uint32_t rank, char *text, size_t size)
+{
+    const td_page_rank *r = &g->board.page->rank[rank];
+    snprintf(text, size, "rank %u (pid %u, %.*s)", rank, (unsigned)r->pid, (int)sizeof r->program, r->program);
+    return text;
+}
+
+static const char *say_site(const td_group *g, uint32_t rank, uint32_t site, char *text, size_t size)
+{
+    char where[TD_SITE_TEXT];
+    text[0] = 0;
+    if (td_sites_text(&g->sites, rank, site, where)) snprintf(text, size, " at %s", where);
+    return text;
+}
+
+const char *td_group_say_last(const td_group *g, uint32_t rank, char *text, size_t size)
+{
+    td_board_call last;
+    uint64_t since;
+    char call[96], site[TD_SITE_TEXT + 8];
+    td_board_last(g->board.base, rank, &last, &since);
+    if (!last.round) snprintf(text, size, "it has made no call yet");
+    else
+        snprintf(text, size, "its last call was %s%s, %.1f s ago", td_group_say_call(&last, call, sizeof call),
+                 say_site(g, rank, last.site, site, sizeof site), (double)(td_clock_ns() - since) / 1e9);
+    return text;
+}
+
+/* What its process is at, as far as this one can see. */
+static const char *say_state(const td_group *g, uint32_t rank)
+{
+    int64_t worked;
+    switch (td_process_state(g->board.page->rank[rank].pid, &worked)) {
+    case 'T':
+    case 't': return "; its process is stopped (state T)";
+    case 'S': return "; its process sleeps";
+    case 'R': return "; its process runs";
+    case 'D': return "; its process waits for a device (state D)";
+    case 'Z':
+    case 'X': return "; its process has ended";
+    default: return "";
+    }
+}
+
+/* ---- why a round failed */
+
+static int lost(const td_group_call *c, uint32_t rank)
+{
+    const td_group *g = c->group;
+    char who[96], call[96], last[192];
+    bool died = atomic_load(&g->board.page->rank[rank].state) == TD_RANK_DEAD;
+    return td_raise(TD_E_MEMBER, NULL, "%s %s in epoch %u before %s; %s", td_group_say_rank(g, rank, who, sizeof who),
+                    died ? "died" : "left", g->epoch, td_group_say_call(&c->call, call, sizeof call),
+                    td_group_say_last(g, rank, last, sizeof last));
+}
+
+static int mismatch(const td_group_call *c, const td_piece *p, uint32_t rank)
+{
+    const td_group *g = c->group;
+    char a[128], b[128], at[TD_SITE_TEXT + 8], other_at[TD_SITE_TEXT + 8];
+    td_board_call other = {0}, first = {0};
+    uint32_t low = 0;
+    while (low + 1 < g->size && (low == rank || !td_board_said(&g->board, &p->round, low, &first))) low++;
+    td_board_said(&g->board, &p->round, rank, &other);
+    return td_raise(TD_E_MISMATCH, NULL, "rank %u called %s%s, and rank %u %s%s", low,
+                    td_group_say_call(&first, a, sizeof a), say_site(g, low, first.site, at, sizeof at), rank,
+                    td_group_say_call(&other, b, sizeof b), say_site(g, rank, other.site, other_at, sizeof other_at));
+}
+
+static int late(td_group_call *c, const td_piece *p, uint32_t by, uint32_t *missing)
+{
+    const td_group *g = c->group;
+    char who[96], giver[32], call[96], last[192];
+    uint32_t n = td_board_missing(&g->board, &p->round, missing, 1);
+    snprintf(giver, sizeof giver, by == g->rank ? "this rank, %u," : "rank %u", by);
+    if (!n) *missing = by;
+    if (!n)
+        return td_raise(TD_E_TIMEOUT, NULL, "%s gave up waiting in %s", giver,
+                        td_group_say_call(&c->call, call, sizeof call));
+    return td_raise(TD_E_TIMEOUT, NULL, "%s gave up after %.3g s: %s%s has not come to %s; %s%s", giver,
+                    (double)(td_now_ms() - c->began_ms) / 1000, td_group_say_rank(g, *missing, who, sizeof who),
+                    n > 1 ? ", with others," : "", td_group_say_call(&c->call, call, sizeof call),
+                    td_group_say_last(g, *missing, last, sizeof last), say_state(g, *missing));
+}
+
+static void keep_fault(td_group *g, int code, uint32_t rank, uint64_t round)
+{
+    const td_page_rank *r = &g->board.page->rank[rank];
+    g->fault = (td_group_fault){.code = code, .rank = rank, .pid = r->pid, .epoch = g->epoch, .round = round};
+    memcpy(g->fault.program, r->program, sizeof g->fault.program);
+    g->fault.program[sizeof g->fault.program - 1] = 0;
+}
+
+int td_group_failed(td_group_call *c, const td_piece *p, td_round_outcome outcome)
+{
+    td_group *g = c->group;
+    uint32_t rank = p->round.culprit < g->size ? p->round.culprit : 0;
+    int rc;
+    switch (outcome) {
+    case TD_OUTCOME_MEMBER: rc = lost(c, rank); break;
+    case TD_OUTCOME_MISMATCH: rc = mismatch(c, p, rank); break;
+    case TD_OUTCOME_GAVE_UP: rc = late(c, p, rank, &rank); break;
+    default: rc = td_raise(TD_E_EPOCH, NULL, "the epoch %u of group '%s' is over", g->epoch, g->name);
+    }
+    keep_fault(g, rc, rank, c->call.round);
+    g->broken = *td_last_error();
+    return rc;
+}

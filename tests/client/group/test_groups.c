@@ -1,0 +1,486 @@
+/* Groups with real processes: rendezvous, collectives at sizes on both sides of each threshold, calls that differ,
+ * members that die, sleep, leave or come late, and the daemon's end. */
+#include "tests/client/common.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MOST = 8 };
+
+/* ---- ranks as processes ------------------------------------------------------------------------------------------ */
+
+typedef struct crew {
+    const char *name;
+    uint32_t size;
+    int timeout_ms;
+    uint64_t seed;
+    bool (*run)(td_group *g, const struct crew *c);
+    int except; /* this rank is not started; -1: all are */
+} crew;
+
+/* What processes tell each other beside the group. */
+typedef struct notes {
+    _Atomic int steps[MOST];
+    _Atomic uint64_t told_round[MOST];
+} notes;
+static notes *shared;
+
+static bool run_member(const crew *c, int rank)
+{
+    td_client *client = td_connect(server.socket);
+    td_group *g = client ? td_group_open(client, c->name, c->size, rank, c->timeout_ms) : NULL;
+    if (!g) fprintf(stderr, "rank %d: %s\n", rank, td_last_error()->message);
+    bool good = g && c->run(g, c);
+    if (g && !good) fprintf(stderr, "rank %d of '%s' failed; %s\n", rank, c->name, td_last_error()->message);
+    td_group_close(g);
+    td_disconnect(client);
+    return good;
+}
+
+static pid_t start_member(const crew *c, int rank)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) _exit(run_member(c, rank) ? 0 : 1);
+    return pid;
+}
+
+/* Exit status, or -signal. */
+static int end_of(pid_t pid)
+{
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void run_all(const crew *c)
+{
+    pid_t pids[MOST];
+    memset(shared, 0, sizeof *shared);
+    for (int r = 0; r < (int)c->size; r++) pids[r] = r == c->except ? 0 : start_member(c, r);
+    for (int r = 0; r < (int)c->size; r++)
+        if (pids[r]) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 31) * UINT64_C(0x7fb5d329728ea185);
+    x = (x ^ x >> 27) * UINT64_C(0x81dadef4bc2dd44d);
+    return x ^ x >> 33;
+}
+
+/* What rank r gives in call n, element i: of all magnitudes, so that the order of a sum shows. */
+static float given(const crew *c, uint32_t r, uint64_t n, uint64_t i)
+{
+    uint64_t x = mix(c->seed + mix(n * 131 + r) + i);
+    return (float)((double)(x % 2000001) - 1000000) / (float)(1u << (x >> 40) % 20);
+}
+
+static float expected_sum(const crew *c, uint64_t n, uint64_t i)
+{
+    float sum = given(c, 0, n, i);
+    for (uint32_t r = 1; r < c->size; r++) sum += given(c, r, n, i);
+    return sum;
+}
+
+static bool all_reduce_is_right(td_group *g, const crew *c, uint64_t n, uint64_t count, float *v)
+{
+    uint32_t rank = td_group_rank(g);
+    for (uint64_t i = 0; i < count; i++) v[i] = given(c, rank, n, i);
+    if (td_group_all_reduce(g, v, v, TD_FLOAT32, count, TD_SUM, -1)) return false;
+    for (uint64_t i = 0; i < count; i++) {
+        float want = expected_sum(c, n, i);
+        if (memcmp(&v[i], &want, sizeof want) == 0) continue;
+        fprintf(stderr, "sum of %llu elements, number %llu: %g, expected %g\n", (unsigned long long)count,
+                (unsigned long long)i, (double)v[i], (double)want);
+        return false;
+    }
+    return true;
+}
+
+static bool broadcast_is_right(td_group *g, const crew *c, uint64_t n, uint64_t count, float *v)
+{
+    uint32_t root = (uint32_t)(n % c->size);
+    bool mine = root == td_group_rank(g);
+    for (uint64_t i = 0; i < count; i++) v[i] = mine ? given(c, root, n, i) : -1;
+    if (td_group_broadcast(g, v, TD_FLOAT32, count, root, -1)) return false;
+    for (uint64_t i = 0; i < count; i++)
+        if (v[i] != given(c, root, n, i)) return false;
+    return true;
+}
+
+static bool all_gather_is_right(td_group *g, const crew *c, uint64_t n, uint64_t count, float *v)
+{
+    float *all = malloc(count * c->size * sizeof *all + 1);
+    uint32_t rank = td_group_rank(g);
+    for (uint64_t i = 0; i < count; i++) v[i] = given(c, rank, n, i);
+    bool right = all && !td_group_all_gather(g, v, all, TD_FLOAT32, count, -1);
+    for (uint32_t r = 0; r < c->size && right; r++)
+        for (uint64_t i = 0; i < count && right; i++) right = all[r * count + i] == given(c, r, n, i);
+    free(all);
+    return right;
+}
+
+/* Elements on both sides of what goes with the call (64), in a small slot (16,384), in a large one (1,048,576), of one
+ * chunk and several. */
+static const uint64_t sizes[] = {0,     1,     63,     64,      65,      4095,    4096,    4097,    16383,
+                                 16384, 16385, 262144, 1048575, 1048576, 1048577, 2097153, 2500000, 5};
+enum { SIZES = sizeof sizes / sizeof sizes[0] };
+
+static bool of_all_sizes(td_group *g, const crew *c)
+{
+    float *v = malloc(2500000 * sizeof *v);
+    bool right = v != NULL;
+    for (uint64_t n = 0; n < SIZES && right; n++) {
+        right = all_reduce_is_right(g, c, 3 * n, sizes[n], v) && broadcast_is_right(g, c, 3 * n + 1, sizes[n], v) &&
+                all_reduce_is_right(g, c, 3 * n + 2, sizes[(n * 7 + 3) % SIZES], v) &&
+                all_gather_is_right(g, c, 3 * n + 3, sizes[(n * 5 + 1) % SIZES] % 300000, v) &&
+                !td_group_barrier(g, -1);
+        if (!right) fprintf(stderr, "with %llu elements\n", (unsigned long long)sizes[n]);
+    }
+    free(v);
+    return right;
+}
+
+static void collectives_of_all_sizes(void)
+{
+    for (uint32_t n = 1; n <= 4; n++)
+        run_all(&(crew){
+            .name = "sizes", .size = n, .timeout_ms = TEST_LONG_MS, .seed = n, .run = of_all_sizes, .except = -1});
+}
+
+/* Calls in an order that all draw, some hundred of them. */
+static bool of_any_order(td_group *g, const crew *c)
+{
+    float *v = malloc(300000 * sizeof *v);
+    bool right = v != NULL;
+    for (uint64_t n = 0; n < 300 && right; n++) {
+        uint64_t x = mix(c->seed * 977 + n), bits = x >> 8 & 15, count = (x >> 20) % (UINT64_C(1) << bits);
+        if (x >> 16 & 7) count = x >> 16 & 1 ? count : count * 8;
+        switch (x & 3) {
+        case 0: right = all_gather_is_right(g, c, n, count % 60000, v); break;
+        case 1: right = broadcast_is_right(g, c, n, count, v); break;
+        case 2: right = !td_group_barrier(g, -1); break;
+        default: right = all_reduce_is_right(g, c, n, count, v); break;
+        }
+    }
+    free(v);
+    return right;
+}
+
+static void collectives_in_any_order(void)
+{
+    const char *said = getenv("TENSORD_TEST_SEED");
+    uint64_t seed = said ? strtoull(said, NULL, 0) : 1;
+    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    for (uint32_t n = 2; n <= 8; n += 3)
+        run_all(&(crew){.name = "order",
+                        .size = n,
+                        .timeout_ms = TEST_LONG_MS,
+                        .seed = seed + n,
+                        .run = of_any_order,
+                        .except = -1});
+}
+
+static bool of_dtypes(td_group *g, const crew *c)
+{
+    uint32_t rank = td_group_rank(g);
+    int16_t wraps[3] = {30000, (int16_t)rank, -5};
+    bool any[3] = {rank == 1, false, true};
+    double mean = rank;
+    int64_t most = 7 - (int64_t)rank * 3;
+    bool good = !td_group_all_reduce(g, wraps, wraps, TD_INT16, 3, TD_SUM, -1) &&
+                !td_group_all_reduce(g, any, any, TD_BOOL, 3, TD_SUM, -1) &&
+                !td_group_all_reduce(g, &mean, &mean, TD_FLOAT64, 1, TD_MEAN, -1) &&
+                !td_group_all_reduce(g, &most, &most, TD_INT64, 1, TD_MIN, -1);
+    good = good && wraps[0] == (int16_t)(30000 * (int)c->size) && wraps[2] == -5 * (int)c->size;
+    good = good && any[0] && !any[1] && any[2] && mean == (c->size - 1) / 2.0 && most == 7 - 3 * ((int64_t)c->size - 1);
+    good = good && td_group_all_reduce(g, &most, &most, TD_INT64, 1, TD_MEAN, -1) == TD_E_TYPE; /* no round is spent */
+    good = good && td_group_broadcast(g, &most, TD_INT64, 1, c->size, -1) == TD_E_INVALID;
+    return good && !td_group_barrier(g, -1);
+}
+
+static void dtypes_and_reductions(void)
+{
+    run_all(&(crew){.name = "dtypes", .size = 3, .timeout_ms = TEST_LONG_MS, .run = of_dtypes, .except = -1});
+}
+
+/* ---- rendezvous -------------------------------------------------------------------------------------------------- */
+
+static bool only_barrier(td_group *g, const crew *c)
+{
+    (void)c;
+    return !td_group_barrier(g, -1);
+}
+
+static void who_came_and_who_did_not(void)
+{
+    td_client *c = join();
+    crew of = {.name = "late", .size = 4, .timeout_ms = TEST_LONG_MS, .run = only_barrier};
+    pid_t pid = start_member(&of, 1);
+    td_group *g;
+    for (g = NULL; !g;) { /* until the other is there */
+        g = td_group_open(c, "late", 4, 3, 20);
+        CU_ASSERT_PTR_NULL_FATAL(g);
+        CU_ASSERT_EQUAL_FATAL(td_last_error()->code, TD_E_TIMEOUT);
+        if (strstr(td_last_error()->message, "rank 1 (pid")) break;
+    }
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "group 'late': 2 of 4 came in 0.02 s"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "; rank 0, rank 2 did not"));
+    CU_ASSERT_PTR_NULL(td_group_open(c, "late", 4, 1, 20));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_EXISTS);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "rank 1 of group 'late' is taken by pid"));
+    CU_ASSERT_PTR_NULL(td_group_open(c, "late", 3, 0, 20));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_EXISTS);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "has 4 members, not 3"));
+    CU_ASSERT_PTR_NULL(td_group_open(c, "late", 4, 4, 20));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_INVALID);
+    CU_ASSERT_PTR_NULL(td_group_open(c, "", 4, 0, 20));
+    CU_ASSERT_PTR_NULL(td_group_open(c, "late", 0, 0, 20));
+    CU_ASSERT_PTR_NULL(td_group_open(c, "late", 257, 0, 20));
+    pid_t stays = start_member(&of, 2);
+    do g = td_group_open(c, "late", 4, 0, 20);
+    while (!g && !strstr(td_last_error()->message, "rank 2 (pid"));
+    kill(pid, SIGKILL);
+    CU_ASSERT_EQUAL(end_of(pid), -SIGKILL);
+    do g = td_group_open(c, "late", 4, 0, 20); /* until the daemon has seen it */
+    while (!g && td_last_error()->code == TD_E_TIMEOUT && !strstr(td_last_error()->message, "came and went"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "; rank 1, rank 3 did not"));
+    kill(stays, SIGKILL);
+    end_of(stays);
+    td_disconnect(c);
+}
+
+/* Whoever comes by the name of a group whose members go is in the next one. */
+static void a_name_is_free_again(void)
+{
+    for (int i = 0; i < 5; i++)
+        run_all(&(crew){.name = "again", .size = 3, .timeout_ms = TEST_LONG_MS, .run = only_barrier, .except = -1});
+}
+
+static bool lowest_rank_that_is_free(td_group *g, const crew *c)
+{
+    int64_t mine = 1 << td_group_rank(g);
+    return !td_group_all_reduce(g, &mine, &mine, TD_INT64, 1, TD_SUM, -1) && mine == (1 << c->size) - 1;
+}
+
+static void ranks_are_given(void)
+{
+    crew c = {.name = "given", .size = 5, .timeout_ms = TEST_LONG_MS, .run = lowest_rank_that_is_free};
+    pid_t pids[5];
+    for (int i = 0; i < 5; i++) pids[i] = start_member(&c, -1);
+    for (int i = 0; i < 5; i++) CU_ASSERT_EQUAL(end_of(pids[i]), 0);
+}
+
+/* ---- what goes wrong --------------------------------------------------------------------------------------------- */
+
+/* The error is this, and has all these words. */
+static bool fails_with(const td_group *g, int rc, int code, uint32_t of, const char *const *words)
+{
+    bool good = rc == code && td_last_error()->code == code;
+    td_group_fault f = td_group_last_fault(g);
+    if (code != TD_E_EPOCH) good = good && f.code == code && f.rank == of && f.epoch == td_group_epoch(g);
+    for (; good && *words; words++) good = strstr(td_last_error()->message, *words) != NULL;
+    if (!good) fprintf(stderr, "code %d, fault of rank %u: %s\n", rc, f.rank, td_last_error()->message);
+    return good;
+}
+#define FAILS(g, rc, code, of, ...) fails_with(g, rc, code, of, (const char *const[]){__VA_ARGS__, NULL})
+
+static bool one_calls_otherwise(td_group *g, const crew *c)
+{
+    float v[20] = {0};
+    (void)c;
+    if (td_group_barrier(g, -1)) return false;
+    bool odd = td_group_rank(g) == 2;
+    int rc = td_group_all_reduce(g, v, v, TD_FLOAT32, odd ? 12 : 10, TD_SUM, -1);
+    return FAILS(g, rc, TD_E_MISMATCH, 2, "rank 0 called all_reduce #2 (float32[10], sum) at",
+                 "test_groups.c:", "rank 2 all_reduce #2 (float32[12], sum)") &&
+           FAILS(g, td_group_barrier(g, -1), TD_E_EPOCH, 2, "cannot go on", "float32[12]");
+}
+
+/* 32 and 12 MB are as many rounds as 8 until the last. */
+static bool one_gives_more(td_group *g, const crew *c)
+{
+    (void)c;
+    uint64_t count = td_group_rank(g) ? 3000000 : 2500000;
+    float *v = calloc(count, sizeof *v);
+    int rc = td_group_all_reduce(g, v, v, TD_FLOAT32, count, TD_SUM, -1);
+    free(v);
+    return FAILS(g, rc, TD_E_MISMATCH, 1, "float32[2500000]", "float32[3000000]");
+}
+
+static void calls_that_differ(void)
+{
+    run_all(&(crew){.name = "differ", .size = 3, .timeout_ms = TEST_LONG_MS, .run = one_calls_otherwise, .except = -1});
+    run_all(&(crew){.name = "more", .size = 2, .timeout_ms = TEST_LONG_MS, .run = one_gives_more, .except = -1});
+}
+
+static bool one_dies(td_group *g, const crew *c)
+{
+    float v[1000] = {0};
+    (void)c;
+    if (td_group_barrier(g, -1) || td_group_all_reduce(g, v, v, TD_FLOAT32, 1000, TD_SUM, -1)) return false;
+    if (td_group_rank(g) == 1) raise(SIGKILL);
+    int rc = td_group_all_reduce(g, v, v, TD_FLOAT32, 999, TD_SUM, -1);
+    return FAILS(g, rc, TD_E_MEMBER, 1, "rank 1 (pid ", "died in epoch", "before all_reduce #3 (float32[999], sum)",
+                 "its last call was all_reduce #2 (float32[1000], sum) at") &&
+           td_group_last_fault(g).round == 3 && FAILS(g, td_group_barrier(g, -1), TD_E_EPOCH, 1, "died");
+}
+
+static bool one_leaves(td_group *g, const crew *c)
+{
+    (void)c;
+    if (td_group_barrier(g, -1)) return false;
+    if (td_group_rank(g) == 2) return true;
+    return FAILS(g, td_group_barrier(g, -1), TD_E_MEMBER, 2, "rank 2 (pid ", "left in epoch", "before barrier #2");
+}
+
+static void members_that_go(void)
+{
+    pid_t pids[4];
+    crew c = {.name = "dies", .size = 4, .timeout_ms = TEST_LONG_MS, .run = one_dies};
+    for (int r = 0; r < 4; r++) pids[r] = start_member(&c, r);
+    for (int r = 0; r < 4; r++) CU_ASSERT_EQUAL(end_of(pids[r]), r == 1 ? -SIGKILL : 0);
+    run_all(&(crew){.name = "leaves", .size = 3, .timeout_ms = TEST_LONG_MS, .run = one_leaves, .except = -1});
+}
+
+static bool one_is_stopped(td_group *g, const crew *c)
+{
+    (void)c;
+    if (td_group_barrier(g, -1)) return false;
+    if (td_group_rank(g) == 0) {
+        shared->steps[0] = getpid();
+        raise(SIGSTOP);
+        return td_group_barrier(g, -1) == TD_E_TIMEOUT; /* it finds what the others have decided */
+    }
+    return FAILS(g, td_group_barrier(g, 300), TD_E_TIMEOUT, 0, "gave up after", "rank 0 (pid ",
+                 "has not come to barrier #2", "its last call was barrier #1", "is stopped (state T)");
+}
+
+static void a_member_that_is_stopped(void)
+{
+    pid_t pids[3];
+    memset(shared, 0, sizeof *shared);
+    crew c = {.name = "stopped", .size = 3, .timeout_ms = TEST_LONG_MS, .run = one_is_stopped};
+    for (int r = 0; r < 3; r++) pids[r] = start_member(&c, r);
+    for (int r = 1; r < 3; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+    kill(pids[0], SIGCONT);
+    CU_ASSERT_EQUAL(end_of(pids[0]), 0);
+}
+
+static bool forks(td_group *g, const crew *c)
+{
+    (void)c;
+    if (td_group_barrier(g, -1)) return false;
+    pid_t pid = fork();
+    if (pid == 0) {
+        int rc = td_group_barrier(g, -1);
+        _exit(rc == TD_E_INVALID && strstr(td_last_error()->message, "forked") ? 0 : 1);
+    }
+    return end_of(pid) == 0 && !td_group_barrier(g, -1);
+}
+
+static void a_child_is_no_member(void)
+{
+    run_all(&(crew){.name = "forks", .size = 2, .timeout_ms = TEST_LONG_MS, .run = forks, .except = -1});
+}
+
+/* ---- a storm ----------------------------------------------------------------------------------------------------- */
+
+/* Rounds of all kinds until a member dies; each notes which round it was told of. */
+static bool until_one_dies(td_group *g, const crew *c)
+{
+    uint32_t rank = td_group_rank(g);
+    uint64_t most = 200000;
+    float *v = malloc(most * sizeof *v);
+    int rc = v ? TD_OK : TD_E_SYSTEM;
+    for (uint64_t n = 0; !rc; n++) {
+        uint64_t x = mix(c->seed + n), count = (x >> 8) % (UINT64_C(1) << (x >> 3 & 15)) * (x >> 30 & 7) % most;
+        shared->steps[rank] = (int)n + 1;
+        if ((x & 3) == 0) rc = td_group_barrier(g, -1);
+        else if (!all_reduce_is_right(g, c, n, count, v)) rc = td_last_error()->code ? td_last_error()->code : -1;
+    }
+    free(v);
+    td_group_fault f = td_group_last_fault(g);
+    shared->told_round[rank] = f.round;
+    return rc == TD_E_MEMBER && f.rank == c->size - 1;
+}
+
+static void a_death_at_any_moment(void)
+{
+    const char *said = getenv("TENSORD_TEST_SEED");
+    uint64_t seed = said ? strtoull(said, NULL, 0) : 1;
+    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    td_client *c = join();
+    for (int i = 0; i < 12; i++) {
+        uint64_t x = mix(seed * 77 + (uint64_t)i);
+        crew of = {.name = "storm",
+                   .size = 2 + (uint32_t)(x % 4),
+                   .timeout_ms = TEST_LONG_MS,
+                   .seed = x,
+                   .run = until_one_dies};
+        pid_t pids[MOST];
+        memset(shared, 0, sizeof *shared);
+        for (uint32_t r = 0; r < of.size; r++) pids[r] = start_member(&of, (int)r);
+        while (shared->steps[of.size - 1] < (int)(x >> 8 & 63) + 1) test_sleep_ms(1);
+        usleep((useconds_t)(x >> 20 & 1023));
+        kill(pids[of.size - 1], SIGKILL);
+        CU_ASSERT_EQUAL(end_of(pids[of.size - 1]), -SIGKILL);
+        for (uint32_t r = 0; r + 1 < of.size; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+        for (uint32_t r = 1; r + 1 < of.size; r++) CU_ASSERT_EQUAL(shared->told_round[r], shared->told_round[0]);
+    }
+    CU_ASSERT_TRUE(comes_to(c, "bytes_used", 0));
+    td_disconnect(c);
+}
+
+/* ---- the daemon's end -------------------------------------------------------------------------------------------- */
+
+static bool until_the_daemon_ends(td_group *g, const crew *c)
+{
+    (void)c;
+    int rc = TD_OK;
+    for (uint64_t n = 0; !rc; n++) {
+        shared->steps[td_group_rank(g)]++;
+        if (n > 100 && td_group_rank(g) == 1) pause(); /* what the other waits for does not come */
+        rc = td_group_barrier(g, -1);
+    }
+    return rc == TD_E_LOST;
+}
+
+static void the_daemon_ends(void)
+{
+    crew c = {.name = "ends", .size = 2, .timeout_ms = TEST_LONG_MS, .run = until_the_daemon_ends};
+    pid_t pids[2];
+    memset(shared, 0, sizeof *shared);
+    for (int r = 0; r < 2; r++) pids[r] = start_member(&c, r);
+    while (shared->steps[0] < 102) test_sleep_ms(1);
+    kill(server.pid, SIGKILL);
+    CU_ASSERT_EQUAL(end_of(pids[0]), 0);
+    kill(pids[1], SIGKILL);
+    end_of(pids[1]);
+    stop_server();
+    CU_ASSERT_EQUAL(start_server(), 0);
+}
+
+static int start(void)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return shared == MAP_FAILED ? 1 : start_server();
+}
+
+TD_CUNIT_MAIN_WITH("client_groups", start, stop_server, {"collectives of all sizes", collectives_of_all_sizes},
+                   {"collectives in any order", collectives_in_any_order},
+                   {"dtypes and reductions", dtypes_and_reductions},
+                   {"who came and who did not", who_came_and_who_did_not},
+                   {"a name is free again", a_name_is_free_again}, {"ranks are given", ranks_are_given},
+                   {"calls that differ", calls_that_differ}, {"members that go", members_that_go},
+                   {"a member that is stopped", a_member_that_is_stopped},
+                   {"a child is no member", a_child_is_no_member}, {"a death at any moment", a_death_at_any_moment},
+                   {"the daemon ends", the_daemon_ends})
