@@ -96,7 +96,7 @@ def hostile_values(rng):
 
 
 # These end the process's connection, wait for ever when they are told to, open files, or (_numpy_*) are our own way to raw addresses.
-APART = {"save", "load", "_numpy_handler", "_numpy_bytes", "connect", "disconnect", "_goodbye", "_set_package", "_take", "_RawQueue", "open", "status", "_write_begin", "_lend",
+APART = {"save", "load", "_numpy_handler", "_numpy_bytes", "connect", "disconnect", "_goodbye", "_set_package", "_take", "_RawQueue", "_RawGroup", "Group", "open", "status", "_write_begin", "_lend",
          "_on_saved"}
 NO_CALL_TAKES = 40  # seconds, on the slowest machine
 LEAST = 200  # calls, where the time is too short for more

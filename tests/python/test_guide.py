@@ -91,7 +91,7 @@ def needed(text):
 def test_page(page, tmp_path):
     place, program, said = Place(tmp_path), "", []
     for language, body in blocks(page):
-        assert language in ("python", "console", "text", "ini"), f"{page.name}: a block of {language or 'no language'}"
+        assert language in ("python", "console", "text", "ini", "diff"), f"{page.name}: a block of {language or 'no language'}"
         if language == "python" and (name := file_name(body)):
             (tmp_path / name).write_text(body)
         elif language == "python":

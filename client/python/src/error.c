@@ -40,6 +40,12 @@ static const struct {
     {TD_E_DEVICE, "DeviceFailed", NULL, 0, "A device failed while this ran: what was to be written there is lost."},
     {TD_E_LINALG, "LinAlgError", NULL, 0,
      "A matrix has no such factors: it is singular, not positive-definite, or not finite."},
+    {TD_E_MEMBER, "MemberLost", NULL, 0,
+     "A member of a group has gone before a call that needs it. `rank`, `pid`, `epoch` and `round` (the number of the\n"
+     "call) say which and when."},
+    {TD_E_MISMATCH, "Mismatch", NULL, 0,
+     "Members of a group made different calls, or gave other shapes or dtypes; the message has both calls."},
+    {TD_E_EPOCH, "EpochOver", NULL, 0, "A group in which a call has failed: nothing more can be asked of it."},
     {TD_E_DIED, "ProducerDied", NULL, 0, "A producer of a queue was killed; the connection and the queue go on."},
     {TD_E_INTERNAL, "InternalError", NULL, 0, "A bug in tensord: please report it."},
     {TD_E_NOT_NEWER, "NotNewer", &tdpy.errors[TD_E_TIMEOUT], TD_E_NOT_FOUND,

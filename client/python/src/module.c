@@ -33,7 +33,7 @@ static int64_t now_ms(void)
 }
 
 /* Asked in every wait: a handler that raises (Ctrl-C) ends it, and at the end of the program time does. */
-static bool stop(void *ignored)
+bool tdpy_wants_to_stop(void *ignored)
 {
     (void)ignored;
     PyObject *type, *value, *trace;
@@ -90,7 +90,7 @@ static td_client *connect_to(const char *path, bool again)
 {
     if (!leave_at_exit()) return NULL;
     td_step_aside(); /* a daemon may have to be started */
-    td_client *c = td_connect_until(path, stop, NULL);
+    td_client *c = td_connect_until(path, tdpy_wants_to_stop, NULL);
     td_step_back();
     if (!c && again) still_lost();
     return as_set(c);
@@ -200,7 +200,7 @@ td_client *tdpy_client_for(const char *name, int *timeout_ms)
     if (!leave_at_exit() || !forget_another()) return NULL;
     bool another;
     int64_t began = now_ms();
-    td_client *c = td_connect_for(name, *timeout_ms, &another, stop, NULL);
+    td_client *c = td_connect_for(name, *timeout_ms, &another, tdpy_wants_to_stop, NULL);
     int64_t left = *timeout_ms - (now_ms() - began);
     if (*timeout_ms > 0) *timeout_ms = left > 0 ? (int)left : 1; /* 0 would not wait, rather than be late */
     if (!c) still_lost();
@@ -661,7 +661,7 @@ static int exec_module(PyObject *module)
                 PyModule_AddFunctions(module, tdpy_queue_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_aio_functions) == 0 && tdpy_init_aio(module) &&
                 PyModule_AddFunctions(module, tdpy_buffer_functions) == 0 && tdpy_init_queue(module) &&
-                tdpy_init_program(module) && tdpy_init_trace(module) &&
+                tdpy_init_group(module) && tdpy_init_program(module) && tdpy_init_trace(module) &&
                 PyModule_AddFunctions(module, tdpy_program_names) == 0 &&
                 PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
     return good ? 0 : -1;

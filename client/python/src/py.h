@@ -57,6 +57,7 @@ extern tdpy_state tdpy;
 void tdpy_stand_still(void);
 td_client *tdpy_client(void); /* connects when nobody has */
 /* The same for who opens a name, which may be another program's; less time is left for it then. */
+bool tdpy_wants_to_stop(void *ignored); /* asked in every wait */
 td_client *tdpy_client_for(const char *name, int *timeout_ms);
 
 /* ---- error.c */
@@ -268,6 +269,8 @@ typedef enum tdpy_out { TDPY_OURS, TDPY_TORCH } tdpy_out;
 /* ---- queue.c */
 extern PyMethodDef tdpy_queue_functions[];
 bool tdpy_init_queue(PyObject *module);
+/* ---- group.c */
+bool tdpy_init_group(PyObject *module);
 td_queue *tdpy_raw_queue(PyObject *member); /* NULL: raised */
 tdpy_out tdpy_queue_out(PyObject *member);
 

@@ -94,6 +94,7 @@ if TYPE_CHECKING:  # what __getattr__ finds: client/gen/emit_python_names.py mak
                                     rrelu_, selu as selu, selu_ as selu_, threshold as threshold, threshold_ as threshold_, triplet_margin_loss as triplet_margin_loss, typename as
                                     typename, view_as_complex_copy as view_as_complex_copy, view_as_real_copy as view_as_real_copy)
     from tensord.core._storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
+    from tensord.share._group import Group as Group
     from tensord.share._queue import Queue as Queue, QueueEmpty as QueueEmpty, QueueFull as QueueFull
     from tensord.core._creation import (complex as complex, empty_permuted as empty_permuted, empty_strided as empty_strided, frombuffer as frombuffer, logspace as logspace, polar as polar, scalar_tensor as scalar_tensor,
                                   tril_indices as tril_indices, triu_indices as triu_indices)

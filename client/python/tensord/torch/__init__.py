@@ -13,7 +13,12 @@ except ModuleNotFoundError as e:
     raise missing(e, "torch", "tensord.torch is for programs that use", "; loaders without it are in tensord.data") from None
 from tensord.torch._sharing import set_sharing_strategy  # noqa: F401
 
-_LAZY = {"DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
+if _torch.distributed.is_available():
+    from tensord.torch._process_group import register as _register
+
+    _register()
+
+_LAZY = {"MemberLost": "tensord.torch._process_group", "DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
 
 
 def __getattr__(name):

@@ -1,0 +1,206 @@
+"""Groups from Python: arrays and tensors in and out, ranks as processes, errors as objects."""
+import os
+import platform
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+import tensord as td
+from common import SLOW
+
+BEGIN = """
+import os, signal, sys, pickle
+import tensord as td
+
+rank, size, name = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+"""
+
+
+def start(text, size, name, **env):
+    """Ranks as processes, in this process's daemon."""
+    whole = BEGIN + textwrap.dedent(text)
+    td.connect()
+    env["TENSORD_SOCKET"] = td.connection()["path"]
+    return [subprocess.Popen([sys.executable, "-X", "dev", "-c", whole, str(r), str(size), name], env={**os.environ, **env}, stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for r in range(size)]
+
+
+def ends(ranks, killed=()):
+    said = [p.communicate(timeout=120 * SLOW) for p in ranks]
+    for r, p in enumerate(ranks):
+        assert p.returncode == (-signal.SIGKILL if r in killed else 0), said[r][0] + said[r][1]
+    return [out for out, _ in said]
+
+
+def run(text, size, name, killed=(), **env):
+    return ends(start(text, size, name, **env), killed)
+
+
+def test_tensors_of_tensord():
+    run("""
+        with td.Group(name, size, rank=rank) as g:
+            assert (g.rank, g.size, g.name) == (rank, size, name) and f"rank {rank} of {size}" in repr(g)
+            x = td.arange(6.0).reshape(2, 3) + rank
+            total = g.all_reduce(x)
+            assert isinstance(total, td.Tensor) and total.shape == (2, 3) and total.tolist() == (td.arange(6.0).reshape(2, 3) * size + sum(range(size))).tolist()
+            assert x.tolist() == (td.arange(6.0).reshape(2, 3) + rank).tolist()
+            assert g.all_reduce(x.t(), "max").tolist() == (td.arange(6.0).reshape(2, 3) + size - 1).t().tolist()
+            assert g.all_reduce(x, op="mean", out=x) is x and x[0, 0].item() == (size - 1) / 2
+            view = td.zeros(4, 2)
+            assert g.all_reduce(td.full((4,), rank), out=view.long()[:, 0]) is not None
+            assert g.broadcast(td.full((3,), rank), root=size - 1).tolist() == [size - 1] * 3
+            assert g.all_gather(td.tensor(rank)).tolist() == list(range(size))
+            assert g.all_gather(td.full((2, 2), rank)).shape == (size, 2, 2)
+            assert g.all_reduce(3).item() == 3 * size and g.all_reduce([1, 2]).tolist() == [size, 2 * size]
+            assert g.all_reduce(td.zeros(0)).shape == (0,)
+            assert g.all_reduce(td.ones(3, requires_grad=True)).tolist() == [size] * 3
+            half = g.all_reduce(td.full((5,), 0.1, dtype=td.bfloat16))
+            assert half.dtype == td.bfloat16 and half.tolist() == (td.full((5,), 0.1, dtype=td.bfloat16).float() * size).bfloat16().tolist()
+            g.barrier()
+    """, 3, "ours")
+
+
+def test_arrays_of_numpy():
+    pytest.importorskip("numpy")
+    run("""
+        import numpy as np
+        g = td.Group(name, size, rank=rank)
+        x = np.arange(10, dtype=np.int32) * (rank + 1)
+        y = g.all_reduce(x)
+        assert type(y) is np.ndarray and y.dtype == np.int32 and (y == np.arange(10) * 6).all() and (x == np.arange(10) * (rank + 1)).all()
+        strided = np.zeros((10, 3), np.int32)
+        assert g.all_reduce(x, out=strided[:, 1]).base is strided and (strided[:, 1] == y).all() and (strided[:, 0] == 0).all()
+        assert g.all_reduce(np.array(2.5)).shape == () and (g.all_gather(np.array([rank])) == [[0], [1], [2]]).all()
+        assert (g.broadcast(np.full((2, 3), rank), root=1) == 1).all()
+        assert (g.all_reduce(np.ones(1_500_000, np.float32)[::-1]) == size).all()
+        for bad, why in ((np.zeros(2, "datetime64[s]"), "datetime64"), (np.zeros(2, ">f4"), ">f4"), (np.array(["a"]), "U1")):
+            try:
+                g.all_reduce(bad)
+                raise AssertionError(bad)
+            except td.DTypeError as e:
+                assert why in str(e), e
+        locked = np.zeros(3)
+        locked.flags.writeable = False
+        try:
+            g.all_reduce(np.zeros(3), out=locked)
+            raise AssertionError
+        except td.PermissionDenied:
+            pass
+        for bad in (np.zeros(4), np.zeros(3, np.int32), td.zeros(3)):
+            try:
+                g.all_reduce(np.zeros(3), out=bad)
+                raise AssertionError
+            except td.ShapeError:
+                pass
+        g.barrier()  # nothing of that spent a round
+        g.leave()
+        try:
+            g.barrier()
+            raise AssertionError
+        except td.Closed:
+            pass
+    """, 3, "numpy")
+
+
+def test_arguments():
+    with pytest.raises(td.DTypeError, match="is a text"):
+        td.Group(3, 2)
+    with pytest.raises(td.InvalidError, match="1 to 256 members, not 0"):
+        td.Group("x", 0)
+    with pytest.raises(td.InvalidError, match="no rank 2"):
+        td.Group("x", 2, rank=2)
+    with pytest.raises(td.Timeout, match=r"group 'alone': 1 of 2 came in 0.01 s: rank 1 \(pid .*; rank 0 did not"):
+        td.Group("alone", 2, rank=1, timeout=0.01)
+    g = td.Group("one", 1)
+    with pytest.raises(td.InvalidError, match="op is one of"):
+        g.all_reduce(1.0, op="median")
+    with pytest.raises(td.DTypeError, match="no mean of int64"):
+        g.all_reduce(1, op="mean")
+    with pytest.raises(td.InvalidError, match="no rank 1"):
+        g.broadcast(1.0, root=1)
+    with pytest.raises(td.DTypeError, match="its name"):
+        import pickle
+        pickle.dumps(g)
+    assert g.all_reduce(td.arange(5)).tolist() == [0, 1, 2, 3, 4]
+    g.leave()
+    g.leave()
+
+
+def test_calls_that_differ_name_both():
+    out = run("""
+        g = td.Group(name, size, rank=rank)
+        x = td.zeros(10 + rank)
+        try:
+            g.all_reduce(x)
+            raise AssertionError
+        except td.Mismatch as e:
+            assert "rank 0 called all_reduce #1 (float32[10], sum) at <string>:" in str(e) and "rank 1 all_reduce #1 (float32[11], sum) at <string>:" in str(e), e
+            assert (e.rank, e.round, e.epoch) == (1, 1, g.epoch) and e.pid
+        try:
+            g.barrier()
+            raise AssertionError
+        except td.EpochOver as e:
+            assert "float32[11]" in str(e)
+        print("told")
+    """, 2, "differ")
+    assert out == ["told\n"] * 2
+
+
+def test_a_death_is_told():
+    out = run("""
+        g = td.Group(name, size, rank=rank)
+        g.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            g.all_reduce(td.zeros(10))
+            raise AssertionError
+        except td.MemberLost as e:
+            assert (e.rank, e.round, e.epoch) == (1, 2, g.epoch) and f"rank 1 (pid {e.pid}," in str(e), e
+            assert "its last call was barrier #1 at <string>:" in str(e), e
+        print("told")
+    """, 3, "dies", killed=(1,))
+    assert [out[0], out[2]] == ["told\n"] * 2
+
+
+FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine())
+
+
+def syscall(pid):
+    """The number of the system call that a process sleeps in, -1 while it runs, None when it has ended."""
+    try:
+        with open(f"/proc/{pid}/syscall") as f:
+            first = f.read().split()
+        return int(first[0]) if first and first[0] not in ("running", "-1") else -1
+    except (OSError, ProcessLookupError):
+        return None
+
+
+@pytest.mark.skipif(FUTEX is None or syscall(os.getpid()) is None, reason="the system does not say where a process sleeps")
+def test_ctrl_c_ends_a_wait():
+    """The rank has come to that call: the others get by it, and its next is theirs, too."""
+    ranks = start("""
+        g = td.Group(name, size, rank=rank)
+        g.barrier()
+        if rank == 0:
+            try:
+                print("waits", flush=True)
+                g.barrier()
+                raise AssertionError
+            except KeyboardInterrupt:
+                print("stopped", flush=True)
+        else:
+            sys.stdin.readline()
+            g.barrier()
+        assert g.all_reduce(rank + 1).item() == 3
+    """, 2, "stops")
+    assert ranks[0].stdout.readline() == "waits\n"
+    while (at := syscall(ranks[0].pid)) != FUTEX:  # it has come there, and sleeps
+        assert at is not None, ranks[0].communicate()
+    os.kill(ranks[0].pid, signal.SIGINT)
+    assert ranks[0].stdout.readline() == "stopped\n"
+    ranks[1].stdin.write("go on\n")
+    ranks[1].stdin.flush()
+    ends(ranks)

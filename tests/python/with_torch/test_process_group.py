@@ -1,0 +1,186 @@
+"""torch.distributed by tensord, beside gloo: collectives, DistributedDataParallel, ranks that die."""
+import json
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from common import SLOW
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+if not torch.distributed.is_available():
+    pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
+
+BEGIN = """
+import datetime, json, os, signal, sys
+import torch, torch.distributed as dist
+import tensord as td
+import tensord.torch
+
+torch.set_num_threads(1)
+backend, rank, size, store = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+
+def begin(seconds=600):
+    dist.init_process_group(backend, init_method="file://" + store, rank=rank, world_size=size, timeout=datetime.timedelta(seconds=seconds))
+
+def say(what):
+    print(json.dumps(what), flush=True)
+"""
+
+
+def run(text, size, path, backend="tensord", killed=()):
+    """What each rank says."""
+    program, store = BEGIN + textwrap.dedent(text), path / f"store-{backend}"
+    ranks = [subprocess.Popen([sys.executable, "-c", program, backend, str(r), str(size), str(store)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+             for r in range(size)]
+    said = [p.communicate(timeout=240 * SLOW) for p in ranks]
+    for r, p in enumerate(ranks):
+        assert p.returncode == (-signal.SIGKILL if r in killed else 0), said[r][0] + said[r][1]
+    return [[json.loads(line) for line in out.splitlines()] for out, _ in said]
+
+
+COLLECTIVES = """
+    begin()
+    assert dist.get_backend() == backend and (dist.get_rank(), dist.get_world_size()) == (rank, size)
+    torch.manual_seed(rank)
+    for count in (0, 1, 63, 64, 65, 4096, 16384, 16385, 300001, 1048577):
+        for dtype in (torch.float32, torch.float64, torch.int64, torch.uint8):
+            x = (torch.randn(count) * 50).to(dtype)
+            dist.all_reduce(x)
+            say([str(dtype), count, x.double().sum().item(), x[:3].tolist()])
+    for op in (dist.ReduceOp.MIN, dist.ReduceOp.MAX, dist.ReduceOp.PRODUCT):
+        x = torch.randn(100)
+        dist.all_reduce(x, op=op)
+        say(x.tolist())
+    x = torch.randn(5, 4).t()
+    dist.all_reduce(x)
+    say(x.tolist())
+    for count in (1, 70, 20000, 1100000):
+        x = torch.randn(count)
+        dist.broadcast(x, src=size - 1)
+        say([x.sum().item(), x[-1].item()])
+        into = [torch.empty(count) for _ in range(size)]
+        dist.all_gather(into, torch.randn(count))
+        say([t.sum().item() for t in into])
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank, "text": "x" * rank})
+    say(objects)
+    objects = [rank, "a"] if rank == 0 else [None, None]
+    dist.broadcast_object_list(objects, src=0)
+    say(objects)
+    work = dist.all_reduce(torch.ones(3), async_op=True)
+    work.wait()
+    assert work.is_completed()
+    dist.barrier()
+    dist.destroy_process_group()
+"""
+
+
+def test_collectives_are_gloos(tmp_path):
+    ours, theirs = run(COLLECTIVES, 2, tmp_path), run(COLLECTIVES, 2, tmp_path, "gloo")
+    assert ours == theirs
+
+
+def test_of_three_ranks_all_have_equal_bits(tmp_path):
+    said = run(COLLECTIVES.replace("torch.manual_seed(rank)", "torch.manual_seed(rank + 7)"), 3, tmp_path)
+    gathered = 0
+    for each in zip(*said):
+        assert each[0] == each[1] == each[2]
+        gathered += 1
+    assert gathered > 40
+
+
+TRAINING = """
+    begin()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Conv2d(1, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 10))
+    model = torch.nn.parallel.DistributedDataParallel(model, find_unused_parameters=True, bucket_cap_mb=0.01)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    torch.manual_seed(100 + rank)
+    for step in range(12):
+        x, y = torch.randn(16, 1, 8, 8), torch.randint(10, (16,))
+        optimizer.zero_grad()
+        if step % 4 == 3:
+            with model.no_sync():
+                torch.nn.functional.cross_entropy(model(x), y).backward()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        say(loss.item())
+    say([p.double().sum().item() for p in model.parameters()])
+    dist.destroy_process_group()
+"""
+
+
+def test_training_is_gloos_to_the_bit(tmp_path):
+    ours, theirs = run(TRAINING, 2, tmp_path), run(TRAINING, 2, tmp_path, "gloo")
+    assert ours == theirs and ours[0][-1] == ours[1][-1]
+
+
+def test_a_death_comes_out_of_backward(tmp_path):
+    said = run("""
+        begin()
+        model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+        for step in range(3):
+            loss = model(torch.ones(2, 4)).sum()
+            if step == 2 and rank == 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            try:
+                loss.backward()
+            except RuntimeError as e:
+                if int(torch.__version__.split(".")[0]) >= 2:  # before that an error comes out of backward() as its words
+                    assert isinstance(e, tensord.torch.MemberLost) and isinstance(e, td.MemberLost), e
+                    assert (e.rank, e.epoch > 0) == (1, True) and f"rank 1 (pid {e.pid}" in str(e), e
+                    assert isinstance(e, getattr(dist, "DistBackendError", RuntimeError)), e
+                say(["MemberLost" in type(e).__name__ + str(e), "rank 1 (pid " in str(e), "its last call was all_reduce" in str(e), "<string>:" in str(e)])
+                os._exit(0)
+        say("nothing was told")
+    """, 3, tmp_path, killed=(1,))
+    assert said[0] == said[2] == [[True, True, True, True]]
+
+
+def test_what_is_not_there_says_so(tmp_path):
+    said = run("""
+        begin()
+        for call in (lambda: dist.reduce(torch.ones(2), 0), lambda: dist.all_reduce(torch.ones(2), op=dist.ReduceOp.BAND),
+                     lambda: dist.all_reduce(torch.ones(2).to_sparse())):
+            try:
+                call()
+                say("went")
+            except (td.Unsupported, RuntimeError) as e:
+                say(str(e).splitlines()[0][:60])
+        dist.barrier()
+        dist.destroy_process_group()
+    """, 2, tmp_path)
+    assert said[0] == said[1] and "went" not in said[0] and "no reduce yet" in said[0][0], said
+
+
+def test_ranks_that_do_not_come(tmp_path):
+    text = BEGIN + textwrap.dedent("""
+        try:
+            begin(seconds=1)
+            say("went")
+        except td.Timeout as e:
+            say(str(e))
+    """)
+    p = subprocess.run([sys.executable, "-c", text, "tensord", "0", "2", str(tmp_path / "store")], capture_output=True, text=True, timeout=120 * SLOW)
+    assert "1 of 2 came in 1 s: rank 0 (pid" in p.stdout and "rank 1 did not" in p.stdout, p.stdout + p.stderr
+
+
+def test_two_groups_of_one_program(tmp_path):
+    """new_group(): a group of some of the ranks."""
+    said = run("""
+        begin()
+        pairs = [dist.new_group([0, 1]), dist.new_group([1, 2])]
+        for k, group in enumerate(pairs):
+            if rank in (k, k + 1):
+                x = torch.tensor([float(rank)])
+                dist.all_reduce(x, group=group)
+                say(x.item())
+        x = torch.tensor([1.0])
+        dist.all_reduce(x)
+        say(x.item())
+        dist.destroy_process_group()
+    """, 3, tmp_path)
+    assert said == [[1.0, 3.0], [1.0, 3.0, 3.0], [3.0, 3.0]]
