@@ -1,12 +1,14 @@
 /* Processes without manners, many at a time, killed at any moment: each sends what chance brings, over its socket or
  * through a ring whose words it rewrites, clones others, holds their names, items and graphs, brings descriptors of all
- * kinds, and reads its answers or does not.
+ * kinds, runs programs with and without an end and stops them, gives items back, and reads its answers or does not.
  *
  * After each storm the daemon must be alive and hold exactly what it held before; told to end in the middle of one, it
  * must end by itself and with 0.
  *
  *     test_storm [TEST]        $TD_STORM_SEED, $TD_STORM_MS: another storm, a longer one */
-#include "tests/hostile/requests.h"
+#include "proto/program/values.h"
+#include "tests/hostile/packed.h"
+#include "tests/hostile/stops.h"
 #include "tests/support/daemon.h"
 #include "tests/unit/cunit_main.h"
 
@@ -20,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { CHILDREN = 7, IDS = 12 };
+enum { CHILDREN = 7, IDS = 12, PROGRAMS = 5 };
 
 /* Who may be cloned: written by all, read by all, never mind the races. */
 typedef struct known {
@@ -34,9 +36,12 @@ typedef struct child {
     td_ring ring;
     td_writer writer;
     td_ring_memory *memory;
+    int stopper; /* -1: it has none */
 } child;
 
 static known *others;
+static uint8_t *programs[PROGRAMS];
+static size_t program_bytes[PROGRAMS];
 static char file[128];
 static unsigned seed;
 
@@ -126,11 +131,25 @@ static void send_words(child *c, td_words *w)
 
 /* ---- what chance brings */
 
+/* Of a record that makes something: mostly where $TENSORD_DEVICE says, and in memory of its own. */
+static unsigned some_mode(void)
+{
+    return (rnd(4) ? raw_device() : TD_CPU) << TD_RM_DEVICE | (rnd(4) ? 0 : TD_RM_SERVICE);
+}
+
+static void to_device(td_words *w, uint32_t x, uint32_t out)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_int(&a, rnd(2) ? raw_device() : TD_CPU);
+    op_with(w, TD_OP_TO_DEVICE, 0, &a, 1, &x, 1, &out);
+}
+
 static void zeros(td_words *w, uint32_t id)
 {
     uint32_t rest[4] = {TD_FLOAT32 | 1 << 8, 1 + rnd(1000), 0, 0};
     release(w, id);
-    control(w, TD_REC_DATA, rnd(4) ? 0 : TD_RM_SERVICE, 0, NULL, 1, &id, 4, rest);
+    control(w, TD_REC_DATA, some_mode(), 0, NULL, 1, &id, 4, rest);
     if (rnd(2)) requires_grad(w, id, 1);
 }
 
@@ -152,7 +171,7 @@ static void graph(td_words *w)
 static void some_record(td_words *w)
 {
     uint32_t x = some_id(), y = some_id(), out = some_id(), serial[2] = {1, 0};
-    switch (rnd(12)) {
+    switch (rnd(13)) {
     case 0:
     case 1: zeros(w, x); break;
     case 2: graph(w); break;
@@ -164,12 +183,13 @@ static void some_record(td_words *w)
     case 8: control(w, TD_REC_SYNC, 0, 0, NULL, 0, NULL, 2, serial); break;
     case 9:
         release(w, out);
-        full(w, out, 1 + rnd(rnd(8) ? 4000 : 60000), rnd(3) ? 0 : TD_RM_SERVICE);
+        full(w, out, 1 + rnd(rnd(8) ? 4000 : 60000), some_mode());
         break;
     case 10:
         release(w, out);
         control(w, TD_REC_PUT, 0, 0, NULL, 1, &out, 4, (uint32_t[]){1 + rnd(5), 0, 0, TD_FLOAT32});
         break;
+    case 11: release(w, out), to_device(w, x, out); break;
     default: release(w, out); op2(w, rnd(2) ? TD_OP_MUL : TD_OP_EXP, x, y, out);
     }
 }
@@ -211,6 +231,66 @@ static void import(child *c)
     send_call(c, &call, fd);
     if (fd >= 0 && rnd(2)) (void)!ftruncate(fd, 0);
     if (fd >= 0) close(fd);
+}
+
+/* Of requests that came later: handles, names that are lent or awaited anew, looks, words about memory. */
+static void some_other_call(child *c)
+{
+    static const char *const tables[] = {"status", "sessions", "tensors", "names", "queues", "segments", "turns"};
+    char name[8];
+    snprintf(name, sizeof name, "s%u", rnd(4));
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    Td__Wire__Hand hand = TD__WIRE__HAND__INIT;
+    Td__Wire__Map map = TD__WIRE__MAP__INIT;
+    Td__Wire__Publish publish = TD__WIRE__PUBLISH__INIT;
+    Td__Wire__Open open = TD__WIRE__OPEN__INIT;
+    Td__Wire__NameLook look = TD__WIRE__NAME_LOOK__INIT;
+    Td__Wire__QueueLook queue_look = TD__WIRE__QUEUE_LOOK__INIT;
+    Td__Wire__Unmapped unmapped = TD__WIRE__UNMAPPED__INIT;
+    Td__Wire__Info info = TD__WIRE__INFO__INIT;
+    Td__Wire__Status status = TD__WIRE__STATUS__INIT;
+    Td__Wire__Stopper another = TD__WIRE__STOPPER__INIT;
+    switch (rnd(11)) {
+    case 0:
+    case 1:
+        hand.id = some_id(), hand.lasts_ms = rnd(50), hand.lasting = rnd(2), hand.name = rnd(3) ? (char *)"" : name;
+        call.hand = &hand;
+        break;
+    case 2: map.id = some_id(), map.descriptor = rnd(2), map.quiet = rnd(2), map.facts = rnd(2), call.map = &map; break;
+    case 3:
+        publish.name = name, publish.id = some_id(), publish.replace = true, publish.lend = rnd(2);
+        publish.lasts_ms = publish.lend ? 1 + rnd(100) : 0, publish.bind = rnd(2) ? some_id() : 0;
+        call.publish = &publish;
+        break;
+    case 4:
+        open.name = name, open.id = some_id(), open.timeout_ms = some_time(), open.newer_than = rnd(300);
+        call.open = &open;
+        break;
+    case 5: look.name = name, call.name_look = &look; break;
+    case 6: queue_look.name = name, call.queue_look = &queue_look; break;
+    case 7: unmapped.segment = rnd(20), unmapped.generation = rnd(3), call.unmapped = &unmapped; break;
+    case 8: info.id = some_id(), call.info = &info; break;
+    case 9: call.stopper = &another; break; /* its descriptor is lost */
+    default: status.what = (char *)tables[rnd(7)], call.status = &status;
+    }
+    send_call(c, &call, -1);
+}
+
+/* A helper unpacks it. Of some the rest never comes. */
+static void large_frame(child *c)
+{
+    td_words w = {0};
+    for (unsigned n = 1000 + rnd(60000); n; n--) release(&w, 1000 + n);
+    for (unsigned n = rnd(20); n; n--) some_record(&w);
+    if (c->on_ring || rnd(4)) {
+        send_words(c, &w);
+        return;
+    }
+    uint8_t h[TD_FRAME_HEADER];
+    td_frame_put_header(h, (uint32_t)(w.count * sizeof *w.at), TD_FRAME_BATCH, 0);
+    raw_bytes(&c->r, h, sizeof h);
+    raw_bytes(&c->r, w.at, rnd((unsigned)(w.count * sizeof *w.at)));
+    sleep(100);
 }
 
 static void some_call(child *c)
@@ -265,6 +345,155 @@ static void some_call(child *c)
     send_call(c, &call, -1);
 }
 
+/* ---- programs */
+
+#define FOR_EVER                                                                                                       \
+    "  %yes : bool = prim::Constant[value=1]()\n"                                                                      \
+    "  %ever : int = prim::Constant[value=9223372036854775807]()\n"
+
+static const char *const texts[PROGRAMS] = {
+    "graph(%x : Tensor):\n"
+    "  %y : Tensor = td::mul(%x, %x)\n"
+    "  return (%y)\n",
+    "graph(%x : Tensor):\n" FOR_EVER "  %y : Tensor = prim::Loop(%ever, %yes, %x)\n"
+    "    block0(%i : int, %a : Tensor):\n"
+    "      %b : Tensor = td::mul(%a, %x)\n"
+    "      -> (%yes, %b)\n"
+    "  return (%y)\n",
+    /* more and more memory */
+    "graph(%x : Tensor):\n" FOR_EVER "  %d : dtype = prim::Constant[value=\"float32\"]()\n"
+    "  %n : int = prim::Constant[value=100000]()\n"
+    "  %all : Tensor[] = prim::ListConstruct(%x)\n"
+    "  prim::Loop(%ever, %yes)\n"
+    "    block0(%i : int):\n"
+    "      %s : int[] = prim::ListConstruct(%n)\n"
+    "      %t : Tensor = td::full(%s, %i, %d)\n"
+    "      prim::append(%all, %t)\n"
+    "      -> (%yes)\n"
+    "  return (%x)\n",
+    /* it goes on by what a tensor holds */
+    "graph(%x : Tensor):\n" FOR_EVER "  %d : dtype = prim::Constant[value=\"float32\"]()\n"
+    "  %n : int = prim::Constant[value=3000]()\n"
+    "  %no : bool = prim::Constant[value=0]()\n"
+    "  %none : NoneType = prim::Constant()\n"
+    "  prim::Loop(%ever, %yes)\n"
+    "    block0(%i : int):\n"
+    "      %s : int[] = prim::ListConstruct(%n)\n"
+    "      %t : Tensor = td::full(%s, %i, %d)\n"
+    "      %z : Tensor = td::sum(%t, %none, %no, %none)\n"
+    "      %m : int = prim::item.int(%z)\n"
+    "      -> (%yes)\n"
+    "  return (%x)\n",
+    "captured %w : Tensor\n"
+    "graph(%x : Tensor):\n"
+    "  %no : bool = prim::Constant[value=0]()\n"
+    "  %gs : Tensor?[] = prim::ListConstruct()\n"
+    "  %all : Tensor[] = prim::ListConstruct()\n"
+    "  %y : Tensor = td::mul(%x, %w)\n"
+    "  %outs : Tensor[] = prim::ListConstruct(%y)\n"
+    "  prim::backward(%outs, %gs, %all, %no, %no)\n"
+    "  return (%y)\n",
+};
+
+static void make_programs(void)
+{
+    for (int i = 0; i < PROGRAMS; i++)
+        if (!programs[i]) programs[i] = packed(texts[i], &program_bytes[i]);
+}
+
+static void send_program(child *c, uint32_t number)
+{
+    uint8_t b[8192];
+    uint32_t captured = some_id(), k = rnd(PROGRAMS);
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    Td__Wire__ProgramNew q = TD__WIRE__PROGRAM_NEW__INIT;
+    q.program = number, q.ir.data = programs[k], q.ir.len = program_bytes[k];
+    q.n_captured = k + 1 == PROGRAMS, q.captured = &captured;
+    call.program_new = &q;
+    if (td__wire__call__get_packed_size(&call) + 16 > sizeof b) _exit(0);
+    call.serial = ++c->r.serial;
+    send_frame(c, TD_FRAME_CALL, b, td__wire__call__pack(&call, b), -1);
+}
+
+static void call_program(child *c, td_words *w, uint32_t number)
+{
+    td_words rest = {0};
+    uint32_t *head = td_words_room(&rest, TD_CALL_HEAD), in = some_id(), out[2] = {some_id(), some_id()};
+    head[0] = number, head[3] = rnd(4) ? 1 + rnd(30) : 0, head[4] = rnd(3), head[5] = 1;
+    td_words_put_u64(head + 1, rnd(3) ? ++c->r.serial : 0);
+    rest.count += TD_CALL_HEAD;
+    td_pv_put(&rest, &(td_pv){.kind = TD_PV_TENSOR});
+    release(w, out[0]);
+    if (rnd(3)) zeros(w, in);
+    control(w, TD_REC_CALL, 0, 1, &in, 1 + (int)rnd(2), out, (int)rest.count, rest.at);
+    td_words_deinit(&rest);
+}
+
+static void some_program(child *c)
+{
+    uint32_t number = 1 + rnd(2);
+    td_words w = {0};
+    if (rnd(3)) {
+        control(&w, TD_REC_PROGRAM_END, 0, 0, NULL, 0, NULL, 1, &number);
+        send_words(c, &w);
+        send_program(c, number);
+    }
+    for (unsigned n = 1 + rnd(2); n; n--) call_program(c, &w, number);
+    if (rnd(3) == 0) some_record(&w);
+    send_words(c, &w);
+}
+
+/* Of calls that run, that ran, that are to come, and of requests that are none. */
+static void some_stops(child *c)
+{
+    if (c->stopper < 0) return;
+    for (unsigned n = 1 + rnd(rnd(4) ? 4 : 300); n; n--) {
+        uint8_t frame[32];
+        size_t all = stop_frame(frame, c->r.serial + rnd(6) - (c->r.serial > 3 ? 3 : 0));
+        if (rnd(2000) == 0) frame[rnd((unsigned)all)] = (uint8_t)rnd(256);
+        if (send(c->stopper, frame, rnd(500) ? all : rnd((unsigned)all), MSG_DONTWAIT | MSG_NOSIGNAL) < 0) break;
+    }
+    if (rnd(60)) return;
+    close(c->stopper);
+    c->stopper = -1;
+}
+
+/* ---- what is had and given back */
+
+static void take_and_return(child *c)
+{
+    uint32_t ids[3] = {some_id(), some_id(), some_id()}, queue = 1 + rnd(2);
+    char name[8];
+    snprintf(name, sizeof name, "s%u", rnd(4));
+    if (c->on_ring) return;
+    td_words w = {0};
+    for (int i = 0; i < 3; i++) release(&w, ids[i]);
+    send_words(c, &w);
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    Td__Wire__QueueGet get = TD__WIRE__QUEUE_GET__INIT;
+    get.queue = queue, get.n_ids = 3, get.ids = ids, get.timeout_ms = rnd(3);
+    call.queue_get = &get;
+    uint64_t serial = raw_call(&c->r, &call), until = test_now_ms() + 30, place = 0;
+    for (Td__Wire__Reply *x; test_now_ms() < until && (x = raw_reply(&c->r, 10));)
+        if (x->serial == serial && x->item) place = x->item->place;
+    call = (Td__Wire__Call)TD__WIRE__CALL__INIT;
+    Td__Wire__QueueReturn back = TD__WIRE__QUEUE_RETURN__INIT;
+    back.name = name, back.n_ids = rnd(4), back.ids = ids, back.place = rnd(10) ? place : place + 1;
+    call.queue_return = &back;
+    for (unsigned n = rnd(3); place && n; n--) send_call(c, &call, -1);
+}
+
+static void give_up(child *c)
+{
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    Td__Wire__Cancel cancel = TD__WIRE__CANCEL__INIT;
+    const known *k = &others[rnd(CHILDREN)];
+    cancel.waiting = c->r.serial - rnd(4);
+    if (rnd(4) == 0) cancel.session = k->session, cancel.token = k->token;
+    call.cancel = &cancel;
+    send_call(c, &call, -1);
+}
+
 static void to_ring(child *c)
 {
     Td__Wire__Lease lease = TD__WIRE__LEASE__INIT;
@@ -288,7 +517,7 @@ static void to_ring(child *c)
 
 static void live(const char *socket, int slot)
 {
-    child c = {0};
+    child c = {.stopper = -1};
     Td__Wire__Hello h = TD__WIRE__HELLO__INIT;
     h.protocol = TD_PROTOCOL, h.table_hash = td_ops_hash;
     int parent = (int)rnd(CHILDREN);
@@ -296,9 +525,15 @@ static void live(const char *socket, int slot)
         h.clone_session = others[parent].session, h.clone_token = others[parent].token;
     if (!raw_connect(&c.r, socket) || !raw_hello_with(&c.r, &h)) _exit(0);
     others[slot].session = c.r.session, others[slot].token = c.r.token;
+    if (rnd(2)) c.stopper = stopper(&c.r);
     if (rnd(3) == 0) to_ring(&c);
     for (;;) {
         unsigned k = rnd(20);
+        if (rnd(8) == 0) some_program(&c);
+        if (rnd(4) == 0) some_stops(&c);
+        if (rnd(10) == 0) rnd(2) ? take_and_return(&c) : give_up(&c);
+        if (rnd(4) == 0) some_other_call(&c);
+        if (rnd(60) == 0) large_frame(&c);
         if (k < 9) {
             td_words w = {0};
             for (unsigned n = 1 + rnd(6); n; n--) some_record(&w);
@@ -353,7 +588,8 @@ static void storm(test_daemon *d, unsigned number, int told)
     seed = (unsigned)setting("TD_STORM_SEED", 1) * 7919 + number;
     uint64_t until = test_now_ms() + setting("TD_STORM_MS", 1500);
     while (test_now_ms() < until && test_daemon_alive(d)) {
-        int i = (int)rnd(CHILDREN);
+        int i = (int)rnd(CHILDREN), k = (int)rnd(CHILDREN);
+        if (p[k] > 0 && rnd(8) == 0) kill(p[k], rnd(2) ? SIGSTOP : SIGCONT);
         end_child(&p[i]);
         p[i] = start_child(d->socket, i);
         test_sleep_ms((int)rnd(25));
@@ -380,6 +616,7 @@ static void one(const char *const *options, unsigned number, int told)
 {
     test_daemon d;
     int64_t before[RAW_COUNTED];
+    make_programs();
     snprintf(file, sizeof file, "/tmp/tensord-storm-%d", (int)getpid());
     others = mmap(NULL, sizeof *others * CHILDREN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     int fd = open(file, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
@@ -415,6 +652,14 @@ static void posix_memory(void)
     one((const char *[]){"--memory", "64M", "--workers", "1", "--shm", "posix", NULL}, 3, 0);
 }
 
+/* What is short is the part of each, and what the daemon may have of its own. */
+static void quotas(void)
+{
+    one((const char *[]){"--memory", "64M", "--workers", "2", "--session-memory", "4M", "--user-memory", "12M",
+                         "--session-objects", "3000", "--own-memory", "32M", NULL},
+        6, 0);
+}
+
 static void told_once(void)
 {
     one((const char *[]){"--memory", "64M", "--workers", "2", NULL}, 4, 1);
@@ -426,8 +671,9 @@ static void told_twice(void)
 }
 
 static const td_test tests[] = {
-    {"two workers", two_workers}, {"one worker, little memory", one_worker}, {"posix memory", posix_memory},
-    {"told to end", told_once},   {"told to end twice", told_twice},
+    {"two workers", two_workers},   {"one worker, little memory", one_worker},
+    {"posix memory", posix_memory}, {"quotas", quotas},
+    {"told to end", told_once},     {"told to end twice", told_twice},
 };
 
 int main(int argc, char **argv)
