@@ -30,9 +30,10 @@ static int no_room(uint64_t bytes, td_error *e)
 
 int td_no_descriptors(td_error *e)
 {
-    return td_fail(e, TD_E_BUSY,
-                   "the daemon is out of file descriptors: a connection takes one, a piece of shared memory two; raise "
-                   "its limit (ulimit -n) or close connections");
+    return td_fail(
+        e, TD_E_BUSY,
+        "the daemon is out of file descriptors: a connection takes one, and one more when it calls programs, a "
+        "piece of shared memory two; raise its limit (ulimit -n) or close connections");
 }
 
 int td_open_failed(int err, const char *what, td_error *e)
@@ -131,9 +132,10 @@ void td_segment_free(td_segment *s)
     if (!s) return;
     td_guard_remove(s);
     if (s->base) munmap(s->base, s->size);
-    /* Whoever was asked to unmap it and said nothing keeps the addresses, and not the memory. All others keep both: what
-     * a process looks at stays as it was when the daemon, or its connection, has ended. */
-    if (s->left && !s->foreign && s->fd >= 0) fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)s->size);
+    /* Whoever was asked to unmap it and said nothing keeps the addresses, and not the memory. All others keep both:
+     * what a process looks at stays as it was when the daemon, or its connection, has ended. */
+    if (s->left && !s->foreign && s->fd >= 0)
+        fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)s->size);
     td_segment_close(s);
     free(s);
 }
