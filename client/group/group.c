@@ -100,8 +100,10 @@ static int join(td_group *g, int rank)
     if (!rc)
         rc = map_part(g, TD__WIRE__GROUP_PART__GROUP_BOARD, td_board_bytes(g->size) + td_sites_bytes(g->size),
                       &g->memory);
-    if (!rc) td_board_open(&g->board, g->memory, (const td_page *)(const void *)page, g->rank, g->size);
-    g->sites = (td_sites){.all = (td_site_text *)(void *)(g->memory + td_board_bytes(g->size)), .rank = g->rank};
+    if (!rc) {
+        td_board_open(&g->board, g->memory, (const td_page *)(const void *)page, g->rank, g->size);
+        g->sites = (td_sites){.all = (td_site_text *)(void *)(g->memory + td_board_bytes(g->size)), .rank = g->rank};
+    }
     td_leave(g->client);
     return rc;
 }

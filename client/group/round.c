@@ -49,10 +49,20 @@ static bool is_sum(const job *j)
     return j->c.call.kind == TD_COLL_ALL_REDUCE;
 }
 
-/* A round that was left alone when the program was interrupted may still read what is about to be overwritten. */
-static int settle(td_group_call *c, td_piece *p)
+/* Rounds that were left alone when the program was interrupted come to their end first, the older one first: until
+ * then others read what is about to be overwritten. */
+static int settle(const td_group_call *c)
 {
-    return p->open ? td_group_await_round(c, p) : TD_OK;
+    td_group *g = c->group;
+    for (unsigned i = 0; i < TD_IN_FLIGHT; i++) {
+        td_piece *p = &g->pieces[(g->board.next + i) % TD_IN_FLIGHT];
+        td_group_call left = *c;
+        left.where = NULL;
+        left.call = p->round.call;
+        int rc = p->open ? td_group_await_round(&left, p) : TD_OK;
+        if (rc) return rc;
+    }
+    return TD_OK;
 }
 
 static void begin_in_call(job *j, td_piece *p)
@@ -102,6 +112,7 @@ static void take_from_call(const job *j, const td_piece *p)
     const td_board_call *k = &j->c.call;
     uint64_t n = k->count * j->element;
     const void *in[TD_BOARD_RANKS];
+    if (!n) return;
     for (uint32_t r = 0; r < g->size; r++) in[r] = td_board_payload(&g->board, &p->round, r);
     if (is_sum(j)) td_combine((td_reduce_op)k->op, (td_dtype)k->dtype, j->out, in, g->size, k->count);
     else if (k->kind == TD_COLL_BROADCAST && k->root != g->rank) memcpy(j->out, in[k->root], n);
@@ -110,12 +121,10 @@ static void take_from_call(const job *j, const td_piece *p)
 
 static int run_in_call(job *j)
 {
-    td_piece *p = &j->c.group->pieces[j->c.group->board.next % 2];
-    int rc = settle(&j->c, p);
-    if (rc) return rc;
+    td_piece *p = &j->c.group->pieces[j->c.group->board.next % TD_IN_FLIGHT];
     begin_in_call(j, p);
     j->c.call.round = p->round.number;
-    rc = td_group_await_round(&j->c, p);
+    int rc = td_group_await_round(&j->c, p);
     if (!rc) take_from_call(j, p);
     return rc;
 }
@@ -138,13 +147,13 @@ static int run_in_slots(job *j)
     uint64_t all = j->c.call.count * j->element, step = slot_bytes((td_board_place)j->c.call.place);
     uint64_t pieces = (all + step - 1) / step, begun = 0;
     uint64_t first = g->board.next;
-    int rc = TD_OK;
+    int rc;
     bool ahead = is_sum(j) && !g->read_by_others;
+    g->read_by_others |= !is_sum(j); /* from the first of its rounds on, however it ends */
     for (uint64_t k = 0; k < pieces; k++) {
         for (; begun < pieces && begun <= k + ahead; begun++) {
             td_piece *p = &g->pieces[(first + begun) % TD_IN_FLIGHT];
             uint64_t from = begun * step, n = all - from < step ? all - from : step;
-            if ((rc = settle(&j->c, p))) return torn(j, rc);
             begin_in_slot(j, p, from, n);
             if (!begun) j->c.call.round = p->round.number;
         }
@@ -174,11 +183,10 @@ static int run(job *j)
     if (j->c.timeout_ms < 0) j->c.timeout_ms = g->timeout_ms;
     k->site = td_sites_number(&g->sites, j->c.where);
     k->place = place_of(k->count * j->element);
+    int rc = settle(&j->c);
+    if (rc) return rc;
     if (k->place == TD_BOARD_IN_CALL) return run_in_call(j);
-    if (k->place == TD_BOARD_IN_LARGE) {
-        int rc = td_group_need_large(g);
-        if (rc) return rc;
-    }
+    if (k->place == TD_BOARD_IN_LARGE && (rc = td_group_need_large(g))) return rc;
     return run_in_slots(j);
 }
 

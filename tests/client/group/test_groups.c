@@ -1,5 +1,6 @@
 /* Groups with real processes: rendezvous, collectives at sizes on both sides of each threshold, calls that differ,
  * members that die, sleep, leave or come late, and the daemon's end. */
+#include "client/tensord_bind.h"
 #include "tests/client/common.h"
 
 #include <errno.h>
@@ -392,6 +393,79 @@ static void a_child_is_no_member(void)
     run_all(&(crew){.name = "forks", .size = 2, .timeout_ms = TEST_LONG_MS, .run = forks, .except = -1});
 }
 
+/* ---- interrupts -------------------------------------------------------------------------------------------------- */
+
+enum { PIECE = 1 << 20 }; /* floats that fill a large slot */
+
+static struct {
+    bool armed;
+    char *out; /* nobody may write there yet */
+} here;
+
+static bool looks(void *context)
+{
+    (void)context;
+    shared->steps[0]++;
+    return here.armed;
+}
+
+/* Something is about to be copied there: only once the other rank has gone on as far as it can. */
+static void touched(int signal)
+{
+    (void)signal;
+    for (int first = shared->steps[0]; shared->steps[0] < first + 3;) test_sleep_ms(1);
+    mprotect(here.out, PIECE * sizeof(float), PROT_READ | PROT_WRITE);
+}
+
+static bool is_interrupted(td_group *g, float *v)
+{
+    for (int i = 0; i < 3 * PIECE; i++) v[i] = 5;
+    here.armed = true;
+    bool good = td_group_broadcast(g, v, TD_FLOAT32, PIECE, 0, -1) == TD_E_CANCELLED;
+    here.armed = false;
+    shared->steps[1] = 1;
+    for (int i = 0; i < 3 * PIECE; i++) v[i] = 7;
+    return good && !td_group_all_reduce(g, v, v, TD_FLOAT32, 3 * PIECE, TD_SUM, -1) && v[3 * PIECE - 1] == 8;
+}
+
+static bool comes_afterwards(td_group *g, float *v)
+{
+    while (!shared->steps[1]) test_sleep_ms(1);
+    here.out = mmap(NULL, PIECE * sizeof *v, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    signal(SIGSEGV, touched);
+    if (here.out == MAP_FAILED || td_group_broadcast(g, here.out, TD_FLOAT32, PIECE, 0, -1)) return false;
+    for (int i = 0; i < PIECE; i++)
+        if (((float *)(void *)here.out)[i] != 5) return false;
+    for (int i = 0; i < 3 * PIECE; i++) v[i] = 1;
+    return !td_group_all_reduce(g, v, v, TD_FLOAT32, 3 * PIECE, TD_SUM, -1) && v[0] == 8;
+}
+
+static bool run_one_of_two(int rank)
+{
+    td_client *c = td_connect_until(server.socket, looks, NULL);
+    td_group *g = c ? td_group_open(c, "interrupted", 2, rank, TEST_LONG_MS) : NULL;
+    float *v = malloc(3 * PIECE * sizeof *v);
+    for (int i = 0; v && i < PIECE; i++) v[i] = 1;
+    bool good = g && v && !td_group_all_reduce(g, v, v, TD_FLOAT32, PIECE, TD_SUM, -1); /* there are large slots now */
+    good = good && (rank ? comes_afterwards(g, v) : is_interrupted(g, v));
+    if (!good) fprintf(stderr, "rank %d: %s\n", rank, td_last_error()->message);
+    free(v);
+    td_group_close(g);
+    td_disconnect(c);
+    return good;
+}
+
+/* Whoever was interrupted in a broadcast overwrites nothing that others have yet to read. */
+static void an_interrupt_spoils_nothing(void)
+{
+    pid_t pids[2];
+    memset(shared, 0, sizeof *shared);
+    fflush(NULL);
+    for (int r = 0; r < 2; r++)
+        if (!(pids[r] = fork())) _exit(run_one_of_two(r) ? 0 : 1);
+    for (int r = 0; r < 2; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+}
+
 /* ---- a storm ----------------------------------------------------------------------------------------------------- */
 
 /* Rounds of all kinds until a member dies; each notes which round it was told of. */
@@ -482,5 +556,6 @@ TD_CUNIT_MAIN_WITH("client_groups", start, stop_server, {"collectives of all siz
                    {"a name is free again", a_name_is_free_again}, {"ranks are given", ranks_are_given},
                    {"calls that differ", calls_that_differ}, {"members that go", members_that_go},
                    {"a member that is stopped", a_member_that_is_stopped},
-                   {"a child is no member", a_child_is_no_member}, {"a death at any moment", a_death_at_any_moment},
-                   {"the daemon ends", the_daemon_ends})
+                   {"a child is no member", a_child_is_no_member},
+                   {"an interrupt spoils nothing", an_interrupt_spoils_nothing},
+                   {"a death at any moment", a_death_at_any_moment}, {"the daemon ends", the_daemon_ends})
