@@ -32,7 +32,7 @@ typedef struct line {
 
 typedef struct arrival {
     _Alignas(64) _Atomic uint64_t call[CALL_WORDS];
-    unsigned char payload[TD_BOARD_PAYLOAD];
+    _Alignas(64) unsigned char payload[TD_BOARD_PAYLOAD];
 } arrival;
 
 typedef struct slot {

@@ -161,7 +161,7 @@ td_round_outcome td_board_wait(td_board *b, td_round *r, unsigned ms);
  * as it is.) */
 td_round_outcome td_board_give_up(td_board *b, td_round *r);
 
-/* What a rank sent with its call, aligned to 32 bytes: after TD_OUTCOME_DONE, until this rank begins its next round. */
+/* What a rank sent with its call, aligned to 64 bytes: after TD_OUTCOME_DONE, until this rank begins its next round. */
 const void *td_board_payload(const td_board *b, const td_round *r, uint32_t rank);
 /* A rank's call of this round, as it wrote it; false when it has not arrived. After TD_OUTCOME_MISMATCH: of rank 0 and
  * of r->culprit. */
