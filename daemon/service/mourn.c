@@ -5,12 +5,8 @@
  * by that what becomes of their rounds, and those that sleep are woken. */
 #include "daemon/service/seats.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 /* One that comes again and again has one place. */
 static td_gone *place_of(td_named_group *g, const td_group_member *m)
@@ -43,8 +39,8 @@ void td_group_mourn_all(td_named_group *g)
         if (g->seats[r].how != TD_RANK_IN) mourn(g, r);
 }
 
-/* The others learn of it. A rank that has left may die yet: then a chunk that it had claimed is others' to do. */
-static void tell(const td_group_member *m, td_rank_state how)
+/* A rank that has left may die yet: then a chunk that it had claimed is others' to do. */
+void td_group_tell(const td_group_member *m, td_rank_state how)
 {
     td_named_group *g = m->group;
     td_seat *seat = &g->seats[m->rank];
@@ -68,8 +64,7 @@ static void cancel_waits(td_group_member *m)
 static void clear_seat(td_group_member *m)
 {
     td_named_group *g = m->group;
-    if (m->limbo.armed) td_deadline_disarm(g->service, &m->limbo);
-    if (m->process > 0) close(m->process);
+    td_limbo_leave(m);
     g->seats[m->rank].member = NULL;
     g->taken--;
     free(m);
@@ -84,10 +79,10 @@ static void let_go(td_named_group *g)
     td_group_end(g);
 }
 
-static void go(td_group_member *m, td_rank_state how)
+void td_group_over(td_group_member *m, td_rank_state how)
 {
     td_named_group *g = m->group;
-    if (g->epoch) tell(m, how);
+    if (g->epoch) td_group_tell(m, how);
     else remember(g, m, how == TD_RANK_DEAD);
     clear_seat(m);
 }
@@ -96,35 +91,13 @@ void td_group_leave(td_group_member *m)
 {
     td_named_group *g = m->group;
     cancel_waits(m);
-    go(m, TD_RANK_LEFT);
+    td_group_over(m, TD_RANK_LEFT);
     let_go(g);
 }
 
 void td_group_died(td_group_member *m)
 {
-    tell(m, TD_RANK_DEAD);
-}
-
-/* ---- between the end of a connection and that of its process */
-
-enum { LOOK_MS = 2, LOOK_LATER_MS = 50 };
-
-static bool has_ended(const td_group_member *m)
-{
-    struct pollfd p = {.fd = m->process, .events = POLLIN};
-    return poll(&p, 1, 0) == 1;
-}
-
-static void look(void *member)
-{
-    td_group_member *m = member;
-    if (has_ended(m)) {
-        go(m, TD_RANK_DEAD);
-        return;
-    }
-    bool late = td_clock_ms() >= m->limbo_ends;
-    if (late) tell(m, TD_RANK_LEFT);
-    td_deadline_arm(m->group->service, &m->limbo, late ? LOOK_LATER_MS : LOOK_MS, look, m);
+    td_group_tell(m, TD_RANK_DEAD);
 }
 
 /* Without an epoch nobody waits for what becomes of it, and its seat is free for whoever takes its place. */
@@ -138,14 +111,7 @@ void td_group_gone(td_group_member *m, bool alive)
 {
     td_named_group *g = m->group;
     cancel_waits(m);
-    m->process =
-        m->pid && !is_over(m, alive) ? (int)syscall(SYS_pidfd_open, m->pid, 0) : -1; /* 0: of another pid namespace */
-    if (m->process >= 0) {
-        m->limbo_ends = td_clock_ms() + TD_GROUP_LIMBO_MS;
-        look(m);
-    } else {
-        go(m, alive ? TD_RANK_LEFT : TD_RANK_DEAD);
-    }
+    if (is_over(m, alive) || !td_limbo_join(m)) td_group_over(m, alive ? TD_RANK_LEFT : TD_RANK_DEAD);
     let_go(g);
 }
 

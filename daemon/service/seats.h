@@ -15,14 +15,18 @@ typedef struct td_gone {
     uint64_t at_ms;
 } td_gone;
 
+typedef struct td_limbo td_limbo;
+
 struct td_group_member {
     td_named_group *group;
     uint32_t rank, pid;
     char program[32];
-    bool gave_up;        /* its wait was over before all had come */
-    td_deadline limbo;   /* armed: its connection has ended, and its process may live */
-    uint64_t limbo_ends; /* td_clock_ms() */
-    int process;         /* a descriptor that tells of its end; 0: none */
+    bool gave_up; /* its wait was over before all had come */
+    struct {
+        td_limbo *of; /* its connection has ended, and its process may live; NULL: not so */
+        td_group_member *next, **at;
+        uint64_t ends; /* td_clock_ms() */
+    } limbo;
 };
 
 typedef struct td_seat {
@@ -65,6 +69,14 @@ static inline void *td_group_board(const td_named_group *g)
 
 /* Nobody points to a member of it. */
 void td_group_end(td_named_group *g);
+/* This is how a member has gone: the others learn of it. */
+void td_group_tell(const td_group_member *m, td_rank_state how);
+/* It has gone, and its seat with it. The member is no more. */
+void td_group_over(td_group_member *m, td_rank_state how);
+/* Its process is watched from now on, or has ended and the member is no more. False: it cannot be watched. */
+bool td_limbo_join(td_group_member *m);
+/* It is watched no more. */
+void td_limbo_leave(td_group_member *m);
 /* The board is there: it is told of those that have gone before. */
 void td_group_mourn_all(td_named_group *g);
 /* Who comes by its name from now on forms another. */
