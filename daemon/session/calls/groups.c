@@ -25,15 +25,6 @@ static td_group_handle *handle_of(const td_session *s, uint32_t id, td_error *e)
     return h;
 }
 
-static void forget(td_session *s, td_group_handle *h)
-{
-    td_group_handle **at = &s->groups;
-    while (*at != h) at = &(*at)->next;
-    *at = h->next;
-    td_account_discharge(s->account, 0, COST);
-    free(h);
-}
-
 static int may_take_one_more(const td_session *s, uint32_t id, td_error *e)
 {
     int n = 0;
@@ -54,6 +45,31 @@ typedef struct waiting {
 static waiting *waiting_of(td_wait *w)
 {
     return (waiting *)(void *)w;
+}
+
+static void open_finished(td_session *s, td_wait *wait);
+static void memory_finished(td_session *s, td_wait *wait);
+
+/* The next one, from x on, that is about this handle. */
+static waiting *next_about(td_held *x, const td_group_handle *h)
+{
+    for (; x; x = x->next) {
+        td_wait *w = &x->wait;
+        bool ours = w->kind->finish == open_finished || w->kind->finish == memory_finished;
+        if (ours && waiting_of(w)->of == h) return waiting_of(w);
+    }
+    return NULL;
+}
+
+/* Answers that are under way learn that it has gone. */
+static void forget(td_session *s, td_group_handle *h)
+{
+    td_group_handle **at = &s->groups;
+    while (*at != h) at = &(*at)->next;
+    *at = h->next;
+    for (waiting *w = next_about(s->beside.held, h); w; w = next_about(w->h.next, h)) w->of = NULL;
+    td_account_discharge(s->account, 0, COST);
+    free(h);
 }
 
 static void came(void *arg, const td_error *error)
@@ -113,7 +129,9 @@ static void open_finished(td_session *s, td_wait *wait)
 static void memory_finished(td_session *s, td_wait *wait)
 {
     waiting *w = waiting_of(wait);
-    if (wait->failed) td_reply_error(s, wait->serial, &w->h.error);
+    td_error *e = &w->h.error;
+    if (!wait->failed && !w->of) td_fail(e, TD_E_CLOSED, "the group was left before its memory was told");
+    if (e->code) td_reply_error(s, wait->serial, e);
     else reply_memory(s, wait->serial, td_group_memory(w->of->member, w->part));
 }
 
@@ -142,7 +160,7 @@ int td_call_group_open(td_session *s, const Td__Wire__Call *call, td_error *e)
     if (!rc) rc = td_account_charge(s->account, 0, COST, e);
     if (rc) return rc;
     td_group_handle *h = calloc(1, sizeof *h);
-    rc = h ? td_group_join(&h->member, s->service, q->name, q->size, (int)q->rank - 1, s->account, e)
+    rc = h ? td_group_join(&h->member, s->service, q->name, q->size, (int)(q->rank - 1), s->account, e)
            : td_no_memory(e, "for group '%s'", q->name);
     if (rc) {
         td_account_discharge(s->account, 0, COST);
@@ -172,21 +190,12 @@ int td_call_group_memory(td_session *s, const Td__Wire__Call *call, td_error *e)
     return rc ? rc : hold(s, &for_memory, h, (td_group_part)q->part, call->serial, UINT32_MAX, e);
 }
 
-static bool is_held(const td_session *s, const td_group_handle *h)
-{
-    for (td_held *x = s->beside.held; x; x = x->next) {
-        td_wait *w = &x->wait;
-        if ((w->kind->finish == open_finished || w->kind->finish == memory_finished) && waiting_of(w)->of == h)
-            return true;
-    }
-    return false;
-}
-
 int td_call_group_leave(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     td_group_handle *h = handle_of(s, call->group_leave->group, e);
     if (!h) return e->code;
-    if (is_held(s, h)) return td_fail(e, TD_E_BUSY, "a request for group %u has yet to be answered", h->id);
+    if (next_about(s->beside.held, h))
+        return td_fail(e, TD_E_BUSY, "a request for group %u has yet to be answered", h->id);
     td_group_leave(h->member);
     forget(s, h);
     td_reply_ok(s, call->serial);
