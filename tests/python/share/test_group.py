@@ -104,6 +104,22 @@ def test_arrays_of_numpy():
     """, 3, "numpy")
 
 
+def test_tensors_of_torch():
+    pytest.importorskip("torch")
+    run("""
+        import torch
+        g = td.Group(name, size, rank=rank)
+        x = torch.tensor([1 + 2j, 3 - 4j])
+        for at in (2, 200, 20000):  # with the call, in small slots, in large ones
+            many = x.repeat(at)
+            assert torch.equal(g.all_reduce(many.conj()), many.conj() * size) and torch.equal(g.broadcast(torch._neg_view(many)), -many)
+            assert torch.equal(g.all_gather(many.conj())[rank], many.conj())
+            out = torch.zeros_like(many)
+            assert g.all_reduce(many, out=out.conj()).is_conj() and torch.equal(out.conj(), many * size)
+        g.leave()
+    """, 2, "torch")
+
+
 def test_arguments():
     with pytest.raises(td.DTypeError, match="is a text"):
         td.Group(3, 2)

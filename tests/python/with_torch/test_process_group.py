@@ -56,6 +56,10 @@ COLLECTIVES = """
     x = torch.randn(5, 4).t()
     dist.all_reduce(x)
     say(x.tolist())
+    x = torch._neg_view(torch.randn(5))
+    x = x.resolve_neg() if backend == "gloo" else x
+    dist.all_reduce(x)
+    say(x.tolist())
     for count in (1, 70, 20000, 1100000):
         x = torch.randn(count)
         dist.broadcast(x, src=size - 1)

@@ -96,6 +96,11 @@ class _OfNumpy:
         to[...] = x
 
 
+def _as_it_lies(x):
+    """Are a tensor's numbers those in its memory? conj() leaves that to be negated by who reads it."""
+    return not (x.is_conj() or x.is_neg())
+
+
 class _OfTorch:
     """PyTorch's tensors, on the CPU."""
 
@@ -103,7 +108,8 @@ class _OfTorch:
     def plain(x):
         if x.device.type != "cpu":
             raise _C.Unsupported(f"a group takes tensors on the CPU, not on {x.device}")
-        return x.detach().contiguous()
+        x = x.detach()
+        return (x if _as_it_lies(x) else x.resolve_conj().resolve_neg()).contiguous()
 
     @staticmethod
     def like(x, shape):
@@ -152,8 +158,11 @@ def _given(x):
     return kind, kind.plain(x)
 
 
-def _lies_plainly(out):
-    return out.flags.c_contiguous if kind_of(out) is _OfNumpy else out.is_contiguous()
+def lies_plainly(out):
+    kind = kind_of(out)
+    if kind is _OfNumpy:
+        return out.flags.c_contiguous
+    return out.is_contiguous() and (kind is not _OfTorch or _as_it_lies(out))
 
 
 class Group:
@@ -193,7 +202,7 @@ class Group:
             out = kind.like(like, shape)
         elif kind_of(out) is not kind or tuple(out.shape) != tuple(shape) or kind.dtype(out) != kind.dtype(like):
             raise _C.ShapeError(f"out is to be of the shape {tuple(shape)}, and of the dtype and library of what is given")
-        if _lies_plainly(out):
+        if lies_plainly(out):
             kind.write(out, fill)
         else:
             made = kind.like(like, shape)

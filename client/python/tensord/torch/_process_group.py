@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from tensord import _C
-from tensord.share._group import Group, kind_of
+from tensord.share._group import Group, kind_of, lies_plainly
 
 
 class MemberLost(_C.MemberLost, getattr(dist, "DistBackendError", RuntimeError)):
@@ -203,16 +203,14 @@ class ProcessGroup(dist.ProcessGroup):
 
     def _memory(self, t):
         """A tensor's dtype and how many elements it has; of one with gaps a copy, which goes back."""
-        kind = kind_of(t)
-        plain = t.detach() if t.is_contiguous() else None
         if t.device.type != "cpu" or t.layout != torch.strided:
             raise _C.Unsupported(f"tensord's process group takes dense tensors on the CPU, not one on {t.device} ({t.layout})")
-        return kind.dtype(t), t.numel(), plain
+        return kind_of(t).dtype(t), t.numel(), t.detach() if lies_plainly(t) else None
 
     def _in_place(self, t, call):
         """Runs call(address, dtype, count) on the bytes of a tensor."""
         dtype, count, plain = self._memory(t)
-        work = plain if plain is not None else t.detach().contiguous()
+        work = plain if plain is not None else kind_of(t).plain(t)
         self._run(call, work.data_ptr(), dtype, count)
         if plain is None:
             t.detach().copy_(work)
@@ -235,7 +233,7 @@ class ProcessGroup(dist.ProcessGroup):
     def _gather(self, given, into, seconds):
         """`into`: a contiguous tensor of size times as many elements."""
         dtype, count, plain = self._memory(given)
-        given = plain if plain is not None else given.detach().contiguous()
+        given = plain if plain is not None else kind_of(given).plain(given)
         self._run(self._group._raw.all_gather, given.data_ptr(), into.data_ptr(), dtype, count, seconds)
 
     def allgather(self, outputs, inputs, opts=None):
@@ -253,7 +251,7 @@ class ProcessGroup(dist.ProcessGroup):
         if output.numel() != given.numel() * self._size or output.dtype != given.dtype:
             raise _C.ShapeError(f"all_gather of {self._size} tensors of {tuple(given.shape)} ({given.dtype}) into one of {tuple(output.shape)} "
                                 f"({output.dtype})")
-        into = output.detach() if output.is_contiguous() else given.new_empty(output.shape)
+        into = output.detach() if lies_plainly(output) else given.new_empty(output.shape)
         self._gather(given, into, _seconds(opts))
         if into.data_ptr() != output.data_ptr():
             output.detach().copy_(into)
