@@ -6,6 +6,7 @@
  * a client cannot make these grow with its seats, and a turn looks at a part of them. */
 #include "daemon/service/seats.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -102,6 +103,7 @@ static void look(void *limbo)
 
 static td_limbo *new_limbo(td_service *s, uint32_t pid)
 {
+    errno = 0;
     int fd = pid ? (int)syscall(SYS_pidfd_open, pid, 0) : -1; /* 0: of another pid namespace */
     td_limbo *l = fd >= 0 ? calloc(1, sizeof *l) : NULL;
     if (!l) {
@@ -115,7 +117,7 @@ static td_limbo *new_limbo(td_service *s, uint32_t pid)
     return l;
 }
 
-/* Its number may be that of another process by now. */
+/* Its number may be that of another process by now. NULL with errno ESRCH: it has ended. */
 static td_limbo *limbo_of(td_service *s, uint32_t pid)
 {
     td_limbo *l = s->groups.limbos;
@@ -126,7 +128,11 @@ static td_limbo *limbo_of(td_service *s, uint32_t pid)
 bool td_limbo_join(td_group_member *m)
 {
     td_limbo *l = limbo_of(m->group->service, m->pid);
-    if (!l) return false;
+    if (!l) {
+        bool ended = errno == ESRCH;
+        if (ended) td_group_over(m, TD_RANK_DEAD);
+        return ended;
+    }
     m->limbo.ends = td_clock_ms() + TD_GROUP_LIMBO_MS;
     link_to(l, m, l->last_fresh);
     look(l);
