@@ -563,7 +563,8 @@ enum { TD_GROUP_RANKS = 256 /* most members */ };
  * is also the deadline of each call that names none. TD_E_TIMEOUT names who came and who did not; TD_E_EXISTS says who
  * has the rank, or the name with another size. A process that is forked later is no member. NULL on failure. */
 TD_API td_group *td_group_open(td_client *client, const char *name, uint32_t size, int rank, int timeout_ms);
-/* Leave it. Calls of others that need this rank fail from then on with TD_E_MEMBER. NULL is fine. */
+/* Leave it; no other thread may be in a call of it. Calls of others that need this rank fail from then on with
+ * TD_E_MEMBER. NULL is fine. */
 TD_API int td_group_close(td_group *g);
 TD_API uint32_t td_group_rank(const td_group *g);
 TD_API uint32_t td_group_size(const td_group *g);
