@@ -292,7 +292,7 @@ static void test_errors(void)
     td_error_clear(&e);
     CU_ASSERT_EQUAL(e.code | e.op[0] | e.where[0] | e.message[0], 0);
     for (int code = 0; code < TD_CODE_COUNT; code++) {
-        CU_ASSERT_EQUAL(td_code_known(code), code < 23 || code > 25);
+        CU_ASSERT_TRUE(td_code_known(code));
         if (!td_code_known(code)) continue;
         CU_ASSERT_TRUE(strlen(td_code_name(code)) > 0);
         CU_ASSERT_TRUE(!strncmp(td_code_symbol(code), code ? "TD_E_" : "TD_OK", 5));
