@@ -302,6 +302,7 @@ int td_group_join(td_group_member **out, td_service *s, const char *name, uint32
     g->taken++;
     g->present++;
     if (g->taken == g->size && (rc = begin_epoch(g, e))) {
+        tell_waits(g, TD_GROUP_BOARD, e); /* it will not come for the others, either */
         td_group_leave(m);
         return rc;
     }

@@ -305,6 +305,7 @@ void td_owners_collected(td_service *s)
 
 void td_owner_end(td_owner *o)
 {
+    if (o->ended) return;
     if (o->tasks) td_waiter_cancel(o->tasks);
     o->tasks = NULL;
     o->ended = o->account->ended = true;
