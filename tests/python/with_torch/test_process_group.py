@@ -172,6 +172,18 @@ def test_ranks_that_do_not_come(tmp_path):
     assert "1 of 2 came in 1 s: rank 0 (pid" in p.stdout and "rank 1 did not" in p.stdout, p.stdout + p.stderr
 
 
+def test_a_rank_0_that_does_not_come(tmp_path):
+    text = BEGIN + textwrap.dedent("""
+        try:
+            begin(seconds=1)
+            say("went")
+        except td.Timeout as e:
+            say(str(e))
+    """)
+    p = subprocess.run([sys.executable, "-c", text, "tensord", "1", "2", str(tmp_path / "store")], capture_output=True, text=True, timeout=120 * SLOW)
+    assert "rank 1 was not told by rank 0 which daemon" in p.stdout, p.stdout + p.stderr
+
+
 def test_two_groups_of_one_program(tmp_path):
     """new_group(): a group of some of the ranks."""
     said = run("""

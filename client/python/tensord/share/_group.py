@@ -170,7 +170,7 @@ class Group:
 
     Waits until all have come (timeout in seconds; None: for ever), in the daemon that this process uses, or the one that listens at `socket`.
     rank: a number from 0 to size - 1; None: the lowest that is free. A timeout is tensord.Timeout and says who came and who did not; a rank
-    that is taken is tensord.Exists and says by whom. The group's timeout is that of each call, too.
+    that is taken is tensord.AlreadyExists and says by whom. The group's timeout is that of each call, too.
 
     Calls take tensors of tensord, arrays of NumPy and CPU tensors of PyTorch, and return such; numbers and lists become tensors of tensord.
     All ranks give the same shape and dtype. Results are the same in all ranks, to the bit, and in each run: sums are taken in the order of

@@ -47,7 +47,13 @@ def _invite():
 def _meet(store, rank):
     if rank == 0:
         store.set("tensord", json.dumps(_invite()))
-    there, here = json.loads(store.get("tensord").decode()), _host()
+    try:
+        said = store.get("tensord")
+    except RuntimeError as e:  # of PyTorch, in all its versions
+        lost = any(word in str(e).lower() for word in ("reset", "pipe", "closed", "recv"))
+        raise (_C.Error if lost else _C.Timeout)(f"rank {rank} was not told by rank 0 which daemon the group is in: rank 0 has not come, has died, or holds "
+                                                 f"a store that waits for other ranks ({str(e).splitlines()[0]})") from None
+    there, here = json.loads(said.decode()), _host()
     if "error" in there:
         raise _C.Error(f"rank 0 has no daemon for the group: {there['error']}")
     if there["boot"] != here["boot"]:
