@@ -33,6 +33,7 @@ struct td_group {
     td_board board;
     td_sites sites;
     unsigned char *memory, *large; /* the board's small slots, and the large ones; NULL: not there yet */
+    uint32_t calls;                /* that were made */
     td_piece pieces[TD_IN_FLIGHT];
     bool read_by_others; /* the last round was one whose inputs others read until they come to the next */
     td_group_fault fault;

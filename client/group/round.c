@@ -123,7 +123,6 @@ static int run_in_call(job *j)
 {
     td_piece *p = &j->c.group->pieces[j->c.group->board.next % TD_IN_FLIGHT];
     begin_in_call(j, p);
-    j->c.call.round = p->round.number;
     int rc = td_group_await_round(&j->c, p);
     if (!rc) take_from_call(j, p);
     return rc;
@@ -155,7 +154,6 @@ static int run_in_slots(job *j)
             td_piece *p = &g->pieces[(first + begun) % TD_IN_FLIGHT];
             uint64_t from = begun * step, n = all - from < step ? all - from : step;
             begin_in_slot(j, p, from, n);
-            if (!begun) j->c.call.round = p->round.number;
         }
         td_piece *p = &g->pieces[(first + k) % TD_IN_FLIGHT];
         if ((rc = td_group_await_round(&j->c, p))) return pieces > 1 ? torn(j, rc) : rc;
@@ -181,6 +179,7 @@ static int run(job *j)
     if (g->broken.code) return refuse(g);
     j->c.began_ms = td_now_ms();
     if (j->c.timeout_ms < 0) j->c.timeout_ms = g->timeout_ms;
+    k->nr = ++g->calls;
     k->site = td_sites_number(&g->sites, j->c.where);
     k->place = place_of(k->count * j->element);
     int rc = settle(&j->c);

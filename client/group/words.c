@@ -7,14 +7,15 @@
 const char *td_group_say_call(const td_board_call *k, char *text, size_t size)
 {
     const char *name = td_collective_name(k->kind);
-    unsigned long long round = k->round, count = k->whole;
+    unsigned long long count = k->whole;
+    unsigned nr = k->nr;
     const char *dtype = k->kind == TD_COLL_BARRIER ? "" : td_dtype_name((td_dtype)k->dtype);
     if (k->kind == TD_COLL_ALL_REDUCE)
-        snprintf(text, size, "%s #%llu (%s[%llu], %s)", name, round, dtype, count, td_reduce_op_name(k->op));
+        snprintf(text, size, "%s #%u (%s[%llu], %s)", name, nr, dtype, count, td_reduce_op_name(k->op));
     else if (k->kind == TD_COLL_BROADCAST)
-        snprintf(text, size, "%s #%llu (%s[%llu] of rank %u)", name, round, dtype, count, k->root);
-    else if (k->kind == TD_COLL_ALL_GATHER) snprintf(text, size, "%s #%llu (%s[%llu])", name, round, dtype, count);
-    else snprintf(text, size, "%s #%llu", name, round);
+        snprintf(text, size, "%s #%u (%s[%llu] of rank %u)", name, nr, dtype, count, k->root);
+    else if (k->kind == TD_COLL_ALL_GATHER) snprintf(text, size, "%s #%u (%s[%llu])", name, nr, dtype, count);
+    else snprintf(text, size, "%s #%u", name, nr);
     return text;
 }
 
@@ -64,13 +65,22 @@ static const char *say_state(const td_group *g, uint32_t rank)
 
 /* ---- why a round failed */
 
+/* It may have died within a call of several rounds. */
+static const char *how_far(const td_group_call *c, uint32_t rank)
+{
+    td_board_call last;
+    uint64_t since;
+    td_board_last(c->group->board.base, rank, &last, &since);
+    return last.round && last.nr == c->call.nr ? "in" : "before";
+}
+
 static int lost(const td_group_call *c, uint32_t rank)
 {
     const td_group *g = c->group;
     char who[96], call[96], last[192];
     bool died = atomic_load(&g->board.page->rank[rank].state) == TD_RANK_DEAD;
-    return td_raise(TD_E_MEMBER, NULL, "%s %s in epoch %u before %s; %s", td_group_say_rank(g, rank, who, sizeof who),
-                    died ? "died" : "left", g->epoch, td_group_say_call(&c->call, call, sizeof call),
+    return td_raise(TD_E_MEMBER, NULL, "%s %s in epoch %u %s %s; %s", td_group_say_rank(g, rank, who, sizeof who),
+                    died ? "died" : "left", g->epoch, how_far(c, rank), td_group_say_call(&c->call, call, sizeof call),
                     td_group_say_last(g, rank, last, sizeof last));
 }
 
@@ -103,10 +113,10 @@ static int late(td_group_call *c, const td_piece *p, uint32_t by, uint32_t *miss
                     td_group_say_last(g, *missing, last, sizeof last), say_state(g, *missing));
 }
 
-static void keep_fault(td_group *g, int code, uint32_t rank, uint64_t round)
+static void keep_fault(td_group *g, int code, uint32_t rank, uint64_t nr)
 {
     const td_page_rank *r = &g->board.page->rank[rank];
-    g->fault = (td_group_fault){.code = code, .rank = rank, .pid = r->pid, .epoch = g->epoch, .round = round};
+    g->fault = (td_group_fault){.code = code, .rank = rank, .pid = r->pid, .epoch = g->epoch, .round = nr};
     memcpy(g->fault.program, r->program, sizeof g->fault.program);
     g->fault.program[sizeof g->fault.program - 1] = 0;
 }
@@ -122,7 +132,7 @@ int td_group_failed(td_group_call *c, const td_piece *p, td_round_outcome outcom
     case TD_OUTCOME_GAVE_UP: rc = late(c, p, rank, &rank); break;
     default: rc = td_raise(TD_E_EPOCH, NULL, "the epoch %u of group '%s' is over", g->epoch, g->name);
     }
-    keep_fault(g, rc, rank, c->call.round);
+    keep_fault(g, rc, rank, c->call.nr);
     g->broken = *td_last_error();
     return rc;
 }

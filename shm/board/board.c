@@ -207,7 +207,7 @@ _Static_assert(sizeof(td_board_call) == CALL_WORDS * 8, "a call is whole words")
 static bool alike(const td_board_call *a, const td_board_call *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->op == b->op && a->place == b->place && a->root == b->root &&
-           a->bytes == b->bytes && a->count == b->count && a->whole == b->whole && a->spare == b->spare;
+           a->bytes == b->bytes && a->count == b->count && a->whole == b->whole && a->nr == b->nr;
 }
 
 /* -- Bells -- */
@@ -280,7 +280,6 @@ void td_board_begin(td_board *b, td_round *r, const td_board_call *call, const v
 {
     *r = (td_round){.number = b->next++, .call = *call, .in = in, .out = out};
     r->call.round = r->number;
-    r->call.spare = 0;
     r->bytes = call->count * td_dtype_size((td_dtype)call->dtype);
     if (call->kind == TD_COLL_ALL_REDUCE && call->place != TD_BOARD_IN_CALL) cut(r, b->members);
     if (b->broken) {

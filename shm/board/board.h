@@ -76,7 +76,7 @@ typedef struct td_board_call {
     uint64_t count; /* elements of one rank, in this round */
     uint64_t whole; /* elements of one rank in the whole call, which may take several rounds */
     uint32_t site;  /* the caller's number of the line that called, for messages */
-    uint32_t spare; /* 0 */
+    uint32_t nr;    /* of the call, which may take several rounds */
     uint64_t round; /* written by td_board_arrive */
 } td_board_call;
 
@@ -137,7 +137,7 @@ typedef struct td_round {
 /* `base` and `page` are mapped, and stay so. A rank's rounds count from 1 in each epoch. */
 void td_board_open(td_board *b, void *base, const td_page *page, uint32_t rank, uint32_t members);
 
-/* Begin the next round; never waits. `call` is copied (its `round` and `spare` need not be set); `payload` has
+/* Begin the next round; never waits. `call` is copied (its `round` need not be set); `payload` has
  * call->bytes bytes. Where sums lie in slots, `in` has the own mapping of each rank's input and `out` that of the
  * result: both must stay until the round is over, and the own input must be written before. At most TD_BOARD_UNFINISHED
  * rounds may be unfinished; a round in slots must be over before the next but one in slots is begun. */

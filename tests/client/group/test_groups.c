@@ -335,6 +335,21 @@ static bool one_dies(td_group *g, const crew *c)
            td_group_last_fault(g).round == 3 && FAILS(g, td_group_barrier(g, -1), TD_E_EPOCH, 1, "died");
 }
 
+/* A call of several rounds is one call. */
+static bool one_dies_after_a_large_call(td_group *g, const crew *c)
+{
+    enum { COUNT = 2500000 };
+    float *v = calloc(COUNT, sizeof *v);
+    (void)c;
+    int rc = v ? td_group_all_reduce(g, v, v, TD_FLOAT32, COUNT, TD_SUM, -1) : TD_E_SYSTEM;
+    if (!rc && td_group_rank(g) == 1) raise(SIGKILL);
+    if (!rc) rc = td_group_all_reduce(g, v, v, TD_FLOAT32, COUNT, TD_SUM, -1);
+    free(v);
+    return FAILS(g, rc, TD_E_MEMBER, 1, "before all_reduce #2 (float32[2500000], sum)",
+                 "its last call was all_reduce #1 (float32[2500000], sum) at") &&
+           td_group_last_fault(g).round == 2;
+}
+
 static bool one_leaves(td_group *g, const crew *c)
 {
     (void)c;
@@ -347,6 +362,9 @@ static void members_that_go(void)
 {
     pid_t pids[4];
     crew c = {.name = "dies", .size = 4, .timeout_ms = TEST_LONG_MS, .run = one_dies};
+    for (int r = 0; r < 4; r++) pids[r] = start_member(&c, r);
+    for (int r = 0; r < 4; r++) CU_ASSERT_EQUAL(end_of(pids[r]), r == 1 ? -SIGKILL : 0);
+    c.run = one_dies_after_a_large_call;
     for (int r = 0; r < 4; r++) pids[r] = start_member(&c, r);
     for (int r = 0; r < 4; r++) CU_ASSERT_EQUAL(end_of(pids[r]), r == 1 ? -SIGKILL : 0);
     run_all(&(crew){.name = "leaves", .size = 3, .timeout_ms = TEST_LONG_MS, .run = one_leaves, .except = -1});
