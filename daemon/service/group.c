@@ -93,7 +93,6 @@ static void append(td_service *s, td_named_group *g)
     g->at = &s->groups.all;
     if (g->next) g->next->at = &g->next;
     s->groups.all = g;
-    s->groups.count++;
 }
 
 static int create(td_named_group **out, td_service *s, const char *name, uint32_t size, const td_account *who,
@@ -143,7 +142,6 @@ void td_group_end(td_named_group *g)
     }
     *g->at = g->next;
     if (g->next) g->next->at = g->at;
-    g->service->groups.count--;
     free(g);
 }
 
@@ -312,27 +310,20 @@ int td_group_join(td_group_member **out, td_service *s, const char *name, uint32
 
 /* ---- waits */
 
-static void unlink_wait(td_group_wait *w)
+static void end_wait(td_group_wait *w)
 {
     *w->at = w->next;
     if (w->next) w->next->at = w->at;
     td_deadline_disarm(w->member->group->service, &w->await.deadline);
+    free(w);
 }
 
 void td_group_wait_over(td_group_wait *w, const td_error *error)
 {
     void (*then)(void *, const td_error *) = w->then;
     void *arg = w->await.arg;
-    unlink_wait(w);
-    free(w);
+    end_wait(w);
     then(arg, error);
-}
-
-void td_group_wait_cancel(td_service *s, td_group_wait *w)
-{
-    (void)s;
-    unlink_wait(w);
-    free(w);
 }
 
 static void expired(void *wait)
@@ -348,7 +339,8 @@ static void expired(void *wait)
 
 static void cancel(td_service *s, td_await *a)
 {
-    td_group_wait_cancel(s, (td_group_wait *)(void *)a);
+    (void)s;
+    end_wait((td_group_wait *)(void *)a);
 }
 
 static const char *whom(const td_await *a)

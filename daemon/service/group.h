@@ -38,7 +38,6 @@ int td_group_join(td_group_member **out, td_service *s, const char *name, uint32
 /* Wait for a part of its memory: TD_OK: it is there; TD_WAIT: *wait is armed; or an error. `then` as above. */
 int td_group_await(td_group_member *m, td_group_part part, uint32_t timeout_ms, td_group_wait **wait,
                    void (*then)(void *, const td_error *), void *arg, td_error *e);
-void td_group_wait_cancel(td_service *s, td_group_wait *w);
 /* Borrowed; NULL: it is not there yet. */
 td_storage *td_group_memory(const td_group_member *m, td_group_part part);
 uint32_t td_group_rank_of(const td_group_member *m);

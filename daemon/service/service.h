@@ -91,7 +91,7 @@ struct td_service {
     } items_at;
     struct {
         struct td_named_group *named, *all; /* those that a name leads to; all */
-        uint32_t count, epochs;             /* epochs: that began */
+        uint32_t epochs;                    /* that began */
         struct td_limbo *limbos;            /* processes that are watched */
     } groups;
     td_owners owners;       /* of jobs, that are no session */

@@ -157,6 +157,8 @@ int td_call_ring(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_lease_drop(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_write_begin(td_session *s, const Td__Wire__Call *call, td_error *e);
 td_fill_lease *td_lease_find(td_session *s, uint32_t id);
+/* Where a storage lies; `lease` 0: it is none. */
+void td_lease_reply(td_session *s, uint64_t serial, td_storage *st, uint32_t lease);
 int td_lease_new(td_session *s, uint64_t bytes, td_fill_lease **out, td_need *need, td_error *e);
 /* Off the list; the extent is the caller's (or given back with `release`). */
 void td_lease_take(td_session *s, td_fill_lease *l, td_extent *extent);

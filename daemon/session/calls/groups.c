@@ -92,18 +92,6 @@ static void reply_seat(td_session *s, uint64_t serial, const td_group_member *m)
     td_reply_send(s, &r, -1);
 }
 
-static void reply_memory(td_session *s, uint64_t serial, td_storage *st)
-{
-    Td__Wire__Reply r;
-    td__wire__reply__init(&r);
-    Td__Wire__Address a;
-    int fd = -1;
-    td_session_address(s, st, &a, &fd);
-    r.serial = serial;
-    r.address = &a;
-    td_reply_send(s, &r, fd);
-}
-
 /* The seat that was asked for is given up. */
 static void open_cancelled(td_session *s, td_wait *wait)
 {
@@ -132,7 +120,7 @@ static void memory_finished(td_session *s, td_wait *wait)
     td_error *e = &w->h.error;
     if (!wait->failed && !w->of) td_fail(e, TD_E_CLOSED, "the group was left before its memory was told");
     if (e->code) td_reply_error(s, wait->serial, e);
-    else reply_memory(s, wait->serial, td_group_memory(w->of->member, w->part));
+    else td_lease_reply(s, wait->serial, td_group_memory(w->of->member, w->part), 0);
 }
 
 /* TD_OK: answered already, or it will be. */

@@ -322,7 +322,7 @@ void td_session_reads(td_session *s, bool on)
 
 /* ---- calls */
 
-static void reply_lease(td_session *s, uint64_t serial, td_storage *st, uint32_t lease)
+void td_lease_reply(td_session *s, uint64_t serial, td_storage *st, uint32_t lease)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
@@ -344,7 +344,7 @@ int td_call_lease(td_session *s, const Td__Wire__Call *call, td_error *e)
     if (td_need_may_pass(rc)) rc = td_session_lacks(s, rc, &need, e);
     if (rc) return rc;
     td_storage place = {.extent = l->extent, .nbytes = q->bytes};
-    reply_lease(s, call->serial, &place, l->id);
+    td_lease_reply(s, call->serial, &place, l->id);
     return TD_OK;
 }
 
@@ -420,7 +420,7 @@ int td_call_ring(td_session *s, const Td__Wire__Call *call, td_error *e)
 static void write_lease_begins(td_session *s, td_wait *w)
 {
     if (!w->tasks) {
-        reply_lease(s, w->serial, w->tensor->storage, 0);
+        td_lease_reply(s, w->serial, w->tensor->storage, 0);
         return;
     }
     td_waiter_cancel(w->tasks); /* the deadline came first */
