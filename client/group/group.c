@@ -17,7 +17,6 @@ typedef struct part {
     unsigned char *bytes;
     uint64_t size;
     bool writable;
-    bool asked_again;
 } part;
 
 static int on_part(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
@@ -30,7 +29,6 @@ static int on_part(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, t
     return td_map_address(c, r->address, fd, &mapping, &p->bytes, e);
 }
 
-/* Is entered. */
 static int map_part(td_group *g, Td__Wire__GroupPart which, uint64_t size, unsigned char **out)
 {
     part p = {.size = size, .writable = which != TD__WIRE__GROUP_PART__GROUP_PAGE};
@@ -39,8 +37,7 @@ static int map_part(td_group *g, Td__Wire__GroupPart which, uint64_t size, unsig
     q.part = which;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.group_memory = &q;
-    td_reply_wait w = {.on_reply = on_part, .context = &p};
-    int rc = td_ask_and_wait(g->client, &call, -1, &w, "group_memory");
+    int rc = td_ask_once(g->client, "group_memory", &call, on_part, &p);
     *out = p.bytes;
     return rc;
 }
@@ -48,13 +45,10 @@ static int map_part(td_group *g, Td__Wire__GroupPart which, uint64_t size, unsig
 int td_group_need_large(td_group *g)
 {
     if (g->large) return TD_OK;
-    int rc = td_enter(g->client, "group_memory");
-    if (rc) return rc;
-    rc = map_part(g, TD__WIRE__GROUP_PART__GROUP_SLOTS, td_board_large_bytes(g->size), &g->large);
+    int rc = map_part(g, TD__WIRE__GROUP_PART__GROUP_SLOTS, td_board_large_bytes(g->size), &g->large);
     if (!rc)
         madvise(g->large, td_board_large_bytes(g->size),
                 MADV_POPULATE_WRITE); /* the pages are there: no faults in rounds */
-    td_leave(g->client);
     td_step_aside(); /* as the caller has */
     return rc;
 }
@@ -82,30 +76,25 @@ static int take_seat(td_group *g, int rank)
     q.timeout_ms = td_timeout(g->timeout_ms);
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.group_open = &q;
-    td_reply_wait w = {.on_reply = on_seat, .context = g};
-    return td_ask_and_wait(g->client, &call, -1, &w, "group_open");
+    return td_ask_once(g->client, "group_open", &call, on_seat, g);
 }
 
 static int join(td_group *g, int rank)
 {
     unsigned char *page = NULL;
-    int rc = td_enter(g->client, "group_open");
-    if (rc) return rc;
     if (!g->client->daemon.groups)
-        rc = td_raise(TD_E_UNSUPPORTED, "group_open",
-                      "this daemon (version %s) has no groups; it is older than this program",
-                      g->client->daemon.version);
-    if (!rc) rc = take_seat(g, rank);
+        return td_raise(TD_E_UNSUPPORTED, "group_open",
+                        "this daemon (version %s) has no groups; it is older than this program",
+                        g->client->daemon.version);
+    int rc = take_seat(g, rank);
     if (!rc) rc = map_part(g, TD__WIRE__GROUP_PART__GROUP_PAGE, td_page_bytes(g->size), &page);
     if (!rc)
         rc = map_part(g, TD__WIRE__GROUP_PART__GROUP_BOARD, td_board_bytes(g->size) + td_sites_bytes(g->size),
                       &g->memory);
-    if (!rc) {
-        td_board_open(&g->board, g->memory, (const td_page *)(const void *)page, g->rank, g->size);
-        g->sites = (td_sites){.all = (td_site_text *)(void *)(g->memory + td_board_bytes(g->size)), .rank = g->rank};
-    }
-    td_leave(g->client);
-    return rc;
+    if (rc) return rc;
+    td_board_open(&g->board, g->memory, (const td_page *)(const void *)page, g->rank, g->size);
+    g->sites = (td_sites){.all = (td_site_text *)(void *)(g->memory + td_board_bytes(g->size)), .rank = g->rank};
+    return TD_OK;
 }
 
 static int check(const char *name, uint32_t size, int rank)
@@ -166,14 +155,11 @@ td_group *td_group_open_at(const char *path, bool (*stop)(void *), void *context
 /* The daemon knows that it left before its process may end: else that is taken for a death. */
 static void say_that_it_leaves(td_group *g)
 {
-    if (td_enter(g->client, "group_close")) return;
     Td__Wire__GroupLeave q = TD__WIRE__GROUP_LEAVE__INIT;
     q.group = HANDLE;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.group_leave = &q;
-    td_reply_wait w = {0};
-    td_ask_and_wait(g->client, &call, -1, &w, "group_close");
-    td_leave(g->client);
+    td_ask_once(g->client, "group_close", &call, NULL, NULL);
 }
 
 TD_API int td_group_close(td_group *g)

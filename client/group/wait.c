@@ -16,7 +16,7 @@ enum {
 
 typedef struct watch {
     int64_t due, said;              /* td_now_ms() */
-    int64_t looked;                 /* when ... */
+    int64_t looked;                 /* when, or 0 before the first look, ... */
     int64_t worked[TD_BOARD_RANKS]; /* ... each of those that were missing had worked so much */
     uint32_t missing[TD_BOARD_RANKS], n;
 } watch;
@@ -92,11 +92,7 @@ static int look(td_group_call *c, td_piece *p, watch *w, td_round_outcome *o)
     if (wants_to_stop(g->client)) return td_raise(TD_E_CANCELLED, NULL, "stopped while waiting for other ranks");
     int rc = look_at_daemon(g->client);
     if (rc) return rc;
-    if (!w->looked) {
-        w->due = c->timeout_ms < 0 ? INT64_MAX : c->began_ms + c->timeout_ms;
-        w->said = c->began_ms;
-        look_at_missing(c, p, w);
-    }
+    if (!w->looked) look_at_missing(c, p, w);
     if (now >= w->due) {
         int64_t most = c->began_ms + (int64_t)c->timeout_ms * PATIENCE;
         if (now < most && at_work(c, p, w)) w->due = now + c->timeout_ms < most ? now + c->timeout_ms : most;
@@ -109,10 +105,9 @@ static int look(td_group_call *c, td_piece *p, watch *w, td_round_outcome *o)
     return TD_OK;
 }
 
-static unsigned slice(const td_group_call *c, const watch *w)
+static unsigned slice(const watch *w)
 {
-    int64_t due = w->looked ? w->due : c->timeout_ms < 0 ? INT64_MAX : c->began_ms + c->timeout_ms;
-    int64_t left = due == INT64_MAX ? TD_BOARD_SLICE_MS : due - td_now_ms();
+    int64_t left = w->due == INT64_MAX ? TD_BOARD_SLICE_MS : w->due - td_now_ms();
     return left < 1 ? 1 : left < TD_BOARD_SLICE_MS ? (unsigned)left : TD_BOARD_SLICE_MS;
 }
 
@@ -120,10 +115,12 @@ int td_group_await_round(td_group_call *c, td_piece *p)
 {
     td_group *g = c->group;
     td_round_outcome o = td_board_poll(&g->board, &p->round);
-    watch w;
+    watch w; /* its arrays are filled by the first look */
     w.looked = 0;
+    w.due = c->timeout_ms < 0 ? INT64_MAX : c->began_ms + c->timeout_ms;
+    w.said = c->began_ms;
     while (o == TD_OUTCOME_OPEN) {
-        o = td_board_wait(&g->board, &p->round, slice(c, &w));
+        o = td_board_wait(&g->board, &p->round, slice(&w));
         if (o != TD_OUTCOME_OPEN) break;
         int rc = look(c, p, &w, &o);
         if (rc) return rc;
