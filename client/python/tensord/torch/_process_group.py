@@ -208,18 +208,17 @@ class ProcessGroup(dist.ProcessGroup):
         return work
 
     def _memory(self, t):
-        """A tensor's dtype and how many elements it has; of one with gaps a copy, which goes back."""
+        """A tensor's dtype, how many elements it has, and these without gaps: itself, or a copy."""
         if t.device.type != "cpu" or t.layout != torch.strided:
             raise _C.Unsupported(f"tensord's process group takes dense tensors on the CPU, not one on {t.device} ({t.layout})")
-        return kind_of(t).dtype(t), t.numel(), t.detach() if lies_plainly(t) else None
+        return kind_of(t).dtype(t), t.numel(), kind_of(t).plain(t)
 
     def _in_place(self, t, call):
         """Runs call(address, dtype, count) on the bytes of a tensor."""
         dtype, count, plain = self._memory(t)
-        work = plain if plain is not None else kind_of(t).plain(t)
-        self._run(call, work.data_ptr(), dtype, count)
-        if plain is None:
-            t.detach().copy_(work)
+        self._run(call, plain.data_ptr(), dtype, count)
+        if not lies_plainly(t):
+            t.detach().copy_(plain)
 
     def allreduce(self, tensors, opts=None):
         op, seconds = _reduction(opts.reduceOp) if opts is not None else 0, _seconds(opts)
@@ -239,8 +238,7 @@ class ProcessGroup(dist.ProcessGroup):
     def _gather(self, given, into, seconds):
         """`into`: a contiguous tensor of size times as many elements."""
         dtype, count, plain = self._memory(given)
-        given = plain if plain is not None else kind_of(given).plain(given)
-        self._run(self._group._raw.all_gather, given.data_ptr(), into.data_ptr(), dtype, count, seconds)
+        self._run(self._group._raw.all_gather, plain.data_ptr(), into.data_ptr(), dtype, count, seconds)
 
     def allgather(self, outputs, inputs, opts=None):
         for lists, given in zip(outputs, inputs):
