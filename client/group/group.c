@@ -49,7 +49,7 @@ int td_group_need_large(td_group *g)
     if (!rc)
         madvise(g->large, td_board_large_bytes(g->size),
                 MADV_POPULATE_WRITE); /* the pages are there: no faults in rounds */
-    td_step_aside(); /* as the caller has */
+    td_step_aside();                  /* as the caller has */
     return rc;
 }
 

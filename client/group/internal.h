@@ -12,6 +12,7 @@
 #include "shm/board/board.h"
 #include "shm/board/combine.h"
 #include "shm/board/site.h"
+#include "shm/board/words.h"
 
 enum { TD_IN_FLIGHT = 2 }; /* rounds of one call that are under way at once */
 
@@ -58,8 +59,6 @@ int td_group_need_large(td_group *g);
 int td_group_await_round(td_group_call *c, td_piece *p);
 
 /* ---- words.c */
-/* "all_reduce #1204 (float32[1048576], sum)" */
-const char *td_group_say_call(const td_board_call *call, char *text, size_t size);
 /* "rank 3 (pid 74, train.py)" */
 const char *td_group_say_rank(const td_group *g, uint32_t rank, char *text, size_t size);
 /* "its last call was barrier #1203 at train.py:61, 31.2 s ago" */

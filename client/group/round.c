@@ -135,7 +135,7 @@ static int torn(job *j, int rc)
     char call[128];
     if (!g->broken.code)
         td_fail(&g->broken, TD_E_EPOCH, "group '%s' cannot go on: this rank was stopped in the middle of %s", g->name,
-                td_group_say_call(&j->c.call, call, sizeof call));
+                td_board_say_call(&j->c.call, call, sizeof call));
     return rc;
 }
 

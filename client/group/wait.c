@@ -55,7 +55,7 @@ static void say_for_whom(const td_group_call *c, const td_piece *p, const watch 
     uint32_t n = td_board_missing(&g->board, &p->round, &first, 1);
     if (!n) return;
     snprintf(line, sizeof line, "tensord: group '%s': rank %u has waited %lld s in %s%s%s for %s%s; %s\n", g->name,
-             g->rank, (long long)((w->said - c->began_ms) / 1000), td_group_say_call(&c->call, call, sizeof call),
+             g->rank, (long long)((w->said - c->began_ms) / 1000), td_board_say_call(&c->call, call, sizeof call),
              c->where ? " at " : "", c->where ? c->where : "", td_group_say_rank(g, first, rank, sizeof rank),
              n > 1 ? " and others" : "", td_group_say_last(g, first, last, sizeof last));
     td_step_back();

@@ -4,21 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-const char *td_group_say_call(const td_board_call *k, char *text, size_t size)
-{
-    const char *name = td_collective_name(k->kind);
-    unsigned long long count = k->whole;
-    unsigned nr = k->nr;
-    const char *dtype = k->kind == TD_COLL_BARRIER ? "" : td_dtype_name((td_dtype)k->dtype);
-    if (k->kind == TD_COLL_ALL_REDUCE)
-        snprintf(text, size, "%s #%u (%s[%llu], %s)", name, nr, dtype, count, td_reduce_op_name(k->op));
-    else if (k->kind == TD_COLL_BROADCAST)
-        snprintf(text, size, "%s #%u (%s[%llu] of rank %u)", name, nr, dtype, count, k->root);
-    else if (k->kind == TD_COLL_ALL_GATHER) snprintf(text, size, "%s #%u (%s[%llu])", name, nr, dtype, count);
-    else snprintf(text, size, "%s #%u", name, nr);
-    return text;
-}
-
 const char *td_group_say_rank(const td_group *g, uint32_t rank, char *text, size_t size)
 {
     const td_page_rank *r = &g->board.page->rank[rank];
@@ -42,7 +27,7 @@ const char *td_group_say_last(const td_group *g, uint32_t rank, char *text, size
     td_board_last(g->board.base, rank, &last, &since);
     if (!last.round) snprintf(text, size, "it has made no call yet");
     else
-        snprintf(text, size, "its last call was %s%s, %.1f s ago", td_group_say_call(&last, call, sizeof call),
+        snprintf(text, size, "its last call was %s%s, %.1f s ago", td_board_say_call(&last, call, sizeof call),
                  say_site(g, rank, last.site, site, sizeof site), (double)(td_clock_ns() - since) / 1e9);
     return text;
 }
@@ -80,7 +65,7 @@ static int lost(const td_group_call *c, uint32_t rank)
     char who[96], call[96], last[192];
     bool died = atomic_load(&g->board.page->rank[rank].state) == TD_RANK_DEAD;
     return td_raise(TD_E_MEMBER, NULL, "%s %s in epoch %u %s %s; %s", td_group_say_rank(g, rank, who, sizeof who),
-                    died ? "died" : "left", g->epoch, how_far(c, rank), td_group_say_call(&c->call, call, sizeof call),
+                    died ? "died" : "left", g->epoch, how_far(c, rank), td_board_say_call(&c->call, call, sizeof call),
                     td_group_say_last(g, rank, last, sizeof last));
 }
 
@@ -93,8 +78,8 @@ static int mismatch(const td_group_call *c, const td_piece *p, uint32_t rank)
     while (low + 1 < g->size && (low == rank || !td_board_said(&g->board, &p->round, low, &first))) low++;
     td_board_said(&g->board, &p->round, rank, &other);
     return td_raise(TD_E_MISMATCH, NULL, "rank %u called %s%s, and rank %u %s%s", low,
-                    td_group_say_call(&first, a, sizeof a), say_site(g, low, first.site, at, sizeof at), rank,
-                    td_group_say_call(&other, b, sizeof b), say_site(g, rank, other.site, other_at, sizeof other_at));
+                    td_board_say_call(&first, a, sizeof a), say_site(g, low, first.site, at, sizeof at), rank,
+                    td_board_say_call(&other, b, sizeof b), say_site(g, rank, other.site, other_at, sizeof other_at));
 }
 
 static int late(td_group_call *c, const td_piece *p, uint32_t by, uint32_t *missing)
@@ -106,10 +91,10 @@ static int late(td_group_call *c, const td_piece *p, uint32_t by, uint32_t *miss
     if (!n) *missing = by;
     if (!n)
         return td_raise(TD_E_TIMEOUT, NULL, "%s gave up waiting in %s", giver,
-                        td_group_say_call(&c->call, call, sizeof call));
+                        td_board_say_call(&c->call, call, sizeof call));
     return td_raise(TD_E_TIMEOUT, NULL, "%s gave up after %.3g s: %s%s has not come to %s; %s%s", giver,
                     (double)(td_now_ms() - c->began_ms) / 1000, td_group_say_rank(g, *missing, who, sizeof who),
-                    n > 1 ? ", with others," : "", td_group_say_call(&c->call, call, sizeof call),
+                    n > 1 ? ", with others," : "", td_board_say_call(&c->call, call, sizeof call),
                     td_group_say_last(g, *missing, last, sizeof last), say_state(g, *missing));
 }
 
