@@ -1,5 +1,6 @@
 /* Sites of calls, behind a board. See site.h. */
 #include "shm/board/site.h"
+#include "proto/base/text.h"
 
 #include <string.h>
 
@@ -35,12 +36,13 @@ uint32_t td_sites_number(td_sites *s, const char *text)
 bool td_sites_text(const td_sites *s, uint32_t rank, uint32_t number, char out[TD_SITE_TEXT])
 {
     td_site_text *at = slot(s, rank, number);
+    char said[TD_SITE_TEXT];
     out[0] = 0;
     if (!number || atomic_load_explicit(&at->number, memory_order_acquire) != number) return false;
-    memcpy(out, at->text, TD_SITE_TEXT);
-    out[TD_SITE_TEXT - 1] = 0;
+    memcpy(said, at->text, TD_SITE_TEXT);
+    said[TD_SITE_TEXT - 1] = 0;
     atomic_thread_fence(memory_order_acquire);
-    if (atomic_load_explicit(&at->number, memory_order_relaxed) == number) return true;
-    out[0] = 0;
-    return false;
+    if (atomic_load_explicit(&at->number, memory_order_relaxed) != number) return false;
+    td_text_visible(out, TD_SITE_TEXT, said);
+    return true;
 }

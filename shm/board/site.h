@@ -2,7 +2,7 @@
  *
  * They lie behind a board, in memory that all members write. A rank writes its own part alone: a site has a number, and
  * the place number modulo TD_SITE_SLOTS, with the number written last. So a number that is not there any more is known
- * for it. A text is as true as its rank: whoever prints it does so as text of others (td_fail). */
+ * for it. A text is as true as its rank. It is read with \xNN for what moves a terminal's cursor. */
 #ifndef TENSORD_SHM_BOARD_SITE_H
 #define TENSORD_SHM_BOARD_SITE_H
 

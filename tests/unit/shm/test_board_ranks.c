@@ -3,6 +3,7 @@
 #include "proto/base/clock.h"
 #include "shm/board/board.h"
 #include "shm/board/combine.h"
+#include "shm/board/site.h"
 #include "tests/unit/cunit_main.h"
 
 #include <pthread.h>
@@ -335,6 +336,21 @@ static void told(void)
     group_close(&g);
 }
 
+/* Texts of others are shown as they are, but for what would move a terminal's cursor. */
+static void sites(void)
+{
+    static td_site_text all[2 * TD_SITE_SLOTS];
+    td_sites mine = {.all = all, .rank = 1}, other = {.all = all, .rank = 0};
+    char text[TD_SITE_TEXT];
+    uint32_t odd = td_sites_number(&mine, "a\033[2Jb.py:3"), plain = td_sites_number(&mine, "caf\xc3\xa9.py:4");
+    CU_ASSERT_TRUE(td_sites_text(&other, 1, odd, text));
+    CU_ASSERT_STRING_EQUAL(text, "a\\x1b[2Jb.py:3");
+    CU_ASSERT_TRUE(td_sites_text(&other, 1, plain, text));
+    CU_ASSERT_STRING_EQUAL(text, "caf\xc3\xa9.py:4");
+    CU_ASSERT_FALSE(td_sites_text(&other, 1, plain + 1, text));
+    CU_ASSERT_FALSE(td_sites_text(&other, 0, plain, text));
+}
+
 static void ended(void)
 {
     group g;
@@ -354,5 +370,5 @@ static void ended(void)
 
 TD_CUNIT_MAIN("shm_board_ranks", {"threads as ranks", threads_as_ranks}, {"ranks that are killed", killed},
               {"ranks at real-time priority", urgent}, {"a board that is scribbled over", scribbled_over},
-              {"and all the time", scribbled_over_all_the_time}, {"who is told what", told},
+              {"and all the time", scribbled_over_all_the_time}, {"who is told what", told}, {"texts of others", sites},
               {"an epoch that ended", ended})
