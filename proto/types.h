@@ -100,6 +100,22 @@ typedef enum td_reduce_op {
     TD_REDUCE_OP_COUNT = 5
 } td_reduce_op;
 
+/* What the members of a group do together. Boards are shared by programs that were built apart, so the numbers stay as
+ * they are. */
+typedef enum td_collective {
+    TD_COLL_NONE = 0,
+    TD_COLL_BARRIER = 1,
+    TD_COLL_ALL_REDUCE = 2,
+    TD_COLL_BROADCAST = 3,
+    TD_COLL_ALL_GATHER = 4,
+    TD_COLL_REDUCE = 5,
+    TD_COLL_REDUCE_SCATTER = 6,
+    TD_COLL_GATHER = 7,
+    TD_COLL_SCATTER = 8,
+    TD_COLL_ALL_TO_ALL = 9,
+    TD_COLL_COUNT = 10
+} td_collective;
+
 /* A number as an argument. Kind decides its promotion category (bool < integer < float < complex). */
 typedef enum td_scalar_kind { TD_S_BOOL = 0, TD_S_INT = 1, TD_S_FLOAT = 2, TD_S_COMPLEX = 3 } td_scalar_kind;
 

@@ -137,7 +137,9 @@ static slot *slot_of(const void *base, uint32_t members, uint64_t number)
 
 const char *td_collective_name(unsigned kind)
 {
-    static const char *const names[TD_COLL_COUNT] = {"no call", "barrier", "all_reduce", "broadcast", "all_gather"};
+    static const char *const names[TD_COLL_COUNT] = {"no call",    "barrier",   "all_reduce",     "broadcast",
+                                                     "all_gather", "reduce",    "reduce_scatter", "gather",
+                                                     "scatter",    "all_to_all"};
     return kind < TD_COLL_COUNT ? names[kind] : "?";
 }
 
@@ -281,7 +283,7 @@ void td_board_begin(td_board *b, td_round *r, const td_board_call *call, const v
     *r = (td_round){.number = b->next++, .call = *call, .in = in, .out = out};
     r->call.round = r->number;
     r->bytes = call->count * td_dtype_size((td_dtype)call->dtype);
-    if (call->kind == TD_COLL_ALL_REDUCE && call->place != TD_BOARD_IN_CALL) cut(r, b->members);
+    if (td_collective_sums(call->kind) && call->place != TD_BOARD_IN_CALL) cut(r, b->members);
     if (b->broken) {
         r->outcome = b->broken;
         r->culprit = b->culprit;

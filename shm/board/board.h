@@ -52,28 +52,22 @@ uint64_t td_board_large_result(uint32_t members, unsigned turn);
 
 /* -- Calls ------------------------------------------------------------------------------------------------------- */
 
-/* Numbers stay as they are: a board may be shared by programs that were built apart. */
-typedef enum td_collective {
-    TD_COLL_NONE = 0,
-    TD_COLL_BARRIER = 1,
-    TD_COLL_ALL_REDUCE = 2,
-    TD_COLL_BROADCAST = 3,
-    TD_COLL_ALL_GATHER = 4,
-    /* 5 reduce, 6 reduce_scatter, 7 gather, 8 scatter, 9 all_to_all */
-    TD_COLL_COUNT = 5
-} td_collective;
-
 const char *td_collective_name(unsigned kind); /* "all_reduce"; "?" for what is none */
+/* Is something added up by the members, chunk by chunk? All other calls pass on what they are given. */
+static inline bool td_collective_sums(unsigned kind)
+{
+    return kind == TD_COLL_ALL_REDUCE || kind == TD_COLL_REDUCE || kind == TD_COLL_REDUCE_SCATTER;
+}
 
 /* What a rank says with its arrival. All but `site` must be equal in all ranks. */
 typedef struct td_board_call {
     uint8_t kind;   /* td_collective */
     uint8_t dtype;  /* td_dtype; TD_DTYPE_NONE of a barrier */
-    uint8_t op;     /* td_reduce_op, of sums */
+    uint8_t op;     /* td_reduce_op, of sums; else what the caller likes */
     uint8_t place;  /* td_board_place */
-    uint16_t root;  /* of broadcasts */
+    uint16_t root;  /* of what one rank gives or gets */
     uint16_t bytes; /* of the payload, at most TD_BOARD_PAYLOAD */
-    uint64_t count; /* elements of one rank, in this round */
+    uint64_t count; /* elements of one rank, in this round: of sums, those that are added up */
     uint64_t whole; /* elements of one rank in the whole call, which may take several rounds */
     uint32_t site;  /* the caller's number of the line that called, for messages */
     uint32_t nr;    /* of the call, which may take several rounds */
