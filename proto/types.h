@@ -100,7 +100,7 @@ typedef enum td_reduce_op {
     TD_REDUCE_OP_COUNT = 5
 } td_reduce_op;
 
-/* What the members of a group do together. Boards are shared by programs that were built apart, so the numbers stay as
+/* Collectives: calls that the members of a group make together. Boards are shared by programs that were built apart, so the numbers stay as
  * they are. */
 typedef enum td_collective {
     TD_COLL_NONE = 0,
