@@ -12,7 +12,6 @@ killed, this loader goes on where it was.
 """
 
 import errno
-import hashlib
 import os
 import pickle
 import socket
@@ -21,6 +20,7 @@ import warnings
 
 from tensord import _C
 from tensord.data import _keeper, _likeness, _link, _pool
+from tensord.share._meet import address
 
 _PATIENCE = 60  # seconds until a keeper that says nothing counts as broken
 _joined = None  # the private daemon of another process, to which this one has gone
@@ -33,18 +33,13 @@ class Gone(Exception):
 # ---- addresses and daemons ------------------------------------------------------------------------------------------
 
 
-def _address(kind, *key):
-    text = " ".join(map(str, (os.getuid(), *key)))
-    return f"\0tensord/{kind}/" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-
-
 def address_of(name):
     daemon = _C.connection()
-    return _address("pool", os.path.realpath(daemon["path"]), daemon["pid"], name)
+    return address("pool", os.path.realpath(daemon["path"]), daemon["pid"], name)
 
 
 def sign_of(name):
-    return _address("sign", os.environ.get("TENSORD_BELOW", ""), name)
+    return address("sign", os.environ.get("TENSORD_BELOW", ""), name)
 
 
 def _is_alone():
