@@ -18,7 +18,7 @@ if _torch.distributed.is_available():
 
     _register()
 
-_LAZY = {"MemberLost": "tensord.torch._process_group", "DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
+_LAZY = {"MemberLost": "tensord.torch._errors", "Store": "tensord.torch._store", "DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
 
 
 def __getattr__(name):

@@ -16,13 +16,9 @@ import torch.distributed as dist
 
 from tensord import _C
 from tensord.share._group import Group, kind_of, lies_plainly
+from tensord.torch._errors import MemberLost
+from tensord.torch._store import rendezvous
 
-
-class MemberLost(_C.MemberLost, getattr(dist, "DistBackendError", RuntimeError)):
-    """A rank has gone before a call that needs it: `rank`, `pid`, `epoch` and `round` say which and when. A DistBackendError, too."""
-
-
-MemberLost.__module__ = "tensord.torch"
 
 _OPS = [(getattr(dist.ReduceOp, name), number) for name, number in (("SUM", 0), ("AVG", 1), ("MIN", 2), ("MAX", 3), ("PRODUCT", 4))
         if hasattr(dist.ReduceOp, name)]
@@ -288,9 +284,10 @@ for _name, _what in {"reduce": "reduce", "reduce_scatter": "reduce_scatter", "_r
 
 
 def register():
-    """Makes "tensord" a backend of torch.distributed."""
+    """Makes "tensord" a backend of torch.distributed, and a way for its ranks to meet."""
     if "tensord" not in dist.Backend._plugins:
         try:
             dist.Backend.register_backend("tensord", ProcessGroup, devices=["cpu"])
         except TypeError:  # before PyTorch 2.0
             dist.Backend.register_backend("tensord", ProcessGroup)
+        dist.register_rendezvous_handler("tensord", rendezvous)
