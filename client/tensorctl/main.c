@@ -17,6 +17,7 @@ static const char usage[] =
     "  names             published tensors\n"
     "  drop NAME         take a name away; who holds the tensor keeps it\n"
     "  queues            queues, what they hold, and who waits\n"
+    "  groups            groups of ranks: who is in, rounds a second, who comes last, what each rank does\n"
     "  segments          pieces of shared memory\n"
     "  devices           the CPU and other devices: what is taken of their memory\n"
     "  turns             how long the loop is at one thing, if the daemon was started with --turns\n"
@@ -24,7 +25,8 @@ static const char usage[] =
     "  top               status, loaders and sessions, again and again (--interval SECONDS, --count N)\n"
     "  run PROGRAM       call a program: a .td file, or the name that one was published under\n"
     "  program FORM PROGRAM    what it is: show, code, passes (after each), dot, svg, check;\n"
-    "                          plan: what the daemon runs as one call, for such arguments (--in); of a NAME also by now\n"
+    "                          plan: what the daemon runs as one call, for such arguments (--in); of a NAME also by "
+    "now\n"
     "  ops [NAME]        the op table; or one op: its signature, dtypes, gradients, an example\n"
     "  doctor            what this machine grants, and what to change\n"
     "  bench             round trip, pipelined ops, hand-off of memory\n"
@@ -33,7 +35,8 @@ static const char usage[] =
     "  --pid PID         the private daemon of that program, or with that number\n"
     "  --json            for programs\n"
     "  --prometheus      status, devices, sessions and queues as Prometheus reads them\n"
-    "  --in NAME=VALUE   of run and program plan: an argument: a tensor's file (.npy, .npz, .pt, .safetensors; FILE:NAME), a number, a "
+    "  --in NAME=VALUE   of run and program plan: an argument: a tensor's file (.npy, .npz, .pt, .safetensors; "
+    "FILE:NAME), a number, a "
     "text\n"
     "  --out FILE        of run: where a tensor of the results goes, in their order; or all of them, to .npz, .pt, "
     ".safetensors\n"
@@ -82,11 +85,14 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"daemons", ctl_daemons, NULL}, {"status", NULL, NULL},         {"sessions", NULL, NULL},
-    {"tensors", ctl_tensors, NULL}, {"names", NULL, NULL},          {"drop", NULL, drop},
-    {"queues", NULL, NULL},         {"segments", NULL, NULL},       {"loaders", ctl_loaders_command, NULL},
-    {"top", ctl_top, NULL},         {"ops", NULL, ctl_ops},         {"doctor", ctl_doctor, NULL},
-    {"bench", ctl_bench, NULL},     {"turns", NULL, NULL},          {"devices", NULL, NULL},
+    {"daemons", ctl_daemons, NULL}, {"status", NULL, NULL},
+    {"sessions", NULL, NULL},       {"tensors", ctl_tensors, NULL},
+    {"names", NULL, NULL},          {"drop", NULL, drop},
+    {"groups", NULL, NULL},         {"queues", NULL, NULL},
+    {"segments", NULL, NULL},       {"loaders", ctl_loaders_command, NULL},
+    {"top", ctl_top, NULL},         {"ops", NULL, ctl_ops},
+    {"doctor", ctl_doctor, NULL},   {"bench", ctl_bench, NULL},
+    {"turns", NULL, NULL},          {"devices", NULL, NULL},
     {"run", ctl_run, NULL},         {"program", ctl_program, NULL},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

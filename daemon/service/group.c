@@ -129,6 +129,7 @@ void td_group_unname(td_named_group *g)
 
 void td_group_end(td_named_group *g)
 {
+    td_roll_pass(g);
     td_group_unname(g);
     for (int part = 0; part < TD_GROUP_PARTS; part++)
         if (g->parts[part].storage) td_storage_unref(g->parts[part].storage);

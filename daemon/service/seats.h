@@ -1,8 +1,9 @@
-/* What a group is made of; shared by group.c and mourn.c only. */
+/* What a group is made of; shared by group.c, mourn.c, limbo.c and roll.c only. */
 #ifndef TENSORD_DAEMON_SERVICE_SEATS_H
 #define TENSORD_DAEMON_SERVICE_SEATS_H
 
 #include "daemon/service/group.h"
+#include "daemon/service/roll.h"
 #include "proto/base/hash.h"
 
 #define TD_GONE_KEPT 4

@@ -93,6 +93,7 @@ struct td_service {
         struct td_named_group *named, *all; /* those that a name leads to; all */
         uint32_t epochs;                    /* that began */
         struct td_limbo *limbos;            /* processes that are watched */
+        struct td_roll *roll;               /* a walk through all of them (daemon/service/roll.h) */
     } groups;
     td_owners owners;       /* of jobs, that are no session */
     td_deadline *deadlines; /* the first of them */

@@ -88,9 +88,15 @@ static uint64_t slot_bytes(uint32_t members)
     return sizeof(slot) + members * sizeof(arrival);
 }
 
+/* Lines, slots of rounds, figures. */
+static uint64_t figures_at(uint32_t members)
+{
+    return (members * sizeof(line) + TD_BOARD_SLOTS * slot_bytes(members) + 127) & ~UINT64_C(127);
+}
+
 static uint64_t words_bytes(uint32_t members)
 {
-    uint64_t n = members * sizeof(line) + TD_BOARD_SLOTS * slot_bytes(members);
+    uint64_t n = figures_at(members) + members * sizeof(td_figures);
     return (n + 4095) & ~UINT64_C(4095);
 }
 
@@ -133,6 +139,11 @@ static line *line_of(const void *base, uint32_t rank)
 static slot *slot_of(const void *base, uint32_t members, uint64_t number)
 {
     return (slot *)((unsigned char *)base + members * sizeof(line) + number % TD_BOARD_SLOTS * slot_bytes(members));
+}
+
+td_figures *td_board_figures(const void *base, uint32_t members, uint32_t rank)
+{
+    return (td_figures *)((unsigned char *)base + figures_at(members)) + rank;
 }
 
 const char *td_collective_name(unsigned kind)
@@ -288,6 +299,7 @@ void td_board_begin(td_board *b, td_round *r, const td_board_call *call, const v
         r->outcome = b->broken;
         r->culprit = b->culprit;
         r->at = AT_END;
+        r->noted = true;
         return;
     }
     arrival *a = &slot_of(b->base, b->members, r->number)->arrivals[b->rank];
@@ -295,7 +307,8 @@ void td_board_begin(td_board *b, td_round *r, const td_board_call *call, const v
     write_call(a->call, &r->call);
     if (call->bytes) memcpy(a->payload, payload, call->bytes < TD_BOARD_PAYLOAD ? call->bytes : TD_BOARD_PAYLOAD);
     write_call(l->call, &r->call);
-    atomic_store_explicit(&l->since, td_clock_ns(), memory_order_relaxed);
+    r->came = td_clock_ns();
+    atomic_store_explicit(&l->since, r->came, memory_order_relaxed);
 }
 
 /* The lowest rank that called otherwise than rank 0; 0 when none did. */
@@ -316,6 +329,7 @@ static td_board_did swap_fate(slot *s, td_round *r, unsigned state, uint32_t ran
     uint32_t was = r->seen;
     bool swapped = atomic_compare_exchange_strong(&s->fate, &was, fate_of(r->number, state, rank));
     r->wake = wake;
+    r->decided |= swapped && fate_state(r->seen, r->number) == FATE_OPEN;
     r->at = swapped && wake ? AT_RING : AT_LOOK;
     return TD_DID_STEP;
 }
@@ -554,10 +568,31 @@ void td_board_arrive(td_board *b, td_round *r, const td_board_call *call, const 
     for (unsigned i = 0; i < MOST_TRIES && (r->at == AT_HERE || r->at == AT_NEXT); i++) td_board_step(b, r);
 }
 
+/* The round's outcome; at its end the figures are brought up to it. Whoever finds all here is the last to arrive, but
+ * where that one was overtaken. */
+static td_round_outcome outcome_of(td_board *b, td_round *r, uint64_t now)
+{
+    if (r->at != AT_END || r->noted) return (td_round_outcome)r->outcome;
+    r->noted = true;
+    td_figures_round of = {.number = r->number,
+                           .came = r->came,
+                           .over = now,
+                           .last = r->decided,
+                           .failed = r->outcome == TD_OUTCOME_DONE ? 0 : r->outcome | (unsigned)r->culprit << 8};
+    td_figures_note(td_board_figures(b->base, b->members, b->rank), &of);
+    return (td_round_outcome)r->outcome;
+}
+
+/* Now, but that a round without chunks has taken no time from who came last. */
+static uint64_t end_at(const td_round *r)
+{
+    return r->chunks || !r->decided ? td_clock_ns() : r->came;
+}
+
 td_round_outcome td_board_poll(td_board *b, td_round *r)
 {
-    advance(b, r);
-    return (td_round_outcome)r->outcome;
+    bool over = advance(b, r) == TD_DID_END;
+    return outcome_of(b, r, over ? end_at(r) : 0);
 }
 
 struct watched {
@@ -590,7 +625,7 @@ td_round_outcome td_board_wait(td_board *b, td_round *r, unsigned ms)
 {
     static const struct timespec soon = {.tv_nsec = 50000};
     td_board_did did = advance(b, r);
-    if (did == TD_DID_END) return (td_round_outcome)r->outcome;
+    if (did == TD_DID_END) return outcome_of(b, r, end_at(r));
     uint64_t began = td_clock_ns(), now = began;
     uint64_t until = began + (ms < TD_BOARD_SLICE_MS ? ms : TD_BOARD_SLICE_MS) * UINT64_C(1000000);
     for (; did != TD_DID_END; now = td_clock_ns(), did = advance(b, r)) {
@@ -606,7 +641,7 @@ td_round_outcome td_board_wait(td_board *b, td_round *r, unsigned ms)
             return TD_OUTCOME_OPEN;
         }
     }
-    return (td_round_outcome)r->outcome;
+    return outcome_of(b, r, r->chunks ? td_clock_ns() : now);
 }
 
 td_round_outcome td_board_give_up(td_board *b, td_round *r)
@@ -614,7 +649,7 @@ td_round_outcome td_board_give_up(td_board *b, td_round *r)
     td_board_quit(r);
     td_board_did did = advance(b, r);
     if (did != TD_DID_END) end(b, r, TD_OUTCOME_GAVE_UP, b->rank);
-    return (td_round_outcome)r->outcome;
+    return outcome_of(b, r, td_clock_ns());
 }
 
 /* -- What others said -- */
@@ -649,4 +684,10 @@ void td_board_last(const void *base, uint32_t rank, td_board_call *call, uint64_
     line *l = line_of(base, rank);
     read_call(call, l->call);
     *since_ns = atomic_load_explicit(&l->since, memory_order_relaxed);
+}
+
+uint64_t td_board_rounds(const void *base, uint32_t rank)
+{
+    uint64_t next = atomic_load_explicit(&line_of(base, rank)->next, memory_order_relaxed) & NUMBER_MASK;
+    return next ? next - 1 : 0;
 }

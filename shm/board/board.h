@@ -24,6 +24,7 @@
 
 #include "proto/base/dtype.h"
 #include "proto/base/patience.h"
+#include "shm/board/figures.h"
 #include "shm/board/page.h"
 
 /* -- Layout ----------------------------------------------------------------------------------------------------- */
@@ -126,6 +127,9 @@ typedef struct td_round {
     uint32_t bell;  /* as it was before the last look */
     uint32_t wake;  /* how many sleepers are to be woken */
     uint64_t word;  /* the cursor as it was last read */
+    /* For its figures. */
+    bool decided, noted; /* it found all here; its end is in the figures */
+    uint64_t came;       /* td_clock_ns() */
 } td_round;
 
 /* `base` and `page` are mapped, and stay so. A rank's rounds count from 1 in each epoch. */
@@ -166,6 +170,10 @@ uint32_t td_board_missing(const td_board *b, const td_round *r, uint32_t *ranks,
 /* What a rank last said of itself, true or not: its last call, and when it made it (td_clock_ns). call->round is 0 when
  * there was none. For members and the daemon. */
 void td_board_last(const void *base, uint32_t rank, td_board_call *call, uint64_t *since_ns);
+/* How many rounds it has arrived at. */
+uint64_t td_board_rounds(const void *base, uint32_t rank);
+/* Its figures, of which as much is true. */
+td_figures *td_board_figures(const void *base, uint32_t members, uint32_t rank);
 
 /* -- The daemon's side ------------------------------------------------------------------------------------------- */
 

@@ -17,6 +17,7 @@
 
 /* Numbers of rounds begin at 1 and have 48 bits: nine years of a round each microsecond. */
 #define TD_BOARD_ROUND_BITS 48
+#define TD_BOARD_RANK_BITS 16
 
 typedef enum td_page_state {
     TD_PAGE_FORMING = 0, /* ranks are still awaited */

@@ -255,6 +255,89 @@ static void who_scribbles(void)
     back_to_normal();
 }
 
+/* Rows of the table of groups are bounded, whatever stands on the board. */
+static bool rows_are_bounded(const td_table *t)
+{
+    for (int r = 0; r < t->rows; r++) {
+        double most[] = {0, 1e6, 1e16, 1e16, 1e16, 100, 100, 1e10}, v;
+        static const char *const columns[] = {"", "per_s", "p50_us", "p99_us", "last", "last_%", "in_%", "since_s"};
+        for (int k = 1; k < 8; k++)
+            for (int i = 0; i < t->columns; i++) {
+                const td_cell *x = &t->cells[r * t->columns + i];
+                if (strcmp(t->names[i], columns[k]) || x->kind == TD_CELL_TEXT) continue;
+                v = x->kind == TD_CELL_INT ? (double)x->integer : x->real;
+                if (!(v >= 0 && v <= most[k] + (k == 1 ? 1e16 : 0))) return false;
+            }
+    }
+    return true;
+}
+
+static int64_t told(const td_table *t, int rank, const char *column)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (!strcmp(t->names[i], column)) return t->cells[(rank + 1) * t->columns + i].integer;
+    return -1;
+}
+
+/* A member that writes what it likes into its figures, and into all others' words later: the table has a row for each,
+ * and as long as only its own are scribbled over, the others' are what they were. */
+static void figures_that_are_scribbled_over(void)
+{
+    raw r;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    td_client *c = td_connect(d.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    pid_t honest[2];
+    for (int i = 0; i < 2; i++) honest[i] = start_honest("told", 3, i, 1, 400, true);
+    CU_ASSERT_EQUAL_FATAL(group_open(&r, "told", 1, 3, 3, FOR_EVER), TD_OK);
+    uint64_t bytes, state = 3;
+    uint64_t *board = map(&r, 1, TD__WIRE__GROUP_PART__GROUP_BOARD, true, &bytes);
+    CU_ASSERT_PTR_NOT_EQUAL_FATAL(board, MAP_FAILED);
+    for (int i = 0; i < 2; i++) CU_ASSERT_EQUAL(end_of(honest[i]), 0);
+    td_figures *own = td_board_figures(board, 3, 2), *other = td_board_figures(board, 3, 0);
+    uint64_t rounds = other->rounds = 7, last = other->last = 3; /* as an honest one's */
+    for (int i = 0; i < 200; i++) {
+        for (size_t k = 0; k < sizeof *own / 8; k++) ((_Atomic uint64_t *)own)[k] = draw(&state) << (draw(&state) & 63);
+        td_table *t = td_status(c, "groups");
+        CU_ASSERT_TRUE_FATAL(t && t->rows == 4 && rows_are_bounded(t));
+        CU_ASSERT_EQUAL(told(t, 0, "last"), last);
+        td_table_free(t);
+    }
+    CU_ASSERT_EQUAL(other->rounds, rounds);
+    for (int i = 0; i < 200; i++) {
+        for (uint64_t k = 0; k < bytes / 8 && k < td_board_small_input(3, 0, 0) / 8; k += 1 + (draw(&state) & 15))
+            ((_Atomic uint64_t *)board)[k] = draw(&state) << (draw(&state) & 63);
+        td_table *t = td_status(c, "groups");
+        CU_ASSERT_TRUE_FATAL(t && t->rows == 4 && rows_are_bounded(t));
+        td_table_free(t);
+    }
+    raw_close(&r);
+    td_disconnect(c);
+    back_to_normal();
+}
+
+/* A table of many groups, of which some end while it is made. */
+static void told_while_they_go(void)
+{
+    td_client *c = td_connect(d.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    for (int n = 0; n < 30; n++) {
+        raw r;
+        char name[16];
+        CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+        for (uint32_t i = 0; i < 20; i++) {
+            snprintf(name, sizeof name, "many-%u", i);
+            open_later(&r, name, i, 1 + i % 3, 0, FOR_EVER);
+        }
+        raw_close(&r);
+        td_table *t = td_status(c, "groups");
+        CU_ASSERT_PTR_NOT_NULL(t);
+        td_table_free(t);
+    }
+    td_disconnect(c);
+    back_to_normal();
+}
+
 /* ---- who goes, and when */
 
 enum { AT_FORMING, AT_COMPLETE, AT_PAGE, AT_BOARD, AT_SLOTS, STAGES };
@@ -344,4 +427,5 @@ static void seats_that_are_left_alone(void)
 TD_CUNIT_MAIN_WITH("hostile_groups", start, stop, {"beyond limits", beyond_limits},
                    {"given up at once", given_up_at_once}, {"when memory is full", when_memory_is_full},
                    {"seats that are left alone", seats_that_are_left_alone}, {"who scribbles", who_scribbles},
-                   {"killed at each stage", killed_at_each_stage})
+                   {"figures that are scribbled over", figures_that_are_scribbled_over},
+                   {"told while they go", told_while_they_go}, {"killed at each stage", killed_at_each_stage})

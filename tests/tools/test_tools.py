@@ -120,6 +120,15 @@ class Tensorctl(Place):
         self.assertEqual([row["name"] for row in say("names")], ["tools/x"])
         queue = say("queues")[0]
         self.assertEqual((queue["queue"], queue["capacity"], queue["producers"]), ("tools/q", 3, 1))
+        lib.td_group_open.restype = ctypes.c_void_p
+        g = ctypes.c_void_p(lib.td_group_open(c, b"tools/g", 1, -1, 10000))
+        self.assertEqual(lib.td_group_at_barrier(b"here.c:3", g, -1), 0)
+        whole, first = say("groups")
+        self.assertEqual((whole["group"], whole["rank"], whole["state"], whole["round"]), ("tools/g", "all", "open, 1 of 1", 1))
+        self.assertEqual((first["rank"], first["pid"], first["last"], first["at"]), (0, os.getpid(), 1, "here.c:3"))
+        self.assertEqual(first["now"], "after barrier #1")
+        lib.td_group_close(g)
+        self.assertEqual(say("groups"), [])
         self.assertEqual({row["kind"] for row in say("segments")}, {"session", "service"})
         for what in ("status", "sessions", "tensors", "names", "queues", "segments"):
             self.assertGreater(len(ctl("--socket", self.socket, what).splitlines()), 1, what)

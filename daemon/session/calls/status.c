@@ -9,6 +9,7 @@
 #include "proto/base/device.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -385,6 +386,45 @@ static bool fill_queues(table *b, td_session *s)
     return td_queue_some(s->service, !b->begun, TD_TABLE_SOME, add_queue, b) || b->rows >= TD_TABLE_MOST_ROWS;
 }
 
+static double rounded(double v, double steps)
+{
+    return floor(v * steps + 0.5) / steps;
+}
+
+/* us: whole ones where there are many. */
+static Td__Wire__Cell cell_us(double seconds)
+{
+    double us = seconds * 1e6;
+    return us < 100 ? td_cell_real(rounded(us, 10)) : td_cell_integer((uint64_t)us);
+}
+
+static void add_roll_row(const td_roll_row *r, void *arg)
+{
+    table *b = arg;
+    Td__Wire__Cell none = td_cell_text("");
+    bool whole = r->rank < 0, known = r->epoch != 0;
+    add_row(b, 16,
+            (Td__Wire__Cell[]){td_cell_text(r->group), td_cell_integer(r->epoch),
+                               whole ? td_cell_text("all") : td_cell_integer((uint64_t)r->rank),
+                               r->pid ? td_cell_integer(r->pid) : none, td_cell_text(r->program),
+                               td_cell_text(r->state), known ? td_cell_integer(r->round) : none,
+                               known ? td_cell_real(rounded(r->per_second, 10)) : none, known ? cell_us(r->p50) : none,
+                               known ? cell_us(r->p99) : none, known && !whole ? td_cell_integer(r->last) : none,
+                               known && !whole ? td_cell_real(rounded(r->last_share * 100, 10)) : none,
+                               known ? td_cell_real(rounded(r->within * 100, 10)) : none, td_cell_text(r->now),
+                               td_cell_text(r->at), r->since > 0 ? td_cell_real(rounded(r->since, 1000)) : none});
+}
+
+static bool fill_groups(table *b, td_session *s)
+{
+    static const char *const columns[] = {"group",  "epoch",  "rank", "pid",    "program", "state", "round", "per_s",
+                                          "p50_us", "p99_us", "last", "last_%", "in_%",    "now",   "at",    "since_s"};
+    b->columns = columns;
+    b->n_columns = 16;
+    if (!b->begun) td_roll_begin(&b->roll, s->service);
+    return td_roll_some(&b->roll, TD_TABLE_SOME, add_roll_row, b) || b->rows >= TD_TABLE_MOST_ROWS;
+}
+
 static bool fill_turns(table *b, td_session *s)
 {
     static const char *const columns[] = {"turn",   "turns",  "total_ms", "longest_us", "longest_cpu_us", "to_50",
@@ -427,9 +467,9 @@ static const struct {
     const char *what;
     td_table_filler fill;
 } tables[] = {
-    {"status", fill_status}, {"sessions", fill_sessions},      {"tensors", td_fill_tensors}, {"names", fill_names},
-    {"queues", fill_queues}, {"segments", fill_segments},      {"turns", fill_turns},        {"devices", fill_devices},
-    {"memory", fill_memory}, {"memory_anew", fill_memory_anew}};
+    {"status", fill_status},   {"sessions", fill_sessions}, {"tensors", td_fill_tensors},     {"names", fill_names},
+    {"queues", fill_queues},   {"groups", fill_groups},     {"segments", fill_segments},      {"turns", fill_turns},
+    {"devices", fill_devices}, {"memory", fill_memory},     {"memory_anew", fill_memory_anew}};
 
 /* One at a time, and those that take milliseconds follow each other at a distance, whoever asks for them. */
 static bool wait_for_table(td_session *s)
@@ -458,6 +498,7 @@ static bool drop_table(td_job *j, int most)
     b->all->table = NULL;
     if (b->maps_file) fclose(b->maps_file);
     td_listing_drop(&b->list);
+    td_roll_end(b->all->service);
     const td_service_options *o = &b->all->service->options;
     uint8_t *block = b->reply.block;
     if (block && b->reply.capacity > FREE_HERE && o->background) {

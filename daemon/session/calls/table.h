@@ -6,6 +6,7 @@
 #ifndef TENSORD_DAEMON_SESSION_CALLS_TABLE_H
 #define TENSORD_DAEMON_SESSION_CALLS_TABLE_H
 
+#include "daemon/service/roll.h"
 #include "daemon/session/calls/calls.h"
 
 enum {
@@ -69,6 +70,7 @@ struct td_session_table {
     uint64_t fds_size, fds, maps; /* places of descriptors; counted so far */
     uint64_t took_ns;
     td_listing list;
+    td_roll roll;
 };
 
 void td_table_row(td_status_table *b, size_t ncells, const Td__Wire__Cell *cells);

@@ -280,6 +280,97 @@ static void ranks_are_given(void)
     for (int i = 0; i < 5; i++) CU_ASSERT_EQUAL(end_of(pids[i]), 0);
 }
 
+/* ---- what is told of them ---------------------------------------------------------------------------------------- */
+
+static const td_cell *cell_of(const td_table *t, int row, const char *column)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (!strcmp(t->names[i], column)) return &t->cells[row * t->columns + i];
+    return NULL;
+}
+
+/* The row of a rank of the group, or (-1) of the whole; -1: none. */
+static int row_of(const td_table *t, const char *group, int rank)
+{
+    for (int r = 0; t && r < t->rows; r++) {
+        const td_cell *of = cell_of(t, r, "rank");
+        if (strcmp(cell_of(t, r, "group")->text, group)) continue;
+        if (rank < 0 ? of->kind == TD_CELL_TEXT : of->kind == TD_CELL_INT && of->integer == rank) return r;
+    }
+    return -1;
+}
+
+/* Has this row got a text that begins so? */
+static bool tells(td_client *c, const char *group, int rank, const char *column, const char *text)
+{
+    td_table *t = td_status(c, "groups");
+    int r = row_of(t, group, rank);
+    bool so = r >= 0 && !strncmp(cell_of(t, r, column)->text, text, strlen(text));
+    td_table_free(t);
+    return so;
+}
+
+static void wait_until_told(td_client *c, const char *group, int rank, const char *column, const char *text)
+{
+    while (!tells(c, group, rank, column, text)) test_sleep_ms(1);
+}
+
+enum { LATE_ROUNDS = 12 };
+
+/* Rank 2 comes to each round after the others have. */
+static bool one_is_slow(td_group *g, const crew *c)
+{
+    for (int n = 1; n <= LATE_ROUNDS; n++) {
+        char in[32];
+        snprintf(in, sizeof in, "in barrier #%d", n);
+        for (int r = 0; r < 2 && td_group_rank(g) == 2; r++) wait_until_told(td_group_client(g), c->name, r, "now", in);
+        if (td_group_barrier(g, -1)) return false;
+    }
+    if (td_group_rank(g) == 2) {
+        wait_until_told(td_group_client(g), c->name, -1, "now", "2 wait for rank 2 in barrier #13");
+        shared->steps[0] = 1;
+        while (!shared->steps[1]) test_sleep_ms(1);
+    }
+    return !td_group_barrier(g, -1);
+}
+
+static void look_at_slow(td_client *c)
+{
+    td_table *t = td_status(c, "groups");
+    int whole = row_of(t, "slow", -1), late = row_of(t, "slow", 2), first = row_of(t, "slow", 0);
+    CU_ASSERT_TRUE_FATAL(whole >= 0 && late == whole + 3 && first == whole + 1);
+    CU_ASSERT_STRING_EQUAL(cell_of(t, whole, "state")->text, "open, 3 of 3");
+    CU_ASSERT_EQUAL(cell_of(t, whole, "round")->integer, LATE_ROUNDS + 1);
+    CU_ASSERT_EQUAL(cell_of(t, late, "round")->integer, LATE_ROUNDS);
+    CU_ASSERT_EQUAL(cell_of(t, late, "last")->integer, LATE_ROUNDS);
+    CU_ASSERT_EQUAL(cell_of(t, late, "last_%")->real, 100);
+    CU_ASSERT_EQUAL(cell_of(t, first, "last")->integer, 0);
+    CU_ASSERT_STRING_EQUAL(cell_of(t, late, "now")->text, "after barrier #12");
+    CU_ASSERT_PTR_NOT_NULL(strstr(cell_of(t, first, "at")->text, "test_groups.c:"));
+    CU_ASSERT_TRUE(cell_of(t, first, "since_s")->real >= 1);
+    CU_ASSERT_TRUE(cell_of(t, first, "in_%")->real > cell_of(t, late, "in_%")->real);
+    CU_ASSERT_EQUAL(cell_of(t, first, "pid")->kind, TD_CELL_INT);
+    td_table_free(t);
+}
+
+static void a_slow_rank_is_named(void)
+{
+    pid_t pids[3];
+    td_client *c = join();
+    memset(shared, 0, sizeof *shared);
+    crew of = {.name = "slow", .size = 3, .timeout_ms = TEST_LONG_MS, .run = one_is_slow};
+    pids[0] = start_member(&of, 0);
+    wait_until_told(c, "slow", 0, "state", "in");
+    CU_ASSERT_TRUE(tells(c, "slow", -1, "state", "forming, 1 of 3"));
+    CU_ASSERT_TRUE(tells(c, "slow", 1, "state", "awaited"));
+    for (int r = 1; r < 3; r++) pids[r] = start_member(&of, r);
+    while (!shared->steps[0]) test_sleep_ms(1);
+    look_at_slow(c);
+    shared->steps[1] = 1;
+    for (int r = 0; r < 3; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+    td_disconnect(c);
+}
+
 /* ---- what goes wrong --------------------------------------------------------------------------------------------- */
 
 /* The error is this, and has all these words. */
@@ -572,8 +663,8 @@ TD_CUNIT_MAIN_WITH("client_groups", start, stop_server, {"collectives of all siz
                    {"dtypes and reductions", dtypes_and_reductions},
                    {"who came and who did not", who_came_and_who_did_not},
                    {"a name is free again", a_name_is_free_again}, {"ranks are given", ranks_are_given},
-                   {"calls that differ", calls_that_differ}, {"members that go", members_that_go},
-                   {"a member that is stopped", a_member_that_is_stopped},
+                   {"a slow rank is named", a_slow_rank_is_named}, {"calls that differ", calls_that_differ},
+                   {"members that go", members_that_go}, {"a member that is stopped", a_member_that_is_stopped},
                    {"a child is no member", a_child_is_no_member},
                    {"an interrupt spoils nothing", an_interrupt_spoils_nothing},
                    {"a death at any moment", a_death_at_any_moment}, {"the daemon ends", the_daemon_ends})

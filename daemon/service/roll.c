@@ -1,0 +1,233 @@
+/* The roll of groups: what each group, and each of its ranks, is at.
+ *
+ * Who is in, and who has gone, is the daemon's own knowledge. What they do, and how fast, stands on the board, where
+ * members write what they like: it is bounded as it is read, and no more is done for it than for an honest board. A
+ * group with an epoch is gone through twice, as the row of the whole comes first. */
+#include "daemon/service/seats.h"
+#include "shm/board/words.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Told in the row of the whole group: a wait of so many seconds, a rank that is in rounds so much less than the others.
+ */
+#define LONG 1.0
+#define SLOWER 0.2
+
+void td_roll_begin(td_roll *r, td_service *s)
+{
+    *r = (td_roll){.group = s->groups.all};
+    s->groups.roll = r;
+}
+
+void td_roll_end(td_service *s)
+{
+    s->groups.roll = NULL;
+}
+
+static void go_on(td_roll *r)
+{
+    *r = (td_roll){.group = r->group->next};
+}
+
+void td_roll_pass(td_named_group *g)
+{
+    td_roll *r = g->service->groups.roll;
+    if (r && r->group == g) go_on(r);
+}
+
+static double seconds_since(uint64_t then, uint64_t now)
+{
+    return now > then ? (double)(now - then) / 1e9 : 0;
+}
+
+/* ---- one rank */
+
+static const char *const states[] = {"awaited", "in", "left", "died", "expelled"};
+
+static const char *state_of(const td_named_group *g, uint32_t rank)
+{
+    if (!g->epoch) return g->seats[rank].member ? "in" : "awaited";
+    uint32_t state = atomic_load(&td_group_page(g)->rank[rank].state);
+    return state < sizeof states / sizeof *states ? states[state] : "?";
+}
+
+static bool is_in(const td_named_group *g, uint32_t rank)
+{
+    return atomic_load(&td_group_page(g)->rank[rank].state) == TD_RANK_IN;
+}
+
+static void say_who(const td_named_group *g, uint32_t rank, td_roll_row *row)
+{
+    const td_group_member *m = g->seats[rank].member;
+    if (g->epoch) {
+        const td_page_rank *p = &td_group_page(g)->rank[rank];
+        row->pid = atomic_load(&p->pid);
+        snprintf(row->program, sizeof row->program, "%.*s", (int)sizeof row->program - 1, p->program);
+    } else if (m) {
+        row->pid = m->pid;
+        snprintf(row->program, sizeof row->program, "%s", m->program);
+    }
+}
+
+/* What the member was told, as it says. */
+static void say_failed(unsigned failed, td_roll_row *row)
+{
+    size_t at = strlen(row->state);
+    char *text = row->state + at;
+    size_t room = sizeof row->state - at;
+    unsigned rank = failed >> 8;
+    switch (failed & 255) {
+    case TD_OUTCOME_MISMATCH: snprintf(text, room, ", told that rank %u calls otherwise", rank); break;
+    case TD_OUTCOME_MEMBER: snprintf(text, room, ", told that rank %u has gone", rank); break;
+    case TD_OUTCOME_GAVE_UP: snprintf(text, room, ", told that rank %u gave up waiting", rank); break;
+    case TD_OUTCOME_ENDED: snprintf(text, room, ", told that the epoch is over"); break;
+    default: break;
+    }
+}
+
+static void say_shares(const td_figures_seen *f, td_roll_row *row)
+{
+    if (f->recently.seconds <= 0) return;
+    row->per_second = f->recently.rounds / f->recently.seconds;
+    row->within = f->recently.within / f->recently.seconds;
+    if (f->recently.rounds > 0) row->last_share = f->recently.last / f->recently.rounds;
+}
+
+static void say_now(const td_named_group *g, uint32_t rank, const td_figures_seen *f, uint64_t now, td_roll_row *row)
+{
+    td_sites sites = {.all = (td_site_text *)(void *)((char *)td_group_board(g) + td_board_bytes(g->size))};
+    td_board_call call;
+    uint64_t since;
+    char text[128];
+    td_board_last(td_group_board(g), rank, &call, &since);
+    if (!call.round) {
+        snprintf(row->now, sizeof row->now, "has made no call yet");
+        return;
+    }
+    bool inside = f->left < call.round;
+    snprintf(row->now, sizeof row->now, "%s %s", inside ? "in" : "after", td_board_say_call(&call, text, sizeof text));
+    td_sites_text(&sites, rank, call.site, row->at);
+    row->since = seconds_since(inside ? since : f->left_at, now);
+}
+
+static void tell_rank(const td_named_group *g, uint32_t rank, td_roll_row *row)
+{
+    row->rank = (int)rank;
+    snprintf(row->state, sizeof row->state, "%s", state_of(g, rank));
+    say_who(g, rank, row);
+    if (!g->epoch || !td_group_board(g)) return;
+    const td_figures *of = td_board_figures(td_group_board(g), g->size, rank);
+    uint64_t now = td_clock_ns(), times[TD_FIGURES_TIMES] = {0};
+    td_figures_seen f;
+    td_figures_read(of, now, &f);
+    td_figures_add(of, times);
+    row->round = td_board_rounds(td_group_board(g), rank);
+    row->p50 = td_figures_quantile(times, 0.5);
+    row->p99 = td_figures_quantile(times, 0.99);
+    row->last = f.last;
+    say_shares(&f, row);
+    say_failed(f.failed, row);
+    say_now(g, rank, &f, now, row);
+}
+
+/* ---- the whole */
+
+/* One more rank of a group that has an epoch and a board. */
+static void add_rank(const td_named_group *g, uint32_t rank, td_roll *r)
+{
+    const td_figures *of = td_board_figures(td_group_board(g), g->size, rank);
+    uint64_t now = td_clock_ns(), rounds = td_board_rounds(td_group_board(g), rank), since;
+    td_figures_seen f;
+    td_board_call call;
+    td_figures_read(of, now, &f);
+    td_figures_add(of, r->times);
+    td_board_last(td_group_board(g), rank, &call, &since);
+    double within = f.recently.seconds > 0 ? f.recently.within / f.recently.seconds : 0;
+    double rate = f.recently.seconds > 0 ? f.recently.rounds / f.recently.seconds : 0;
+    if (rate > r->rate) r->rate = rate;
+    r->within += within;
+    if (rounds > r->most) r->most = rounds, r->call = call;
+    if (!is_in(g, rank)) return;
+    if (!r->present || rounds < r->fewest) r->fewest = rounds, r->late = rank;
+    if (!r->present || within < r->least) {
+        r->least = within;
+        r->slow = rank;
+        r->last = f.recently.rounds > 0 ? f.recently.last / f.recently.rounds : 0;
+    }
+    r->present++;
+    if (f.left < call.round && (!r->inside || since < r->since)) r->since = since;
+    r->inside += f.left < call.round;
+}
+
+static uint32_t members_in(const td_named_group *g)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < g->size; i++) n += !strcmp(state_of(g, i), "in");
+    return n;
+}
+
+static void say_state(const td_named_group *g, td_roll_row *row)
+{
+    uint64_t broken = g->epoch ? atomic_load(&td_group_page(g)->broken) : 0;
+    uint32_t rank = broken & 0xffff;
+    if (!g->epoch) snprintf(row->state, sizeof row->state, "forming, %u of %u", g->taken, g->size);
+    else if (!broken) snprintf(row->state, sizeof row->state, "open, %u of %u", members_in(g), g->size);
+    else
+        snprintf(row->state, sizeof row->state, "broken: rank %u %s before round %llu; %u of %u", rank,
+                 state_of(g, rank), (unsigned long long)(broken >> TD_BOARD_RANK_BITS), members_in(g), g->size);
+}
+
+/* For whom the others wait now, or do most of the time: then they are in rounds, and that one is not. */
+static void say_slowest(const td_named_group *g, const td_roll *r, td_roll_row *row)
+{
+    char call[128];
+    double waited = seconds_since(r->since, td_clock_ns());
+    double others = g->size > 1 ? (r->within - r->least) / (g->size - 1) : 0;
+    if (r->inside && r->inside < r->present && r->fewest < r->most && waited >= LONG) {
+        snprintf(row->now, sizeof row->now, "%u wait for rank %u in %s", r->inside, r->late,
+                 td_board_say_call(&r->call, call, sizeof call));
+        row->since = waited;
+    } else if (others - r->least >= SLOWER) {
+        snprintf(row->now, sizeof row->now,
+                 "rank %u is slow: last in %.0f%% of rounds, in rounds %.0f%% of its time, the others %.0f%%", r->slow,
+                 r->last * 100, r->least * 100, others * 100);
+    }
+}
+
+static void tell_whole(const td_named_group *g, const td_roll *r, td_roll_row *row)
+{
+    row->rank = -1;
+    say_state(g, row);
+    if (!g->epoch) return;
+    row->round = r->most;
+    row->per_second = r->rate;
+    row->within = r->within / g->size;
+    row->p50 = td_figures_quantile(r->times, 0.5);
+    row->p99 = td_figures_quantile(r->times, 0.99);
+    if (td_group_board(g)) say_slowest(g, r, row);
+}
+
+/* ---- all of them */
+
+bool td_roll_some(td_roll *r, uint32_t most, void (*fn)(const td_roll_row *, void *), void *arg)
+{
+    for (; r->group && most; most--) {
+        const td_named_group *g = r->group;
+        if (!r->added && g->epoch && td_group_board(g) && r->rank < g->size) {
+            add_rank(g, r->rank++, r);
+            continue;
+        }
+        td_roll_row row = {.group = g->name, .epoch = g->epoch};
+        if (!r->added) {
+            tell_whole(g, r, &row);
+            r->added = true;
+            r->rank = 0;
+        } else {
+            tell_rank(g, r->rank++, &row);
+        }
+        fn(&row, arg);
+        if (r->added && r->rank >= g->size) go_on(r);
+    }
+    return !r->group;
+}
