@@ -200,3 +200,66 @@ def test_two_groups_of_one_program(tmp_path):
         dist.destroy_process_group()
     """, 3, tmp_path)
     assert said == [[1.0, 3.0], [1.0, 3.0, 3.0], [3.0, 3.0]]
+
+
+def test_messages_are_in_the_words_of_torch(tmp_path):
+    """Nobody named a group, or knows group_open(); a number of a sub-group's rank is said to be one."""
+    said = run("""
+        begin()
+        def told(call):
+            try:
+                call()
+            except RuntimeError as e:
+                assert "torch/" not in str(e) and "group_open" not in str(e), e
+                say(str(e))
+        group = dist.new_group([1, 2])
+        if rank == 2:
+            dist.barrier()
+            dist.destroy_process_group()
+            os._exit(0)
+        dist.barrier()
+        if rank == 1:
+            told(lambda: dist.all_reduce(torch.ones(2), group=group))
+            told(lambda: dist.all_reduce(torch.ones(2), group=group))
+        if rank == 1:
+            store = dist.HashStore()
+            store.set("tensord", json.dumps({"name": "torch/x", "socket": td._C.connection()["path"], **tensord.torch._process_group._host()}))
+            told(lambda: tensord.torch._process_group.ProcessGroup(store, 1, 2, datetime.timedelta(seconds=0.1)))
+        os._exit(0)
+    """, 3, tmp_path)[1]
+    assert said[0].startswith("all_reduce(): rank 1 (pid ") and "; ranks are those of the group of new_group(), in which rank 1 of all is rank 0" in said[0]
+    assert "the process group cannot go on (destroy_process_group() and init_process_group() begin anew)" in said[1]
+    assert said[2].startswith("new_group(): the process group: 1 of 2 came in 0.1 s: rank 1 (pid ") and "rank 0 did not" in said[2]
+
+
+def test_who_has_not_come_is_seen_while_rank_0_says_nothing(tmp_path):
+    """Rank 0 may hold the store until all have come: the others look at who has."""
+    said = run("""
+        store = dist.FileStore(store, 3)
+        try:
+            tensord.torch._process_group.ProcessGroup(store, rank + 1, 4, datetime.timedelta(seconds=2))
+        except td.Timeout as e:
+            say(str(e))
+    """, 2, tmp_path)
+    assert any("rank 3 of 4 had not come, either" in str(each) for each in said), said
+
+
+def test_a_start_as_from_a_notebook(tmp_path):
+    """multiprocessing's spawn from an interpreter without a script, in a directory that cannot be written, tensord imported first."""
+    (tmp_path / "ranks.py").write_text(textwrap.dedent(f"""
+        def work(rank):
+            import tensord.torch
+            import torch, torch.distributed as dist
+            for again in range(2):
+                dist.init_process_group("tensord", init_method="tensord://notebook-{tmp_path.name}", rank=rank, world_size=2)
+                x = torch.ones(1)
+                dist.all_reduce(x)
+                print(x.item(), flush=True)
+                dist.destroy_process_group()
+    """))
+    tmp_path.chmod(0o500)
+    typed = ("import multiprocessing, ranks\ncrew = [multiprocessing.get_context('spawn').Process(target=ranks.work, args=(r,)) for r in range(2)]\n"
+             "for p in crew: p.start()\n\nfor p in crew: p.join()\n\nprint([p.exitcode for p in crew])\n")
+    p = subprocess.run([sys.executable, "-q", "-i"], input=typed, cwd=tmp_path, capture_output=True, text=True, timeout=120 * SLOW)
+    tmp_path.chmod(0o700)
+    assert p.stdout.splitlines()[-1] == "[0, 0]" and p.stdout.count("2.0") == 4, p.stdout + p.stderr

@@ -1,5 +1,7 @@
 """What tensord raises in programs of torch.distributed: of its own kinds, and of PyTorch's."""
 
+import re
+
 import torch.distributed as dist
 
 from tensord import _C
@@ -14,3 +16,18 @@ class StoreTimeout(_C.Timeout, getattr(dist, "DistStoreError", RuntimeError)):
 
 
 MemberLost.__module__ = StoreTimeout.__module__ = "tensord.torch"
+
+
+_BEGIN_ANEW = "destroy_process_group() and init_process_group() begin anew"
+
+
+def for_torch(e, group):
+    """An error of a group as users of torch.distributed are to have it: they never said the group's name, and know no td.Group."""
+    text = re.sub(r"\bgroup_open\(\)", f"{group.made_by}()", str(e))
+    text = text.replace(f"group '{group.drawn}' cannot go on, open another", f"the process group cannot go on ({_BEGIN_ANEW})")
+    text = text.replace(f"group '{group.drawn}'", "the process group")
+    error = (MemberLost if isinstance(e, _C.MemberLost) else type(e))(text + group.say_ranks(text))
+    error.__dict__.update(e.__dict__)
+    if error.__dict__.get("op") == "group_open":
+        error.__dict__["op"] = group.made_by
+    return error

@@ -6,17 +6,19 @@ backward(), as what it is.
 """
 
 import collections
+import datetime
 import json
 import os
 import secrets
 import sys
+import time
 
 import torch
 import torch.distributed as dist
 
 from tensord import _C
 from tensord.share._group import Group, kind_of, lies_plainly
-from tensord.torch._errors import MemberLost
+from tensord.torch._errors import for_torch
 from tensord.torch._store import rendezvous
 
 
@@ -40,16 +42,57 @@ def _invite():
         return {"error": str(e)}
 
 
-def _meet(store, rank):
+_AT_ONCE = datetime.timedelta(milliseconds=1)
+
+
+def _here(store, rank):
+    """Has this rank come? PyTorch 1.13 can only wait."""
+    key = [f"tensord/{rank}"]
+    if hasattr(store, "check"):
+        return store.check(key)
+    try:
+        store.wait(key, _AT_ONCE)
+    except RuntimeError as e:
+        if "tim" not in str(e).lower():  # "Timeout", "timed out": in all versions
+            raise
+        return False
+    return True
+
+
+def _told_by_rank_0(store, rank, size, timeout):
+    """What rank 0 says; while it says nothing it is seen who else has come, as it may hold the store, which then goes with it."""
+    until, pause, missing = time.monotonic() + timeout.total_seconds(), 0.25, None
+    while True:
+        left = max(0.001, until - time.monotonic())
+        try:
+            store.wait(["tensord"], datetime.timedelta(seconds=min(pause, left)))
+            return store.get("tensord").decode()
+        except RuntimeError as e:  # of PyTorch, in all its versions
+            if isinstance(e, _C.MemberLost):
+                raise
+            words = str(e).splitlines()[0]
+            lost = any(word in words.lower() for word in ("reset", "pipe", "closed", "recv"))
+            pause *= 2
+            if not lost and left > pause:
+                try:
+                    missing = [r for r in range(1, size) if r != rank and not _here(store, r)]
+                    continue
+                except RuntimeError:
+                    lost = True
+            if not lost and time.monotonic() < until:
+                continue
+        words = f" ({words})" if lost else f", and has said nothing in {timeout.total_seconds():g} s"
+        who = f"; rank{'s' * (len(missing) > 1)} {', '.join(map(str, missing[:6]))}{' and more' * (len(missing) > 6)} of {size} had not come, either" if missing else ""
+        raise (_C.Error if lost else _C.Timeout)(f"rank {rank} was not told by rank 0 which daemon the group is in: rank 0 has not come, has died, or holds "
+                                                 f"a store that waits for other ranks{words}{who}") from None
+
+
+def _meet(store, rank, size, timeout):
+    store.set(f"tensord/{rank}", "")
     if rank == 0:
         store.set("tensord", json.dumps(_invite()))
-    try:
-        said = store.get("tensord")
-    except RuntimeError as e:  # of PyTorch, in all its versions
-        lost = any(word in str(e).lower() for word in ("reset", "pipe", "closed", "recv"))
-        raise (_C.Error if lost else _C.Timeout)(f"rank {rank} was not told by rank 0 which daemon the group is in: rank 0 has not come, has died, or holds "
-                                                 f"a store that waits for other ranks ({str(e).splitlines()[0]})") from None
-    there, here = json.loads(said.decode()), _host()
+    said = _told_by_rank_0(store, rank, size, timeout)
+    there, here = json.loads(said), _host()
     if "error" in there:
         raise _C.Error(f"rank 0 has no daemon for the group: {there['error']}")
     if there["boot"] != here["boot"]:
@@ -91,12 +134,6 @@ class _Done(dist._Work if hasattr(dist, "_Work") else dist.Work):
         return future
 
 
-def _raise(e):
-    lost = MemberLost(*e.args)
-    lost.__dict__.update(e.__dict__)
-    raise lost from None
-
-
 def _seconds(opts):
     """The deadline that a call names; None: the group's."""
     timeout = getattr(opts, "timeout", None)
@@ -134,11 +171,22 @@ class ProcessGroup(dist.ProcessGroup):
 
     def __init__(self, store, rank, size, timeout):
         super().__init__(rank, size)
-        name, socket = _meet(store, rank)
+        self.made_by = "new_group" if dist.is_initialized() else "init_process_group"
         self._rank, self._size = rank, size
+        self.drawn, socket = _meet(store, rank, size, timeout)
         self._names = {"name": "", "desc": ""}
         self._works = collections.deque(maxlen=64)  # PyTorch 1.13 forgets what is Python's of a work that nobody here has
-        self._group = Group(name, size, rank=rank, timeout=timeout.total_seconds(), socket=socket)
+        try:
+            self._group = Group(self.drawn, size, rank=rank, timeout=timeout.total_seconds(), socket=socket)
+        except _C.Error as e:
+            raise for_torch(e, self) from None
+
+    def say_ranks(self, text):
+        """In a group of some of the ranks a number says little."""
+        if self.made_by != "new_group" or "rank" not in text:
+            return ""
+        here = dist.get_rank()
+        return f"; ranks are those of the group of new_group(), in which rank {here} of all is rank {self._rank}" if here != self._rank else ""
 
     # ---- what PyTorch asks of it
 
@@ -195,8 +243,8 @@ class ProcessGroup(dist.ProcessGroup):
     def _run(self, call, *args):
         try:
             call(*args, _site())
-        except _C.MemberLost as e:
-            _raise(e)
+        except _C.Error as e:
+            raise for_torch(e, self) from None
 
     def _done(self, results):
         work = _Done(results)
