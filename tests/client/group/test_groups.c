@@ -485,6 +485,42 @@ static void a_member_that_is_stopped(void)
     CU_ASSERT_EQUAL(end_of(pids[0]), 0);
 }
 
+static void wakes(int signal)
+{
+    (void)signal;
+    shared->steps[0] = 1;
+}
+
+/* One that lives and does nothing is asleep: nobody takes it for dead. */
+static bool one_sleeps(td_group *g, const crew *c)
+{
+    (void)c;
+    sigset_t all, before;
+    sigfillset(&all);
+    if (td_group_barrier(g, -1)) return false;
+    if (td_group_rank(g) == 0) {
+        sigprocmask(SIG_BLOCK, &all, &before);
+        signal(SIGUSR1, wakes);
+        while (!shared->steps[0]) sigsuspend(&before);
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return td_group_barrier(g, -1) == TD_E_TIMEOUT;
+    }
+    bool told = FAILS(g, td_group_barrier(g, 300), TD_E_TIMEOUT, 0, "gave up after", "rank 0 (pid ",
+                      "has not come to barrier #2", "its last call was barrier #1", "its process sleeps");
+    return told && !strstr(td_last_error()->message, "died");
+}
+
+static void a_member_that_sleeps(void)
+{
+    pid_t pids[3];
+    memset(shared, 0, sizeof *shared);
+    crew c = {.name = "asleep", .size = 3, .timeout_ms = TEST_LONG_MS, .run = one_sleeps};
+    for (int r = 0; r < 3; r++) pids[r] = start_member(&c, r);
+    for (int r = 1; r < 3; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+    kill(pids[0], SIGUSR1);
+    CU_ASSERT_EQUAL(end_of(pids[0]), 0);
+}
+
 static bool forks(td_group *g, const crew *c)
 {
     (void)c;
@@ -665,6 +701,6 @@ TD_CUNIT_MAIN_WITH("client_groups", start, stop_server, {"collectives of all siz
                    {"a name is free again", a_name_is_free_again}, {"ranks are given", ranks_are_given},
                    {"a slow rank is named", a_slow_rank_is_named}, {"calls that differ", calls_that_differ},
                    {"members that go", members_that_go}, {"a member that is stopped", a_member_that_is_stopped},
-                   {"a child is no member", a_child_is_no_member},
+                   {"a member that sleeps", a_member_that_sleeps}, {"a child is no member", a_child_is_no_member},
                    {"an interrupt spoils nothing", an_interrupt_spoils_nothing},
                    {"a death at any moment", a_death_at_any_moment}, {"the daemon ends", the_daemon_ends})

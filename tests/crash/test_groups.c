@@ -1,0 +1,541 @@
+/* Groups in a storm: two to eight ranks make random collectives of sizes on both sides of each threshold, while ranks
+ * are killed, stopped for a while or for good, and now and then the daemon is killed, too.
+ *
+ * Everybody who is left comes to an end; those who are left agree on what happened, in which call, and on the bits of
+ * every result; and nothing stays behind: not in the daemon, and no mapping or descriptor in a rank. A storm goes on
+ * for some seconds. TENSORD_STORM_KILLS=1000 makes so many of them instead, and looks at the clock as well: who is left
+ * is told of a death within 200 ms, and nobody is past its deadline by more. TENSORD_SEED repeats one. */
+#include "client/tensord.h"
+#include "tests/hostile/counted.h"
+#include "tests/unit/cunit_main.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    MOST = 8,
+    KEPT = 64,        /* calls whose results are compared */
+    FLOATS = 1100000, /* of the largest call: two pieces of a large slot */
+    GATHERED = 70000, /* of one rank, where each gets all */
+    STORM_MS = 6000,
+    DEADLINE_MS = 300, /* where one is stopped for good */
+    SLACK_MS = 200
+};
+
+/* ---- what ranks note, where the test sees it */
+
+typedef struct note {
+    _Atomic uint64_t calls, done; /* begun; ended well */
+    _Atomic uint64_t began, told; /* ns: the last call, its error */
+    _Atomic int rc, bad, left;    /* wrong results; mappings and descriptors that were left */
+    _Atomic uint64_t of_rank, of_call;
+    _Atomic uint64_t digest[KEPT];
+    char words[440];
+} note;
+static note *notes;
+
+typedef struct storm {
+    uint64_t seed;
+    uint32_t size;
+    int timeout_ms;
+    uint64_t last; /* the call after which ranks leave; 0: none */
+} storm;
+
+static uint64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t mix(uint64_t x)
+{
+    x = (x ^ x >> 31) * UINT64_C(0x7fb5d329728ea185);
+    x = (x ^ x >> 27) * UINT64_C(0x81dadef4bc2dd44d);
+    return x ^ x >> 33;
+}
+
+/* ---- a rank */
+
+enum { BARRIER, SUM, FROM_ONE, OF_ALL };
+
+typedef struct call {
+    uint64_t nr, count;
+    int kind;
+    uint32_t root;
+} call;
+
+/* The same in all ranks. */
+static call call_of(const storm *s, uint64_t nr)
+{
+    static const uint64_t counts[] = {0,     1,     63,    64,    65,     1000,    4096,
+                                      16383, 16384, 16385, 70000, 262144, 1048577, FLOATS};
+    uint64_t x = mix(s->seed + nr * 977), big = x >> 50 & 15 ? 10 : sizeof counts / sizeof *counts;
+    call c = {.nr = nr, .count = counts[(x >> 8) % big], .kind = (int)(x & 3), .root = (uint32_t)((x >> 40) % s->size)};
+    if (c.kind == OF_ALL && c.count > GATHERED) c.count = GATHERED;
+    return c;
+}
+
+static float given(const call *c, uint32_t rank, uint64_t i)
+{
+    return (float)((i * 37 + c->nr * 11 + rank * 101) & 1023);
+}
+
+static float summed(const storm *s, const call *c, uint64_t i)
+{
+    float sum = 0;
+    for (uint32_t r = 0; r < s->size; r++) sum += given(c, r, i);
+    return sum;
+}
+
+static uint64_t digest_of(const float *v, uint64_t count)
+{
+    uint64_t x = 1469598103934665603u;
+    for (uint64_t i = 0; i < count; i++) x = (x ^ (uint64_t)v[i]) * 1099511628211u;
+    return x;
+}
+
+/* In `out` is what this call gives. */
+static int make(td_group *g, const call *c, float *v, float *out)
+{
+    uint32_t rank = td_group_rank(g);
+    for (uint64_t i = 0; i < c->count; i++) v[i] = given(c, rank, i);
+    switch (c->kind) {
+    case SUM: return td_group_all_reduce(g, v, out, TD_FLOAT32, c->count, TD_SUM, -1);
+    case FROM_ONE: {
+        int rc = td_group_broadcast(g, v, TD_FLOAT32, c->count, c->root, -1);
+        memcpy(out, v, c->count * sizeof *v);
+        return rc;
+    }
+    case OF_ALL: return td_group_all_gather(g, v, out, TD_FLOAT32, c->count, -1);
+    default: return td_group_barrier(g, -1);
+    }
+}
+
+static bool is_right(const storm *s, const call *c, const float *out)
+{
+    uint64_t step = c->count < 5000 ? 1 : 53;
+    for (uint64_t i = 0; c->kind == SUM && i < c->count; i += step)
+        if (out[i] != summed(s, c, i)) return false;
+    for (uint64_t i = 0; c->kind == FROM_ONE && i < c->count; i += step)
+        if (out[i] != given(c, c->root, i)) return false;
+    for (uint32_t r = 0; c->kind == OF_ALL && r < s->size; r++)
+        for (uint64_t i = 0; i < c->count; i += step)
+            if (out[r * c->count + i] != given(c, r, i)) return false;
+    return true;
+}
+
+static void keep_digest(const storm *s, const call *c, const float *out, note *n)
+{
+    uint64_t count = c->kind == BARRIER ? 0 : c->kind == OF_ALL ? c->count * s->size : c->count;
+    n->digest[c->nr % KEPT] = digest_of(out, count);
+}
+
+static void go_on(td_group *g, const storm *s, note *n)
+{
+    float *v = malloc(FLOATS * sizeof *v), *out = malloc((FLOATS + GATHERED * MOST) * sizeof *out);
+    int rc = v && out ? TD_OK : TD_E_SYSTEM;
+    for (uint64_t nr = 1; !rc && (!s->last || nr <= s->last); nr++) {
+        call c = call_of(s, nr);
+        n->began = now_ns();
+        n->calls = nr;
+        rc = make(g, &c, v, out);
+        n->told = now_ns();
+        if (rc) break;
+        n->bad += !is_right(s, &c, out);
+        keep_digest(s, &c, out, n);
+        n->done = nr;
+    }
+    td_group_fault f = td_group_last_fault(g);
+    if (rc) snprintf(n->words, sizeof n->words, "%s", td_last_error()->message);
+    n->of_rank = f.rank;
+    n->of_call = f.round;
+    n->rc = rc;
+    free(v);
+    free(out);
+}
+
+/* Descriptors of this process, and maps of shared memory that has no name. */
+static int held_here(void)
+{
+    char line[512];
+    int n = test_descriptors(getpid());
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f && fgets(line, sizeof line, f)) n += strstr(line, "memfd:") != NULL;
+    if (f) fclose(f);
+    return n;
+}
+
+static void be_rank(const storm *s, int rank)
+{
+    note *n = &notes[rank];
+    int before = held_here();
+    td_client *c = td_connect(d.socket);
+    td_group *g = c ? td_group_open(c, "storm", s->size, rank, s->timeout_ms) : NULL;
+    if (g) {
+        go_on(g, s, n);
+    } else {
+        n->rc = td_last_error()->code;
+        snprintf(n->words, sizeof n->words, "opening: %s", td_last_error()->message);
+    }
+    td_group_close(g);
+    td_disconnect(c);
+    n->left = held_here() - before;
+}
+
+static pid_t start_rank(const storm *s, int rank)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid) return pid;
+    be_rank(s, rank);
+    _exit(0);
+}
+
+/* ---- what happens to them */
+
+typedef enum fate { ONE_DIES, TWO_DIE, STOPPED_FOR_GOOD, DAEMON_DIES, FATES } fate;
+
+typedef struct weather {
+    uint64_t at; /* ns: when it happened */
+    fate what;
+    uint32_t victim, other;
+    uint64_t worst[FATES], count[FATES], told[FATES], late[FATES]; /* ns, over all; how many were told, and too late */
+    bool strict;
+} weather;
+
+static void nap_us(uint64_t us)
+{
+    struct timespec t = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
+    nanosleep(&t, NULL);
+}
+
+static uint64_t draw(uint64_t *x)
+{
+    *x = *x * UINT64_C(6364136223846793005) + 1442695040888963407u;
+    return *x >> 24;
+}
+
+static bool is_victim(const weather *w, uint32_t rank)
+{
+    return (w->what == ONE_DIES || w->what == TWO_DIE) &&
+           (rank == w->victim || (w->what == TWO_DIE && rank == w->other));
+}
+
+static bool is_stopped(const weather *w)
+{
+    return w->what == STOPPED_FOR_GOOD || w->what == DAEMON_DIES;
+}
+
+static void wait_until_under_way(const storm *s, uint64_t calls)
+{
+    for (uint32_t r = 0; r < s->size; r++)
+        while (notes[r].calls < calls && !notes[r].rc) nap_us(200);
+}
+
+static void stop_for_a_while(const storm *s, const pid_t *pids, uint64_t *x)
+{
+    pid_t pid = pids[draw(x) % s->size];
+    kill(pid, SIGSTOP);
+    nap_us(draw(x) % 5000);
+    kill(pid, SIGCONT);
+}
+
+static void strike(weather *w, const pid_t *pids)
+{
+    w->at = now_ns();
+    switch (w->what) {
+    case TWO_DIE: kill(pids[w->other], SIGKILL); /* fall through */
+    case ONE_DIES: kill(pids[w->victim], SIGKILL); break;
+    case STOPPED_FOR_GOOD: kill(pids[w->victim], SIGSTOP); break;
+    default: /* rounds need no daemon: only who waits looks for it */
+        kill(pids[w->victim], SIGSTOP);
+        kill(d.pid, SIGKILL);
+        break;
+    }
+}
+
+/* Exit status, or -signal; -1000 of one that does not end. */
+static int end_of(pid_t pid)
+{
+    int status;
+    for (uint64_t until = test_now_ms() + 2 * TEST_LONG_MS; test_now_ms() < until; nap_us(300)) {
+        pid_t ended = waitpid(pid, &status, WNOHANG);
+        if (ended == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    return -1000;
+}
+
+static void wait_for_ends(const storm *s, const weather *w, const pid_t *pids)
+{
+    bool stopped = is_stopped(w);
+    for (uint32_t r = 0; r < s->size; r++) {
+        if (stopped && r == w->victim) continue;
+        int ended = end_of(pids[r]);
+        CU_ASSERT_EQUAL(ended, is_victim(w, r) ? -SIGKILL : 0);
+        if (ended == -1000) fprintf(stderr, "rank %u hangs in call %llu\n", r, (unsigned long long)notes[r].calls);
+    }
+    if (!stopped) return;
+    kill(pids[w->victim], SIGCONT);
+    CU_ASSERT_EQUAL(end_of(pids[w->victim]), 0); /* it finds what the others have decided */
+}
+
+/* ---- what must hold afterwards */
+
+static void look_at_bits(const storm *s)
+{
+    for (uint32_t a = 0; a < s->size; a++)
+        for (uint32_t b = 0; b < a; b++) {
+            uint64_t first = notes[a].calls > notes[b].calls ? notes[a].calls : notes[b].calls;
+            first = first < KEPT ? 1 : first - KEPT + 1;
+            for (uint64_t n = first; n <= notes[a].done && n <= notes[b].done; n++)
+                CU_ASSERT_EQUAL(notes[a].digest[n % KEPT], notes[b].digest[n % KEPT]);
+        }
+}
+
+static int expected_code(fate what)
+{
+    return what == DAEMON_DIES ? TD_E_LOST : what == STOPPED_FOR_GOOD ? TD_E_TIMEOUT : TD_E_MEMBER;
+}
+
+static bool is_told_rightly(const weather *w, const note *n, const note *first)
+{
+    bool right = n->rc == expected_code(w->what) && !n->bad && n->left <= 0;
+    if (w->what == DAEMON_DIES) return right;
+    right = right && n->of_call == first->of_call;
+    if (w->what == STOPPED_FOR_GOOD) return right;
+    return right && n->of_rank == first->of_rank && is_victim(w, (uint32_t)n->of_rank);
+}
+
+/* How long after what happened, or after its call began, a rank was told. A stop counts from the end of the deadline;
+ * one more passes where the rank had been at work before it was stopped. */
+static uint64_t told_after(const weather *w, const note *n)
+{
+    uint64_t from = n->began > w->at ? n->began : w->at;
+    if (w->what == STOPPED_FOR_GOOD) from += 2 * DEADLINE_MS * UINT64_C(1000000);
+    return n->told > from ? n->told - from : 0;
+}
+
+static void look_at_ranks(const storm *s, weather *w)
+{
+    const note *first = NULL;
+    for (uint32_t r = 0; r < s->size; r++) {
+        note *n = &notes[r];
+        if (is_victim(w, r)) continue;
+        if (!first) first = n;
+        bool right = is_told_rightly(w, n, first);
+        uint64_t after = told_after(w, n);
+        bool counts = !(is_stopped(w) && r == w->victim);
+        bool late = counts && after > SLACK_MS * UINT64_C(1000000);
+        if (counts && after > w->worst[w->what]) w->worst[w->what] = after;
+        w->told[w->what] += counts;
+        w->late[w->what] += late;
+        CU_ASSERT_TRUE(right);
+        if (!right || (late && w->strict))
+            fprintf(stderr,
+                    "seed %llu, %u ranks, weather %d of rank %u: rank %u has code %d after %llu us in call %llu, %d "
+                    "bad, %d left: %s\n",
+                    (unsigned long long)s->seed, s->size, (int)w->what, w->victim, r, n->rc,
+                    (unsigned long long)after / 1000, (unsigned long long)n->of_call, n->bad, n->left, n->words);
+    }
+}
+
+/* ---- storms */
+
+static fate fate_of(uint64_t x)
+{
+    x %= 20;
+    return x == 0 ? DAEMON_DIES : x < 4 ? STOPPED_FOR_GOOD : x < 7 ? TWO_DIE : ONE_DIES;
+}
+
+static void one_storm(uint64_t seed, weather *w)
+{
+    uint64_t x = mix(seed);
+    storm s = {.seed = seed, .size = 2 + (uint32_t)(draw(&x) % (MOST - 1))};
+    pid_t pids[MOST];
+    w->what = fate_of(draw(&x));
+    if (w->what == TWO_DIE && s.size < 3) s.size = 3;
+    w->victim = (uint32_t)(draw(&x) % s.size);
+    w->other = (w->victim + 1 + (uint32_t)(draw(&x) % (s.size - 1))) % s.size;
+    s.timeout_ms = w->what == STOPPED_FOR_GOOD ? DEADLINE_MS : TEST_LONG_MS;
+    memset(notes, 0, MOST * sizeof *notes);
+    for (uint32_t r = 0; r < s.size; r++) pids[r] = start_rank(&s, (int)r);
+    wait_until_under_way(&s, 1 + draw(&x) % (draw(&x) % 2 ? 24 : 240));
+    if (draw(&x) % 3 == 0) stop_for_a_while(&s, pids, &x);
+    nap_us(draw(&x) % 5000);
+    strike(w, pids);
+    wait_for_ends(&s, w, pids);
+    look_at_bits(&s);
+    look_at_ranks(&s, w);
+    w->count[w->what]++;
+    if (w->what != DAEMON_DIES) return;
+    test_daemon_stop(&d);
+    CU_ASSERT_EQUAL_FATAL(counted_start("1G", "1"), 0);
+}
+
+static void storms(void)
+{
+    const char *kills = getenv("TENSORD_STORM_KILLS"), *said = getenv("TENSORD_SEED");
+    uint64_t seed = said ? strtoull(said, NULL, 0) : now_ns(), most = kills ? strtoull(kills, NULL, 0) : UINT64_MAX;
+    uint64_t until = kills ? UINT64_MAX : test_now_ms() + STORM_MS, n = 0;
+    static weather w;
+    w.strict = kills != NULL;
+    printf(" seed %llu ", (unsigned long long)seed);
+    fflush(stdout);
+    for (; n < most && test_now_ms() < until && !CU_get_number_of_failures(); n++) {
+        one_storm(seed + n, &w);
+        if (n % 16 == 15) back_to_normal();
+    }
+    back_to_normal();
+    static const char *const names[] = {"one died", "two died", "one was stopped", "the daemon died"};
+    for (int k = 0; k < FATES; k++)
+        printf("\n    %s: %llu times; %llu told, after %.1f ms at most, %llu of them later than %d ms", names[k],
+               (unsigned long long)w.count[k], (unsigned long long)w.told[k], (double)w.worst[k] / 1e6,
+               (unsigned long long)w.late[k], SLACK_MS);
+    for (int k = 0; k < FATES && w.strict; k++) CU_ASSERT_EQUAL(w.late[k], 0);
+    printf(" ");
+}
+
+/* ---- ranks at real-time priority */
+
+/* None gives way to whoever is less urgent, the daemon among them, and there are four of them for each processor. */
+static void urgent(void)
+{
+    struct sched_param high = {.sched_priority = 1};
+    storm s = {.seed = 5, .size = MOST, .timeout_ms = TEST_LONG_MS, .last = 150};
+    cpu_set_t all, few;
+    pid_t pids[MOST];
+    bool may = true;
+    CPU_ZERO(&few);
+    CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof all, &all), 0);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&few) < MOST / 4; i++)
+        if (CPU_ISSET(i, &all)) CPU_SET(i, &few);
+    memset(notes, 0, MOST * sizeof *notes);
+    for (int r = 0; r < MOST; r++) {
+        fflush(NULL);
+        pids[r] = fork();
+        if (pids[r]) continue;
+        if (sched_setaffinity(0, sizeof few, &few) || sched_setscheduler(0, SCHED_FIFO, &high)) _exit(9);
+        be_rank(&s, r);
+        _exit(0);
+    }
+    for (int r = 0; r < MOST; r++) {
+        int ended = end_of(pids[r]);
+        may = may && ended != 9;
+        if (!may) continue;
+        CU_ASSERT_EQUAL(ended, 0);
+        CU_ASSERT_TRUE(notes[r].done == s.last && !notes[r].bad && notes[r].left <= 0);
+        if (notes[r].rc) fprintf(stderr, "rank %d: %s\n", r, notes[r].words);
+    }
+    if (!may) td_test_skip("real-time priority is not granted here");
+    back_to_normal();
+}
+
+/* ---- another user */
+
+enum { SOMEBODY = 54321 }; /* 65534 would be whoever has no number in a user namespace */
+
+typedef struct meeting {
+    _Atomic int step;
+    char socket[96];
+} meeting;
+
+static void wait_for_step(const meeting *m, int step)
+{
+    while (m->step < step) nap_us(500);
+}
+
+static bool fails_so(int code, const char *words)
+{
+    bool so = td_last_error()->code == code && strstr(td_last_error()->message, words);
+    if (!so) fprintf(stderr, "code %d: %s\n", td_last_error()->code, td_last_error()->message);
+    return so;
+}
+
+/* Of a user with a daemon of its own, whose groups root may join: not the other way round. */
+static int be_other(meeting *m)
+{
+    test_daemon own;
+    if (setgid(SOMEBODY) || setuid(SOMEBODY)) return 77;
+    td_client *refused = td_connect(d.socket);
+    if (refused || td_last_error()->code == TD_OK) return 2;
+    setenv("TMPDIR", "/tmp", 1); /* that of this run may be root's alone */
+    if (!test_daemon_start(&own, NULL)) return 77;
+    td_client *c = td_connect(own.socket);
+    memcpy(m->socket, own.socket, sizeof m->socket);
+    m->step = 1;
+    bool good = c != NULL;
+    td_table *t = NULL;
+    for (bool there = false; good && !there; nap_us(500)) {
+        t = td_status(c, "groups");
+        there = t && t->rows == 3;
+        td_table_free(t);
+    }
+    for (int rank = -1; good && rank < 2; rank++)
+        good = !td_group_open(c, "roots", 2, rank, 1000) &&
+               fails_so(TD_E_PERMISSION, "group 'roots' is another user's (uid 0)");
+    m->step = 2;
+    td_group *g = good ? td_group_open(c, "ours", 2, 0, TEST_LONG_MS) : NULL;
+    good = g && !td_group_barrier(g, -1);
+    td_group_close(g);
+    td_disconnect(c);
+    return test_daemon_stop(&own) == 0 && good ? 0 : 1;
+}
+
+static int be_root(const meeting *m, const char *name, int rank)
+{
+    td_client *c = td_connect(m->socket);
+    td_group *g = c ? td_group_open(c, name, 2, rank, TEST_LONG_MS) : NULL;
+    bool good = g && !td_group_barrier(g, -1);
+    if (!good) fprintf(stderr, "%s: %s\n", name, td_last_error()->message);
+    td_group_close(g);
+    td_disconnect(c);
+    return good ? 0 : 1;
+}
+
+static void another_user(void)
+{
+    meeting *m = mmap(NULL, sizeof *m, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_TRUE_FATAL(m != MAP_FAILED);
+    if (geteuid()) {
+        td_test_skip("needs root, to be two users");
+        return;
+    }
+    fflush(NULL);
+    pid_t other = fork();
+    if (!other) _exit(be_other(m));
+    for (int status; m->step < 1; nap_us(500))
+        if (waitpid(other, &status, WNOHANG) == other) {
+            if (WEXITSTATUS(status) == 77) td_test_skip("another uid, and a daemon of its own, are not to be had");
+            else CU_FAIL("the other user has no daemon");
+            return;
+        }
+    fflush(NULL);
+    pid_t root = fork();
+    if (!root) _exit(be_root(m, "roots", 0));
+    wait_for_step(m, 2);
+    CU_ASSERT_EQUAL(be_root(m, "roots", 1), 0);
+    CU_ASSERT_EQUAL(be_root(m, "ours", 1), 0);
+    CU_ASSERT_EQUAL(end_of(root), 0);
+    CU_ASSERT_EQUAL(end_of(other), 0);
+    munmap(m, sizeof *m);
+    back_to_normal();
+}
+
+static int start(void)
+{
+    notes = mmap(NULL, MOST * sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return notes == MAP_FAILED ? 1 : counted_start("1G", "1");
+}
+
+TD_CUNIT_MAIN_WITH("crash_groups", start, stop, {"storms", storms}, {"ranks at real-time priority", urgent},
+                   {"another user", another_user})
