@@ -43,6 +43,26 @@ static double seconds_since(uint64_t then, uint64_t now)
 
 /* ---- one rank */
 
+/* What a rank's part of the board says. */
+typedef struct look {
+    uint64_t now, since; /* its last call */
+    td_board_call call;
+    td_figures_seen f; /* the call that it is in counts, too */
+    bool inside;
+} look;
+
+static look look_at(const td_named_group *g, uint32_t rank)
+{
+    look k = {.now = td_clock_ns()};
+    td_figures_read(td_board_figures(td_group_board(g), g->size, rank), k.now, &k.f);
+    td_board_last(td_group_board(g), rank, &k.call, &k.since);
+    k.inside = k.f.left < k.call.round;
+    if (!k.inside) return k;
+    double most = k.f.recently.seconds, within = k.f.recently.within + seconds_since(k.since, k.now);
+    k.f.recently.within = within < most ? within : most;
+    return k;
+}
+
 static const char *const states[] = {"awaited", "in", "left", "died", "expelled"};
 
 static const char *state_of(const td_named_group *g, uint32_t rank)
@@ -94,21 +114,18 @@ static void say_shares(const td_figures_seen *f, td_roll_row *row)
     if (f->recently.rounds > 0) row->last_share = f->recently.last / f->recently.rounds;
 }
 
-static void say_now(const td_named_group *g, uint32_t rank, const td_figures_seen *f, uint64_t now, td_roll_row *row)
+static void say_now(const td_named_group *g, uint32_t rank, const look *k, td_roll_row *row)
 {
     td_sites sites = {.all = (td_site_text *)(void *)((char *)td_group_board(g) + td_board_bytes(g->size))};
-    td_board_call call;
-    uint64_t since;
     char text[128];
-    td_board_last(td_group_board(g), rank, &call, &since);
-    if (!call.round) {
+    if (!k->call.round) {
         snprintf(row->now, sizeof row->now, "has made no call yet");
         return;
     }
-    bool inside = f->left < call.round;
-    snprintf(row->now, sizeof row->now, "%s %s", inside ? "in" : "after", td_board_say_call(&call, text, sizeof text));
-    td_sites_text(&sites, rank, call.site, row->at);
-    row->since = seconds_since(inside ? since : f->left_at, now);
+    snprintf(row->now, sizeof row->now, "%s %s", k->inside ? "in" : "after",
+             td_board_say_call(&k->call, text, sizeof text));
+    td_sites_text(&sites, rank, k->call.site, row->at);
+    row->since = seconds_since(k->inside ? k->since : k->f.left_at, k->now);
 }
 
 static void tell_rank(const td_named_group *g, uint32_t rank, td_roll_row *row)
@@ -117,18 +134,16 @@ static void tell_rank(const td_named_group *g, uint32_t rank, td_roll_row *row)
     snprintf(row->state, sizeof row->state, "%s", state_of(g, rank));
     say_who(g, rank, row);
     if (!g->epoch || !td_group_board(g)) return;
-    const td_figures *of = td_board_figures(td_group_board(g), g->size, rank);
-    uint64_t now = td_clock_ns(), times[TD_FIGURES_TIMES] = {0};
-    td_figures_seen f;
-    td_figures_read(of, now, &f);
-    td_figures_add(of, times);
+    uint64_t times[TD_FIGURES_TIMES] = {0};
+    look k = look_at(g, rank);
+    td_figures_add(td_board_figures(td_group_board(g), g->size, rank), times);
     row->round = td_board_rounds(td_group_board(g), rank);
     row->p50 = td_figures_quantile(times, 0.5);
     row->p99 = td_figures_quantile(times, 0.99);
-    row->last = f.last;
-    say_shares(&f, row);
-    say_failed(f.failed, row);
-    say_now(g, rank, &f, now, row);
+    row->last = k.f.last;
+    say_shares(&k.f, row);
+    say_failed(k.f.failed, row);
+    say_now(g, rank, &k, row);
 }
 
 /* ---- the whole */
@@ -136,28 +151,24 @@ static void tell_rank(const td_named_group *g, uint32_t rank, td_roll_row *row)
 /* One more rank of a group that has an epoch and a board. */
 static void add_rank(const td_named_group *g, uint32_t rank, td_roll *r)
 {
-    const td_figures *of = td_board_figures(td_group_board(g), g->size, rank);
-    uint64_t now = td_clock_ns(), rounds = td_board_rounds(td_group_board(g), rank), since;
-    td_figures_seen f;
-    td_board_call call;
-    td_figures_read(of, now, &f);
-    td_figures_add(of, r->times);
-    td_board_last(td_group_board(g), rank, &call, &since);
-    double within = f.recently.seconds > 0 ? f.recently.within / f.recently.seconds : 0;
-    double rate = f.recently.seconds > 0 ? f.recently.rounds / f.recently.seconds : 0;
-    if (rate > r->rate) r->rate = rate;
-    r->within += within;
-    if (rounds > r->most) r->most = rounds, r->call = call;
+    look k = look_at(g, rank);
+    uint64_t rounds = td_board_rounds(td_group_board(g), rank);
+    td_roll_row of = {0};
+    td_figures_add(td_board_figures(td_group_board(g), g->size, rank), r->times);
+    say_shares(&k.f, &of);
+    if (of.per_second > r->rate) r->rate = of.per_second;
+    r->within += of.within;
+    if (rounds > r->most) r->most = rounds, r->call = k.call;
     if (!is_in(g, rank)) return;
     if (!r->present || rounds < r->fewest) r->fewest = rounds, r->late = rank;
-    if (!r->present || within < r->least) {
-        r->least = within;
+    if (!r->present || of.within < r->least) {
+        r->least = of.within;
         r->slow = rank;
-        r->last = f.recently.rounds > 0 ? f.recently.last / f.recently.rounds : 0;
+        r->last = of.last_share;
     }
     r->present++;
-    if (f.left < call.round && (!r->inside || since < r->since)) r->since = since;
-    r->inside += f.left < call.round;
+    if (k.inside && (!r->inside || k.since < r->since)) r->since = k.since;
+    r->inside += k.inside;
 }
 
 static uint32_t members_in(const td_named_group *g)
