@@ -224,6 +224,37 @@ static void easily_lost(void)
     }
 }
 
+/* Every half, also those that are no numbers, by every set of loops: alone, and with one that is drawn. */
+static void every_half(void)
+{
+    enum { HALVES = 65536 };
+    uint16_t *x = malloc(HALVES * 2), *y = malloc(HALVES * 2), *want = malloc(HALVES * 2), *got = malloc(HALVES * 2);
+    const void *both[5] = {x, y, y, x, y};
+    for (uint32_t i = 0; i < HALVES; i++) x[i] = (uint16_t)i, y[i] = (uint16_t)draw();
+    for (uint32_t i = 0; i < HALVES; i++) /* of two that are no numbers either may be the result */
+        if ((y[i] & 0x7fff) > 0x7c00) y[i] &= 0xbfff;
+    for (uint32_t n = 1; n <= 5; n++)
+        for (unsigned op = 0; op < TD_REDUCE_OP_COUNT; op++) {
+            CU_ASSERT_TRUE(td_combine_use(0));
+            td_combine((td_reduce_op)op, TD_FLOAT16, want, both, n, HALVES);
+            for (int set = 1; set <= 2; set++) {
+                if (!td_combine_use(set)) continue;
+                td_combine((td_reduce_op)op, TD_FLOAT16, got, both, n, HALVES);
+                CU_ASSERT_EQUAL(memcmp(got, want, HALVES * 2), 0);
+                for (uint32_t i = 0; i < HALVES; i++)
+                    if (got[i] != want[i]) {
+                        fprintf(stderr, "%s of %u, set %d: %04x and %04x: %04x, not %04x\n", td_reduce_op_name(op), n,
+                                set, x[i], y[i], got[i], want[i]);
+                        break;
+                    }
+            }
+        }
+    free(x);
+    free(y);
+    free(want);
+    free(got);
+}
+
 /* Cut anywhere, by any set, in place: the same bits. */
 static void same_bits(void)
 {
@@ -257,4 +288,5 @@ static void same_bits(void)
 
 TD_CUNIT_MAIN_WITH("shm_combine", make, unmake, {"every dtype and way, as plain arithmetic has it", plain},
                    {"what is refused", refused}, {"near the truth", near_the_truth},
-                   {"numbers that are easily lost", easily_lost}, {"the same bits however it is cut", same_bits})
+                   {"numbers that are easily lost", easily_lost}, {"every half", every_half},
+                   {"the same bits however it is cut", same_bits})
