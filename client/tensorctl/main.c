@@ -34,7 +34,7 @@ static const char usage[] =
     "  --socket PATH     the daemon there (default: $TENSORD_SOCKET, else the user's, else the private one that runs)\n"
     "  --pid PID         the private daemon of that program, or with that number\n"
     "  --json            for programs\n"
-    "  --prometheus      status, devices, sessions and queues as Prometheus reads them\n"
+    "  --prometheus      status, devices, sessions, queues and groups as Prometheus reads them\n"
     "  --in NAME=VALUE   of run and program plan: an argument: a tensor's file (.npy, .npz, .pt, .safetensors; "
     "FILE:NAME), a number, a "
     "text\n"

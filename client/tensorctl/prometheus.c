@@ -77,6 +77,7 @@ static void print_rows(const td_table *t, const char *of, const char *const *lab
         if (!*v) continue;
         print_type(of, *v);
         for (int r = 0; r < t->rows; r++) {
+            if (t->cells[r * t->columns + k].kind == TD_CELL_TEXT) continue; /* it has no such number now */
             printf("tensord_%s%s%s", of, *v, is_counter(*v) ? "_total" : "");
             print_labels(t, r, labels);
             print_value(&t->cells[r * t->columns + k]);
@@ -92,22 +93,27 @@ int ctl_prometheus(const ctl_options *o)
     static const char *const of_sessions[] = {"objects", "bytes", "ops_run", "pending", NULL};
     static const char *const of_queues[] = {"items",       "bytes", "capacity", "producers", "consumers", "waiting_put",
                                             "waiting_get", "puts",  "gets",     "deaths",    NULL};
+    static const char *const of_rank[] = {"group", "rank", "pid", "program", NULL};
+    static const char *const of_ranks[] = {"round", "per_s", "p50_us", "p99_us", "last", "since_s", NULL};
     td_client *c = ctl_connect(o);
     if (!c) return 1;
     td_table *status = td_status(c, "status"), *sessions = status ? td_status(c, "sessions") : NULL;
     td_table *queues = sessions ? td_status(c, "queues") : NULL;
     td_table *devices = queues ? td_status(c, "devices") : NULL;
+    td_table *groups = devices ? td_status(c, "groups") : NULL; /* an older daemon has none */
     int rc = devices ? 0 : ctl_fail("status");
     if (devices) {
         print_status(status);
         print_rows(devices, "device_", of_device, of_devices);
         print_rows(sessions, "session_", of_session, of_sessions);
         print_rows(queues, "queue_", of_queue, of_queues);
+        if (groups) print_rows(groups, "group_", of_rank, of_ranks);
     }
     td_table_free(status);
     td_table_free(sessions);
     td_table_free(queues);
     td_table_free(devices);
+    td_table_free(groups);
     td_disconnect(c);
     return rc;
 }
