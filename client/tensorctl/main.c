@@ -22,7 +22,7 @@ static const char usage[] =
     "  devices           the CPU and other devices: what is taken of their memory\n"
     "  turns             how long the loop is at one thing, if the daemon was started with --turns\n"
     "  loaders           data loaders and their workers: where the time goes\n"
-    "  top               status, loaders and sessions, again and again (--interval SECONDS, --count N)\n"
+    "  top               status, loaders, groups and sessions, again and again (--interval SECONDS, --count N)\n"
     "  run PROGRAM       call a program: a .td file, or the name that one was published under\n"
     "  program FORM PROGRAM    what it is: show, code, passes (after each), dot, svg, check;\n"
     "                          plan: what the daemon runs as one call, for such arguments (--in); of a NAME also by "

@@ -1,4 +1,5 @@
-/* tensorctl top: the daemon's counts, its loaders and its sessions, refreshed in place; into a file or a pipe once. */
+/* tensorctl top: the daemon's counts, its loaders, groups and sessions, refreshed in place; into a file or a pipe once.
+ */
 #include "client/tensorctl/tensorctl.h"
 
 #include <stdio.h>
@@ -57,6 +58,7 @@ static int round_of(td_client *c, const ctl_options *o, bool clear, last *before
 {
     td_table *status = td_status(c, "status"), *sessions = status ? td_status(c, "sessions") : NULL;
     td_table *loaders = sessions ? ctl_loaders_look(looks, c) : NULL;
+    td_table *groups = loaders ? td_status(c, "groups") : NULL; /* an older daemon has none */
     int rc = loaders ? 0 : ctl_fail("top");
     if (!rc) {
         if (clear) fputs("\033[H\033[J", stdout);
@@ -68,6 +70,10 @@ static int round_of(td_client *c, const ctl_options *o, bool clear, last *before
                 ctl_print(loaders, false);
                 puts("");
             }
+            if (groups && groups->rows) {
+                ctl_print(groups, false);
+                puts("");
+            }
             ctl_print(sessions, false);
         }
         fflush(stdout);
@@ -75,6 +81,7 @@ static int round_of(td_client *c, const ctl_options *o, bool clear, last *before
     td_table_free(status);
     td_table_free(sessions);
     td_table_free(loaders);
+    td_table_free(groups);
     return rc;
 }
 

@@ -130,6 +130,7 @@ class Tensorctl(Place):
         shown = ctl("--socket", self.socket, "--prometheus")
         self.assertRegex(shown, rf'tensord_group_last\{{group="tools/g",rank="0",pid="{os.getpid()}",program="[^"]*"\}} 1\n')
         self.assertIn('tensord_group_round{group="tools/g",rank="all",pid="",program=""} 1', shown)
+        self.assertIn("open, 1 of 1", ctl("--socket", self.socket, "top"))
         lib.td_group_close(g)
         self.assertEqual(say("groups"), [])
         self.assertEqual({row["kind"] for row in say("segments")}, {"session", "service"})
