@@ -301,8 +301,8 @@ TD_API int64_t td_item_i64(td_array *a);
 TD_API const void *td_data(td_array *a);
 /* The same for writing. Waits for everything pending on it; until td_write_end() ops on it fail. The end moves the
  * version, so that a backward that needs the old values fails instead of using the new ones. Only for tensors of this
- * session. timeout_ms < 0: no limit. Other clients' ops on the tensor wait for the end, a minute at most: then they fail
- * with TD_E_TIMEOUT, which names this program, as do all that follow before the end. */
+ * session. timeout_ms < 0: no limit. Other clients' ops on the tensor wait for the end, a minute at most: then they
+ * fail with TD_E_TIMEOUT, which names this program, as do all that follow before the end. */
 TD_API void *td_write_begin(td_array *a, int timeout_ms);
 TD_API int td_write_end(td_array *a);
 
@@ -346,23 +346,24 @@ TD_API void td_set_grad_scope(td_client *client, uint32_t scope);
 /* The same, into the .grad of `inputs` alone (n 0: of all leaves); of one that is no leaf as after td_retain_grad(). */
 TD_API int td_at_backward_into(const char *where, td_list roots, td_list grads, td_list inputs, unsigned flags);
 
-/* Hooks: functions of this program that a backward runs on its way. The daemon keeps numbers; td_set_on_hook() says what
- * runs them. A hook goes with what it hangs on; td_gone_hooks() tells which are nowhere any more. A backward that comes
- * to a hook of another process is refused before it computes anything, but for hooks of leaves, which are for backwards
- * of their own process. */
+/* Hooks: functions of this program that a backward runs on its way. The daemon keeps numbers; td_set_on_hook() says
+ * what runs them. A hook goes with what it hangs on; td_gone_hooks() tells which are nowhere any more. A backward that
+ * comes to a hook of another process is refused before it computes anything, but for hooks of leaves, which are for
+ * backwards of their own process. */
 typedef enum td_hook_kind {
-    TD_ON_TENSOR = 1,   /* is given the gradient of a tensor's value as it is now; may give another */
-    TD_ON_LEAF = 2,     /* is given a leaf when its .grad has been added to */
-    TD_ON_NODE = 3,     /* is given the gradients of a node's outputs before it is run; may give others */
-    TD_AFTER_NODE = 4,  /* is given those of its inputs, then those of its outputs; may give others of the inputs */
-    TD_ON_FUNCTION = 5, /* is given the gradients of a td_at_function's results, then what that saved; gives those of its inputs */
-    TD_ON_UNPACK = 6    /* is given nothing; gives a value that was packed */
+    TD_ON_TENSOR = 1,  /* is given the gradient of a tensor's value as it is now; may give another */
+    TD_ON_LEAF = 2,    /* is given a leaf when its .grad has been added to */
+    TD_ON_NODE = 3,    /* is given the gradients of a node's outputs before it is run; may give others */
+    TD_AFTER_NODE = 4, /* is given those of its inputs, then those of its outputs; may give others of the inputs */
+    TD_ON_FUNCTION =
+        5, /* is given the gradients of a td_at_function's results, then what that saved; gives those of its inputs */
+    TD_ON_UNPACK = 6 /* is given nothing; gives a value that was packed */
 } td_hook_kind;
 typedef struct td_hook_call {
     uint32_t hook;
     td_hook_kind kind;
-    unsigned flags; /* of the backward: TD_RETAIN_GRAPH, ... */
-    int n, first;   /* `first` of them are what the answer may change, or a function's gradients */
+    unsigned flags;         /* of the backward: TD_RETAIN_GRAPH, ... */
+    int n, first;           /* `first` of them are what the answer may change, or a function's gradients */
     td_array *const *given; /* some NULL; for the time of the call */
     int wanted;             /* so many gradients are the answer */
     td_array **answer;      /* NULL each; references to be taken over */
@@ -409,8 +410,8 @@ typedef struct td_saved_value {
     char name[32];   /* what the op calls it; "": there is no such slot */
 } td_saved_value;
 TD_API int td_graph_saved(td_client *client, uint32_t node, int slot, td_saved_value *out);
-/* The program keeps the value in this slot from here on: a number for the hook (TD_ON_UNPACK) that a backward asks for it;
- * 0: it failed. */
+/* The program keeps the value in this slot from here on: a number for the hook (TD_ON_UNPACK) that a backward asks for
+ * it; 0: it failed. */
 TD_API uint32_t td_graph_pack(td_client *client, uint32_t node, int slot, uint32_t hook);
 TD_API uint32_t td_hook_number(td_client *client); /* one for a hook to be; 0: it failed */
 /* From here on each op of this thread that saves values is followed by calls of on_saved(), one for each of them: with
@@ -506,13 +507,14 @@ TD_API td_queue *td_queue_open(td_client *client, const char *name, uint32_t cap
  * all). Until somebody says it a minute, if no consumer has ever had it open. */
 TD_API td_queue *td_queue_open_keeping(td_client *client, const char *name, uint32_t capacity, unsigned role,
                                        int keep_ms);
-/* The item is what the arrays hold now: who writes to one by an op or a write lease before the item is taken makes a copy
- * for it, once for all items that hold the same. (Arrays that require grad, and service memory, are shared as they are.)
- * Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is on
- * its way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which then
- * puts nothing, or by td_queue_close. At most one item a producer is on its way; td_queue_close and td_disconnect wait
- * until it has arrived. A wait of more than a second while nobody has joined as a consumer writes a line to stderr, once
- * a handle: it says which other daemon of this user has a queue of this name, if one has. td_queue_get does the same. */
+/* The item is what the arrays hold now: who writes to one by an op or a write lease before the item is taken makes a
+ * copy for it, once for all items that hold the same. (Arrays that require grad, and service memory, are shared as they
+ * are.) Waits for room up to timeout_ms. With timeout_ms < 0 it may wait for ever, and does that elsewhere: the item is
+ * on its way when this returns. A failure of that (TD_E_CLOSED: the queue has ended) is told by the next put, which
+ * then puts nothing, or by td_queue_close. At most one item a producer is on its way; td_queue_close and td_disconnect
+ * wait until it has arrived. A wait of more than a second while nobody has joined as a consumer writes a line to
+ * stderr, once a handle: it says which other daemon of this user has a queue of this name, if one has. td_queue_get
+ * does the same. */
 TD_API int td_queue_put(td_queue *q, td_list arrays, const void *note, size_t note_size, int timeout_ms);
 /* Waits for an item. TD_E_CLOSED when there will never be one more; with TD_WATCH, once for each producer that died,
  * TD_E_DIED: go on getting. TD_E_LOST: the daemon is gone, and the queue with it; no call of this client will do any
@@ -583,21 +585,72 @@ TD_API td_client *td_group_client(const td_group *g); /* its connection: for td_
  * bools a sum is "or"; float16 and bfloat16 are summed in float32 and rounded once. */
 TD_API int td_group_at_all_reduce(const char *where, td_group *g, const void *in, void *out, td_dtype dtype,
                                   uint64_t count, td_reduce_op op, int timeout_ms);
+/* The same for the rank `root` alone; `out` is not looked at in the others. */
+TD_API int td_group_at_reduce(const char *where, td_group *g, const void *in, void *out, td_dtype dtype, uint64_t count,
+                              td_reduce_op op, uint32_t root, int timeout_ms);
+/* `in`: count * size elements. Each rank gets `count` of their sum, those of rank 0 first. */
+TD_API int td_group_at_reduce_scatter(const char *where, td_group *g, const void *in, void *out, td_dtype dtype,
+                                      uint64_t count, td_reduce_op op, int timeout_ms);
 /* `count` elements of `root`'s, at `at` in all ranks. */
 TD_API int td_group_at_broadcast(const char *where, td_group *g, void *at, td_dtype dtype, uint64_t count,
                                  uint32_t root, int timeout_ms);
-/* `count` elements of each rank, one rank after the other, into `out`: count * size of them. */
+/* `in`: count * size elements of `root`'s (it is not looked at in the others); each rank gets `count` of them. */
+TD_API int td_group_at_scatter(const char *where, td_group *g, const void *in, void *out, td_dtype dtype,
+                               uint64_t count, uint32_t root, int timeout_ms);
+/* `count` elements of each rank, one rank after the other, into `out` of `root`: count * size of them. */
+TD_API int td_group_at_gather(const char *where, td_group *g, const void *in, void *out, td_dtype dtype, uint64_t count,
+                              uint32_t root, int timeout_ms);
+/* The same for all ranks. */
 TD_API int td_group_at_all_gather(const char *where, td_group *g, const void *in, void *out, td_dtype dtype,
                                   uint64_t count, int timeout_ms);
+/* `count` elements for each rank at `in`; those of each rank for this one come to `out`, which may be `in`. */
+TD_API int td_group_at_all_to_all(const char *where, td_group *g, const void *in, void *out, td_dtype dtype,
+                                  uint64_t count, int timeout_ms);
+/* The same with as many elements for each rank as `in_counts` says (one number for each), and from each as `out_counts`
+ * says. Ranks that do not agree get TD_E_MISMATCH, all of them. `out` may not overlap `in`. */
+TD_API int td_group_at_all_to_all_of(const char *where, td_group *g, const void *in, const uint64_t *in_counts,
+                                     void *out, const uint64_t *out_counts, td_dtype dtype, int timeout_ms);
 /* Until all have come. */
 TD_API int td_group_at_barrier(const char *where, td_group *g, int timeout_ms);
 #define td_group_all_reduce(g, in, out, dtype, count, op, timeout_ms)                                                  \
     td_group_at_all_reduce(TD_HERE, g, in, out, dtype, count, op, timeout_ms)
+#define td_group_reduce(g, in, out, dtype, count, op, root, timeout_ms)                                                \
+    td_group_at_reduce(TD_HERE, g, in, out, dtype, count, op, root, timeout_ms)
+#define td_group_reduce_scatter(g, in, out, dtype, count, op, timeout_ms)                                              \
+    td_group_at_reduce_scatter(TD_HERE, g, in, out, dtype, count, op, timeout_ms)
 #define td_group_broadcast(g, at, dtype, count, root, timeout_ms)                                                      \
     td_group_at_broadcast(TD_HERE, g, at, dtype, count, root, timeout_ms)
+#define td_group_scatter(g, in, out, dtype, count, root, timeout_ms)                                                   \
+    td_group_at_scatter(TD_HERE, g, in, out, dtype, count, root, timeout_ms)
+#define td_group_gather(g, in, out, dtype, count, root, timeout_ms)                                                    \
+    td_group_at_gather(TD_HERE, g, in, out, dtype, count, root, timeout_ms)
 #define td_group_all_gather(g, in, out, dtype, count, timeout_ms)                                                      \
     td_group_at_all_gather(TD_HERE, g, in, out, dtype, count, timeout_ms)
+#define td_group_all_to_all(g, in, out, dtype, count, timeout_ms)                                                      \
+    td_group_at_all_to_all(TD_HERE, g, in, out, dtype, count, timeout_ms)
+#define td_group_all_to_all_of(g, in, in_counts, out, out_counts, dtype, timeout_ms)                                   \
+    td_group_at_all_to_all_of(TD_HERE, g, in, in_counts, out, out_counts, dtype, timeout_ms)
 #define td_group_barrier(g, timeout_ms) td_group_at_barrier(TD_HERE, g, timeout_ms)
+
+/* A call that goes on while this rank does something else. td_group_begin() gives what this rank has to the others, as
+ * far as that goes without waiting; memory at `in` and `out` stays as it is, and is nobody else's, until the call is
+ * done. Calls are made in the order in which they are begun. No thread works on them: they go on in td_pending_done(),
+ * td_pending_wait() and each later call of the group, in this rank as in the others. `kind` says which call it is;
+ * `out`, `op` and `root` mean something to those that have them, and a broadcast takes its memory as `in` and `out`.
+ * NULL on failure. */
+typedef struct td_pending td_pending;
+TD_API td_pending *td_group_at_begin(const char *where, td_group *g, td_collective kind, const void *in, void *out,
+                                     td_dtype dtype, uint64_t count, td_reduce_op op, uint32_t root);
+#define td_group_begin(g, kind, in, out, dtype, count, op, root)                                                       \
+    td_group_at_begin(TD_HERE, g, kind, in, out, dtype, count, op, root)
+/* Is it done, or has it failed? Never waits. */
+TD_API bool td_pending_done(td_pending *p);
+/* Until it is done, for up to timeout_ms from now on (< 0: the group's deadline); fails as the call would. May be
+ * called again. Other threads may begin and wait for other calls meanwhile. */
+TD_API int td_pending_wait(td_pending *p, int timeout_ms);
+/* Of one that is not done nobody learns the result; when not all of it has been given to the others, no more calls can
+ * be made. Before or after td_group_close(), with which all that are not done fail. NULL is fine. */
+TD_API void td_pending_free(td_pending *p);
 
 /* Of the call that failed last with TD_E_MEMBER, TD_E_TIMEOUT or TD_E_MISMATCH: which rank it was for. */
 typedef struct td_group_fault {
@@ -679,7 +732,8 @@ typedef enum td_value_kind {
 } td_value_kind;
 typedef struct td_value {
     td_value_kind kind;
-    uint32_t n; /* items of a list or tuple; of a dict a key, its value, the next key: twice as many as keys; bytes of a text, which also ends with a 0 that is not counted */
+    uint32_t n; /* items of a list or tuple; of a dict a key, its value, the next key: twice as many as keys; bytes of a
+                   text, which also ends with a 0 that is not counted */
     union {
         int64_t i; /* TD_VALUE_INT; TD_VALUE_BOOL; a device or td_dtype by its number */
         double re;
@@ -715,7 +769,8 @@ TD_API void td_value_free(td_value *v);
 TD_API td_program *td_program_read(td_client *client, const char *text, td_list captured);
 /* The same of a function in a subset of Python (client/script/README.md): `source` holds it and the functions that it
  * calls; it is the one called `entry` (NULL: the last). Errors say `file`, and count lines from `line` on. `names` say
- * what names from outside mean: arrays are captured, numbers and texts are constants, `module` is "tensord" or "math". */
+ * what names from outside mean: arrays are captured, numbers and texts are constants, `module` is "tensord" or "math".
+ */
 typedef struct td_binding {
     const char *name;
     td_value value;
@@ -766,18 +821,19 @@ typedef enum td_text_kind {
     TD_TEXT_PLANS = 4 /* which rows of small ops the daemon runs as one call by now: of a program that ran before */
 } td_text_kind;
 TD_API char *td_program_print(const td_program *p, td_text_kind what);
-/* Under a name, for any process: what it captures is shared, as td_publish() has it (a copy in service memory, outside of
- * every graph; what lies there already is captured itself, so gradients of its leaves add up there), `p` stays apart from
- * it, and it lives until the name is dropped and nobody has it open. TD_REPLACE, TD_COPY as there. Names of programs and
- * of tensors are one table: td_drop() drops either, and whoever opens the wrong kind is told so (TD_E_TYPE). */
+/* Under a name, for any process: what it captures is shared, as td_publish() has it (a copy in service memory, outside
+ * of every graph; what lies there already is captured itself, so gradients of its leaves add up there), `p` stays apart
+ * from it, and it lives until the name is dropped and nobody has it open. TD_REPLACE, TD_COPY as there. Names of
+ * programs and of tensors are one table: td_drop() drops either, and whoever opens the wrong kind is told so
+ * (TD_E_TYPE). */
 TD_API int td_program_publish(td_program *p, const char *name, unsigned flags);
 /* Opens one: a handle as td_program_read() gives it, to the one module and the one set of captured tensors that all who
  * open the name call. It keeps its program when the name gets another one. Waits as td_open() does. */
 TD_API td_program *td_program_open(td_client *client, const char *name, int timeout_ms);
-/* In a file whose name ends with .td: one of PyTorch (torch.load() and td_load() read the tensors that the program captures,
- * under their names) with the program beside them. One that ends with .pt is an archive of TorchScript, which torch.jit.load()
- * opens, where ATen has a name for each op; otherwise it is as a .td, and its record programs/no_code.txt says which op has none.
- * It appears whole or not at all. TD_SAVE_WHOLE as in td_save(). */
+/* In a file whose name ends with .td: one of PyTorch (torch.load() and td_load() read the tensors that the program
+ * captures, under their names) with the program beside them. One that ends with .pt is an archive of TorchScript, which
+ * torch.jit.load() opens, where ATen has a name for each op; otherwise it is as a .td, and its record
+ * programs/no_code.txt says which op has none. It appears whole or not at all. TD_SAVE_WHOLE as in td_save(). */
 TD_API int td_program_save(td_program *p, const char *path, unsigned flags);
 /* The program of such a file, with tensors of its own. name: one of several that Python put there (NULL: "forward"). Or
  * one that torch.jit.save() wrote: a method of its module. Each method takes the attributes that methods there assign

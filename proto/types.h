@@ -100,8 +100,8 @@ typedef enum td_reduce_op {
     TD_REDUCE_OP_COUNT = 5
 } td_reduce_op;
 
-/* Collectives: calls that the members of a group make together. Boards are shared by programs that were built apart, so the numbers stay as
- * they are. */
+/* Collectives: calls that the members of a group make together. Boards are shared by programs that were built apart, so
+ * the numbers stay as they are. */
 typedef enum td_collective {
     TD_COLL_NONE = 0,
     TD_COLL_BARRIER = 1,

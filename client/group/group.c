@@ -1,5 +1,5 @@
 /* Joining a group, and leaving it. */
-#include "client/group/internal.h"
+#include "client/group/job.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,8 +169,9 @@ TD_API int td_group_close(td_group *g)
     td_error before = *td_last_error();
     if (member) {
         td_step_aside();
-        pthread_mutex_lock(&g->lock);
-        pthread_mutex_unlock(&g->lock); /* whoever was in a call has left it */
+        td_group_lock(g); /* whoever was in a call has left it */
+        td_group_jobs_end(g, "was left");
+        pthread_mutex_unlock(&g->lock);
         td_step_back();
         say_that_it_leaves(g);
     }

@@ -16,11 +16,16 @@
 
 enum { TD_IN_FLIGHT = 2 }; /* rounds of one call that are under way at once */
 
+typedef struct td_group_job td_group_job;
+
+/* A round that is under way. */
 typedef struct td_piece {
     td_round round;
+    td_group_job *job;              /* whose bytes it moves; NULL: nobody's any more */
+    uint64_t from;                  /* bytes of a column that went before */
     const void *in[TD_BOARD_RANKS]; /* the inputs of all ranks */
     void *out;
-    bool open; /* the rank has arrived there, and has not seen its end */
+    bool open; /* its end has not been seen */
 } td_piece;
 
 struct td_group {
@@ -35,8 +40,11 @@ struct td_group {
     td_sites sites;
     unsigned char *memory, *large; /* the board's small slots, and the large ones; NULL: not there yet */
     uint32_t calls;                /* that were made */
+    td_group_job *jobs, **last;    /* in the order of their calls; where the next one is put */
     td_piece pieces[TD_IN_FLIGHT];
-    bool read_by_others; /* the last round was one whose inputs others read until they come to the next */
+    unsigned in_flight; /* rounds that are under way */
+    bool passes[2]; /* of the last round and of the one before: others read its inputs until they come to the next */
+    _Atomic unsigned wanted; /* threads that wait for the lock */
     td_group_fault fault;
     td_error broken; /* code 0: calls can be made; else why they cannot */
 };
@@ -48,14 +56,26 @@ typedef struct td_group_call {
     td_board_call call;
     int64_t began_ms;
     int timeout_ms;
+    bool yields; /* whoever wants the lock gets it in the middle of a wait */
 } td_group_call;
+
+enum { TD_GROUP_WANTED = -1 }; /* the result of such a wait, beside codes of errors */
+
+static inline void td_group_lock(td_group *g)
+{
+    if (!pthread_mutex_trylock(&g->lock)) return;
+    atomic_fetch_add(&g->wanted, 1);
+    pthread_mutex_lock(&g->lock);
+    atomic_fetch_sub(&g->wanted, 1);
+}
 
 /* ---- group.c */
 /* Under the group's lock: maps the large slots. */
 int td_group_need_large(td_group *g);
 
 /* ---- wait.c */
-/* Until the round is over; raises what became of it, unless it is done. */
+/* Until the round is over; raises what became of it, unless it is done. With p->open it is not over: the program was
+ * stopped, the daemon is lost, or TD_GROUP_WANTED. */
 int td_group_await_round(td_group_call *c, td_piece *p);
 
 /* ---- words.c */

@@ -105,10 +105,13 @@ static int look(td_group_call *c, td_piece *p, watch *w, td_round_outcome *o)
     return TD_OK;
 }
 
-static unsigned slice(const watch *w)
+/* Other threads are not kept waiting for long by one that yields. */
+static unsigned slice(const td_group_call *c, const watch *w)
 {
-    int64_t left = w->due == INT64_MAX ? TD_BOARD_SLICE_MS : w->due - td_now_ms();
-    return left < 1 ? 1 : left < TD_BOARD_SLICE_MS ? (unsigned)left : TD_BOARD_SLICE_MS;
+    enum { SHORT_MS = 5 };
+    int64_t most = c->yields ? SHORT_MS : TD_BOARD_SLICE_MS;
+    int64_t left = w->due == INT64_MAX ? most : w->due - td_now_ms();
+    return left < 1 ? 1 : left < most ? (unsigned)left : (unsigned)most;
 }
 
 int td_group_await_round(td_group_call *c, td_piece *p)
@@ -120,8 +123,9 @@ int td_group_await_round(td_group_call *c, td_piece *p)
     w.due = c->timeout_ms < 0 ? INT64_MAX : c->began_ms + c->timeout_ms;
     w.said = c->began_ms;
     while (o == TD_OUTCOME_OPEN) {
-        o = td_board_wait(&g->board, &p->round, slice(&w));
+        o = td_board_wait(&g->board, &p->round, slice(c, &w));
         if (o != TD_OUTCOME_OPEN) break;
+        if (c->yields && atomic_load(&g->wanted)) return TD_GROUP_WANTED;
         int rc = look(c, p, &w, &o);
         if (rc) return rc;
     }

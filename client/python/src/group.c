@@ -75,12 +75,8 @@ static void begin(PyObject *self)
 }
 
 /* The error says which member it was for, beside the words. */
-static PyObject *done(PyObject *self, int rc)
+static PyObject *fail_for(td_group_fault f, int rc)
 {
-    const td_group *g = ((member *)self)->group; /* it cannot have been left meanwhile */
-    ((member *)self)->calls--;
-    if (!rc) return tdpy_none(rc);
-    td_group_fault f = td_group_last_fault(g);
     tdpy_fail();
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
@@ -95,20 +91,131 @@ static PyObject *done(PyObject *self, int rc)
     return NULL;
 }
 
+static PyObject *done(PyObject *self, int rc)
+{
+    const td_group *g = ((member *)self)->group; /* it cannot have been left meanwhile */
+    ((member *)self)->calls--;
+    return rc ? fail_for(td_group_last_fault(g), rc) : tdpy_none(rc);
+}
+
+/* Arguments of a collective: (in, out, dtype, count, [op], [root], timeout, [where]). */
+typedef struct said {
+    td_group *group;
+    const void *in;
+    void *out;
+    td_dtype dtype;
+    unsigned long long count;
+    int op, ms;
+    unsigned root;
+    const char *where;
+} said;
+
+enum { HAS_OP = 1, HAS_ROOT = 2 };
+
+static bool hear(said *s, PyObject *self, PyObject *args, unsigned has)
+{
+    static const char *const formats[] = {"KKOKO|O", "KKOKiO|O", "KKOKIO|O", "KKOKiIO|O"};
+    unsigned long long in, out;
+    PyObject *dtype, *timeout, *where = NULL;
+    *s = (said){.group = group_of(self)};
+    void *more[4] = {&timeout, &where}; /* behind the count */
+    if (has == HAS_OP) more[0] = &s->op, more[1] = &timeout, more[2] = &where;
+    if (has == HAS_ROOT) more[0] = &s->root, more[1] = &timeout, more[2] = &where;
+    if (has == (HAS_OP | HAS_ROOT)) more[0] = &s->op, more[1] = &s->root, more[2] = &timeout, more[3] = &where;
+    if (!s->group ||
+        !PyArg_ParseTuple(args, formats[has], &in, &out, &dtype, &s->count, more[0], more[1], more[2], more[3]) ||
+        !tdpy_as_dtype(dtype, &s->dtype) || !tdpy_as_timeout(timeout, &s->ms))
+        return false;
+    s->in = (const void *)(uintptr_t)in;
+    s->out = (void *)(uintptr_t)out;
+    s->where = site(where);
+    begin(self);
+    return true;
+}
+
 static PyObject *member_all_reduce(PyObject *self, PyObject *args)
 {
-    unsigned long long in, out, count;
-    int op, ms;
-    PyObject *dtype, *timeout;
+    said s;
+    if (!hear(&s, self, args, HAS_OP)) return NULL;
+    return done(self,
+                td_group_at_all_reduce(s.where, s.group, s.in, s.out, s.dtype, s.count, (td_reduce_op)s.op, s.ms));
+}
+
+static PyObject *member_reduce(PyObject *self, PyObject *args)
+{
+    said s;
+    if (!hear(&s, self, args, HAS_OP | HAS_ROOT)) return NULL;
+    return done(self,
+                td_group_at_reduce(s.where, s.group, s.in, s.out, s.dtype, s.count, (td_reduce_op)s.op, s.root, s.ms));
+}
+
+static PyObject *member_reduce_scatter(PyObject *self, PyObject *args)
+{
+    said s;
+    if (!hear(&s, self, args, HAS_OP)) return NULL;
+    return done(self,
+                td_group_at_reduce_scatter(s.where, s.group, s.in, s.out, s.dtype, s.count, (td_reduce_op)s.op, s.ms));
+}
+
+static PyObject *member_scatter(PyObject *self, PyObject *args)
+{
+    said s;
+    if (!hear(&s, self, args, HAS_ROOT)) return NULL;
+    return done(self, td_group_at_scatter(s.where, s.group, s.in, s.out, s.dtype, s.count, s.root, s.ms));
+}
+
+static PyObject *member_gather(PyObject *self, PyObject *args)
+{
+    said s;
+    if (!hear(&s, self, args, HAS_ROOT)) return NULL;
+    return done(self, td_group_at_gather(s.where, s.group, s.in, s.out, s.dtype, s.count, s.root, s.ms));
+}
+
+static PyObject *member_all_gather(PyObject *self, PyObject *args)
+{
+    said s;
+    if (!hear(&s, self, args, 0)) return NULL;
+    return done(self, td_group_at_all_gather(s.where, s.group, s.in, s.out, s.dtype, s.count, s.ms));
+}
+
+static PyObject *member_all_to_all(PyObject *self, PyObject *args)
+{
+    said s;
+    if (!hear(&s, self, args, 0)) return NULL;
+    return done(self, td_group_at_all_to_all(s.where, s.group, s.in, s.out, s.dtype, s.count, s.ms));
+}
+
+/* A number for each rank. */
+static bool as_counts(PyObject *numbers, uint32_t size, uint64_t *counts)
+{
+    PyObject *all = PySequence_Tuple(numbers);
+    bool fits = all && PyTuple_Size(all) == (Py_ssize_t)size;
+    for (uint32_t r = 0; fits && r < size; r++) {
+        counts[r] = PyLong_AsUnsignedLongLong(PyTuple_GetItem(all, r));
+        fits = !PyErr_Occurred();
+    }
+    Py_XDECREF(all);
+    if (!fits && !PyErr_Occurred()) tdpy_raise(TD_E_INVALID, "all_to_all takes a count for each of %u ranks", size);
+    return fits;
+}
+
+/* all_to_all_of(in, in_counts, out, out_counts, dtype, timeout, [where]) */
+static PyObject *member_all_to_all_of(PyObject *self, PyObject *args)
+{
+    unsigned long long in, out;
+    uint64_t in_counts[TD_GROUP_RANKS], out_counts[TD_GROUP_RANKS];
+    int ms;
+    PyObject *gives, *gets, *dtype, *timeout, *where = NULL;
     td_dtype as;
-    PyObject *where = NULL;
     td_group *g = group_of(self);
-    if (!g || !PyArg_ParseTuple(args, "KKOKiO|O:all_reduce", &in, &out, &dtype, &count, &op, &timeout, &where) ||
-        !tdpy_as_dtype(dtype, &as) || !tdpy_as_timeout(timeout, &ms))
+    if (!g || !PyArg_ParseTuple(args, "KOKOOO|O", &in, &gives, &out, &gets, &dtype, &timeout, &where) ||
+        !tdpy_as_dtype(dtype, &as) || !tdpy_as_timeout(timeout, &ms) ||
+        !as_counts(gives, td_group_size(g), in_counts) || !as_counts(gets, td_group_size(g), out_counts))
         return NULL;
+    const char *at = site(where);
     begin(self);
-    return done(self, td_group_at_all_reduce(site(where), g, (const void *)(uintptr_t)in, (void *)(uintptr_t)out, as,
-                                             count, (td_reduce_op)op, ms));
+    return done(self, td_group_at_all_to_all_of(at, g, (const void *)(uintptr_t)in, in_counts, (void *)(uintptr_t)out,
+                                                out_counts, as, ms));
 }
 
 static PyObject *member_broadcast(PyObject *self, PyObject *args)
@@ -127,22 +234,6 @@ static PyObject *member_broadcast(PyObject *self, PyObject *args)
     return done(self, td_group_at_broadcast(site(where), g, (void *)(uintptr_t)at, as, count, root, ms));
 }
 
-static PyObject *member_all_gather(PyObject *self, PyObject *args)
-{
-    unsigned long long in, out, count;
-    int ms;
-    PyObject *dtype, *timeout;
-    td_dtype as;
-    PyObject *where = NULL;
-    td_group *g = group_of(self);
-    if (!g || !PyArg_ParseTuple(args, "KKOKO|O:all_gather", &in, &out, &dtype, &count, &timeout, &where) ||
-        !tdpy_as_dtype(dtype, &as) || !tdpy_as_timeout(timeout, &ms))
-        return NULL;
-    begin(self);
-    return done(self, td_group_at_all_gather(site(where), g, (const void *)(uintptr_t)in, (void *)(uintptr_t)out, as,
-                                             count, ms));
-}
-
 static PyObject *member_barrier(PyObject *self, PyObject *args)
 {
     int ms;
@@ -153,6 +244,82 @@ static PyObject *member_barrier(PyObject *self, PyObject *args)
     begin(self);
     return done(self, td_group_at_barrier(site(where), g, ms));
 }
+
+/* ---- a call that was begun */
+
+typedef struct pending {
+    PyObject_HEAD td_pending *call;
+    PyObject *of; /* the member */
+} pending;
+
+static PyTypeObject *pending_type;
+
+/* begin(kind, in, out, dtype, count, op, root) */
+static PyObject *member_begin(PyObject *self, PyObject *args)
+{
+    int kind, op;
+    unsigned long long in, out, count;
+    unsigned root;
+    PyObject *dtype;
+    td_dtype as = TD_DTYPE_NONE;
+    td_group *g = group_of(self);
+    if (!g || !PyArg_ParseTuple(args, "iKKOKiI:begin", &kind, &in, &out, &dtype, &count, &op, &root) ||
+        (dtype != Py_None && !tdpy_as_dtype(dtype, &as)))
+        return NULL;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(pending_type, Py_tp_alloc);
+    pending *p = (pending *)(void *)alloc(pending_type, 0);
+    if (!p) return NULL;
+    p->of = Py_NewRef(self);
+    begin(self);
+    p->call = td_group_at_begin(tdpy_site(), g, (td_collective)kind, (const void *)(uintptr_t)in,
+                                (void *)(uintptr_t)out, as, count, (td_reduce_op)op, root);
+    ((member *)self)->calls--;
+    if (p->call) return (PyObject *)p;
+    Py_DECREF(p);
+    return tdpy_fail();
+}
+
+static PyObject *pending_done(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    return PyBool_FromLong(td_pending_done(((pending *)self)->call));
+}
+
+static PyObject *pending_wait(PyObject *self, PyObject *timeout)
+{
+    int ms;
+    pending *p = (pending *)self;
+    if (!tdpy_as_timeout(timeout, &ms)) return NULL;
+    begin(p->of);
+    int rc = td_pending_wait(p->call, ms);
+    ((member *)p->of)->calls--;
+    const td_group *g = ((member *)p->of)->group;
+    return rc ? fail_for(g ? td_group_last_fault(g) : (td_group_fault){0}, rc) : tdpy_none(rc);
+}
+
+static void pending_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    pending *p = (pending *)self;
+    td_pending_free(p->call);
+    Py_XDECREF(p->of);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_object(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef pending_methods[] = {
+    {"done", pending_done, METH_NOARGS, NULL}, {"wait", pending_wait, METH_O, NULL}, {NULL, NULL, 0, NULL}};
+static PyType_Slot pending_slots[] = {{Py_tp_doc, "A call of a group that was begun; see tensord.Group."},
+                                      {Py_tp_dealloc, pending_dealloc},
+                                      {Py_tp_methods, pending_methods},
+                                      {0, NULL}};
+static PyType_Spec pending_spec = {.name = "tensord.RawPending",
+                                   .basicsize = sizeof(pending),
+                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   .slots = pending_slots};
+
+/* ---- the member */
 
 /* facts(): rank, size, epoch, the daemon's socket. */
 static PyObject *member_facts(PyObject *self, PyObject *ignored)
@@ -165,6 +332,13 @@ static PyObject *member_facts(PyObject *self, PyObject *ignored)
 }
 
 static PyMethodDef member_methods[] = {{"all_reduce", member_all_reduce, METH_VARARGS, NULL},
+                                       {"reduce", member_reduce, METH_VARARGS, NULL},
+                                       {"reduce_scatter", member_reduce_scatter, METH_VARARGS, NULL},
+                                       {"scatter", member_scatter, METH_VARARGS, NULL},
+                                       {"gather", member_gather, METH_VARARGS, NULL},
+                                       {"all_to_all", member_all_to_all, METH_VARARGS, NULL},
+                                       {"all_to_all_of", member_all_to_all_of, METH_VARARGS, NULL},
+                                       {"begin", member_begin, METH_VARARGS, NULL},
                                        {"broadcast", member_broadcast, METH_VARARGS, NULL},
                                        {"all_gather", member_all_gather, METH_VARARGS, NULL},
                                        {"barrier", member_barrier, METH_VARARGS, NULL},
@@ -181,6 +355,8 @@ static PyType_Spec member_spec = {
 
 bool tdpy_init_group(PyObject *module)
 {
+    pending_type = (PyTypeObject *)PyType_FromSpec(&pending_spec);
+    if (!pending_type) return false;
     PyObject *type = PyType_FromModuleAndSpec(module, &member_spec, NULL);
     bool added = type && !PyModule_AddObjectRef(module, "_RawGroup", type);
     Py_XDECREF(type);

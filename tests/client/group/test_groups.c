@@ -1,7 +1,7 @@
 /* Groups with real processes: rendezvous, collectives at sizes on both sides of each threshold, calls that differ,
  * members that die, sleep, leave or come late, and the daemon's end. */
 #include "client/tensord_bind.h"
-#include "tests/client/common.h"
+#include "tests/client/group/crew.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,87 +9,6 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-enum { MOST = 8 };
-
-/* ---- ranks as processes ------------------------------------------------------------------------------------------ */
-
-typedef struct crew {
-    const char *name;
-    uint32_t size;
-    int timeout_ms;
-    uint64_t seed;
-    bool (*run)(td_group *g, const struct crew *c);
-    int except; /* this rank is not started; -1: all are */
-} crew;
-
-/* What processes tell each other beside the group. */
-typedef struct notes {
-    _Atomic int steps[MOST];
-    _Atomic uint64_t told_round[MOST];
-} notes;
-static notes *shared;
-
-static bool run_member(const crew *c, int rank)
-{
-    td_client *client = td_connect(server.socket);
-    td_group *g = client ? td_group_open(client, c->name, c->size, rank, c->timeout_ms) : NULL;
-    if (!g) fprintf(stderr, "rank %d: %s\n", rank, td_last_error()->message);
-    bool good = g && c->run(g, c);
-    if (g && !good) fprintf(stderr, "rank %d of '%s' failed; %s\n", rank, c->name, td_last_error()->message);
-    td_group_close(g);
-    td_disconnect(client);
-    return good;
-}
-
-static pid_t start_member(const crew *c, int rank)
-{
-    fflush(NULL);
-    pid_t pid = fork();
-    if (pid == 0) _exit(run_member(c, rank) ? 0 : 1);
-    return pid;
-}
-
-/* Exit status, or -signal. */
-static int end_of(pid_t pid)
-{
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
-
-static void run_all(const crew *c)
-{
-    pid_t pids[MOST];
-    memset(shared, 0, sizeof *shared);
-    for (int r = 0; r < (int)c->size; r++) pids[r] = r == c->except ? 0 : start_member(c, r);
-    for (int r = 0; r < (int)c->size; r++)
-        if (pids[r]) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
-}
-
-/* ---- values ------------------------------------------------------------------------------------------------------ */
-
-static uint64_t mix(uint64_t x)
-{
-    x = (x ^ x >> 31) * UINT64_C(0x7fb5d329728ea185);
-    x = (x ^ x >> 27) * UINT64_C(0x81dadef4bc2dd44d);
-    return x ^ x >> 33;
-}
-
-/* What rank r gives in call n, element i: of all magnitudes, so that the order of a sum shows. */
-static float given(const crew *c, uint32_t r, uint64_t n, uint64_t i)
-{
-    uint64_t x = mix(c->seed + mix(n * 131 + r) + i);
-    return (float)((double)(x % 2000001) - 1000000) / (float)(1u << (x >> 40) % 20);
-}
-
-static float expected_sum(const crew *c, uint64_t n, uint64_t i)
-{
-    float sum = given(c, 0, n, i);
-    for (uint32_t r = 1; r < c->size; r++) sum += given(c, r, n, i);
-    return sum;
-}
 
 static bool all_reduce_is_right(td_group *g, const crew *c, uint64_t n, uint64_t count, float *v)
 {
@@ -178,9 +97,7 @@ static bool of_any_order(td_group *g, const crew *c)
 
 static void collectives_in_any_order(void)
 {
-    const char *said = getenv("TENSORD_TEST_SEED");
-    uint64_t seed = said ? strtoull(said, NULL, 0) : 1;
-    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = said_seed();
     for (uint32_t n = 2; n <= 8; n += 3)
         run_all(&(crew){.name = "order",
                         .size = n,
@@ -634,9 +551,7 @@ static bool until_one_dies(td_group *g, const crew *c)
 
 static void a_death_at_any_moment(void)
 {
-    const char *said = getenv("TENSORD_TEST_SEED");
-    uint64_t seed = said ? strtoull(said, NULL, 0) : 1;
-    fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
+    uint64_t seed = said_seed();
     td_client *c = join();
     for (int i = 0; i < 12; i++) {
         uint64_t x = mix(seed * 77 + (uint64_t)i);
@@ -688,13 +603,7 @@ static void the_daemon_ends(void)
     CU_ASSERT_EQUAL(start_server(), 0);
 }
 
-static int start(void)
-{
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return shared == MAP_FAILED ? 1 : start_server();
-}
-
-TD_CUNIT_MAIN_WITH("client_groups", start, stop_server, {"collectives of all sizes", collectives_of_all_sizes},
+TD_CUNIT_MAIN_WITH("client_groups", crew_start, stop_server, {"collectives of all sizes", collectives_of_all_sizes},
                    {"collectives in any order", collectives_in_any_order},
                    {"dtypes and reductions", dtypes_and_reductions},
                    {"who came and who did not", who_came_and_who_did_not},

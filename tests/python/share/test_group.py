@@ -220,3 +220,98 @@ def test_ctrl_c_ends_a_wait():
     ranks[1].stdin.write("go on\n")
     ranks[1].stdin.flush()
     ends(ranks)
+
+
+ALL = """
+import asyncio
+import numpy as np
+g = td.Group(name, size, rank=rank)
+for n in (1, 20, 3000, 400_000):
+    X = np.stack([np.random.default_rng(1000 * n + r).standard_normal((size, n), np.float32) for r in range(size)])  # by rank, row
+    x, t, total = X[rank].copy(), td.tensor(X[rank]), X[0].copy()
+    for r in range(1, size):
+        total = total + X[r]
+"""
+
+
+def test_all_collectives():
+    pytest.importorskip("numpy")
+    run(ALL + """
+    for wait in (True, False):
+        end = (lambda y: y) if wait else (lambda y: y.wait())
+        assert (end(g.all_reduce(x, wait=wait)) == total).all()
+        y = end(g.reduce(x, root=1, wait=wait))
+        assert (y == total).all() if rank == 1 else y is None
+        assert (end(g.reduce_scatter(x, wait=wait)) == total[rank]).all() and (end(g.reduce_scatter(t, "max", wait=wait)).numpy() == X.max(0)[rank]).all()
+        assert (end(g.broadcast(x, root=1, wait=wait)) == X[1]).all()
+        y = end(g.scatter(x if rank == size - 1 else None, root=size - 1, wait=wait))
+        assert type(y) is (np.ndarray if rank == size - 1 else td.Tensor) and (np.asarray(y) == X[size - 1][rank]).all()
+        out = np.zeros(n, np.float32)
+        assert end(g.scatter(x if rank == 0 else None, out=out, wait=wait)) is out and (out == X[0][rank]).all()
+        y = end(g.gather(x, wait=wait))
+        assert (y == X).all() if rank == 0 else y is None
+        assert (end(g.all_gather(x, wait=wait)) == X).all() and (end(g.all_gather(t, wait=wait)).numpy() == X).all()
+        assert (end(g.all_to_all(x, wait=wait)) == X[:, rank]).all()
+        assert end(g.all_to_all(t, out=t, wait=wait)) is t and (t.numpy() == X[:, rank]).all()
+        t = td.tensor(X[rank])
+        assert end(g.barrier(wait=wait)) is None
+for bad in (np.zeros(3), np.zeros((size + 1, 2)), 1.5):
+    for call in (g.reduce_scatter, g.all_to_all):
+        try:
+            call(bad)
+            raise AssertionError(bad)
+        except td.ShapeError as e:
+            assert f"{size} rows" in str(e)
+for root in (size, -1, None, 0.5):
+    for call in (g.reduce, g.broadcast, g.gather, g.scatter):
+        try:
+            call(x, root=root)
+            raise AssertionError(root)
+        except td.InvalidError as e:
+            assert f"there is no rank {root}" in str(e)
+g.barrier()  # nothing of that spent a round
+""", 2, "all")
+
+
+def test_calls_that_are_begun():
+    pytest.importorskip("numpy")
+    run(ALL + """
+    a, b, c, d = g.all_reduce(x, wait=False), g.all_gather(t, wait=False), g.reduce_scatter(t, wait=False), g.all_reduce(t, "max", wait=False)
+    g.all_reduce(x, wait=False)  # nobody waits for it, and all the same it has its turn
+    strided = np.zeros((size, n, 2), np.float32)
+    e = g.all_reduce(x, out=strided[:, :, 0], wait=False)
+    assert (d.wait().numpy() == X.max(0)).all() and a.done() and "done" in repr(a)
+    assert (a.wait() == total).all() and a.wait() is a.wait() and (b.wait().numpy() == X).all() and (c.wait().numpy() == total[rank]).all()
+    assert (e.wait() == total).all() and (strided[:, :, 0] == total).all() and (strided[:, :, 1] == 0).all()
+
+    async def both():
+        for y, of in zip(await asyncio.gather(g.all_reduce(x, wait=False), g.all_to_all(x, wait=False)), (total, X[:, rank])):
+            assert (y == of).all()
+        first, others = g.barrier(wait=False), asyncio.sleep(0)
+        await others
+        await first
+    asyncio.run(both())
+late = g.all_reduce(x, wait=False) if rank == 0 else None
+if rank == 0:
+    try:
+        late.wait(timeout=0.02)
+        raise AssertionError
+    except td.Timeout as e:
+        assert "rank 1" in str(e) and e.rank == 1
+    try:
+        late.wait()
+        raise AssertionError
+    except td.Timeout:
+        pass
+left = td.Group(name + "2", size, rank=rank)
+one = left.all_reduce(x, wait=False)
+if rank == 0:
+    assert (one.wait() == total).all()  # what the other gave before it left counts
+else:
+    left.leave()
+    try:
+        one.wait()
+        raise AssertionError
+    except td.Closed as e:
+        assert "was left" in str(e)
+""", 2, "begun")

@@ -4,10 +4,12 @@ What a rank gives is copied into memory that all ranks have mapped; they add it 
 rank copies the result out. The daemon says who is in the group and who has died.
 """
 
+import pickle
 import sys
 
 from tensord import _C
 
+_NUMBERS = {"barrier": 1, "all_reduce": 2, "broadcast": 3, "all_gather": 4, "reduce": 5, "reduce_scatter": 6, "gather": 7, "scatter": 8, "all_to_all": 9}
 _OPS = {"sum": 0, "mean": 1, "avg": 1, "min": 2, "max": 3, "prod": 4, "product": 4}
 
 
@@ -165,6 +167,115 @@ def lies_plainly(out):
     return out.is_contiguous() and (kind is not _OfTorch or _as_it_lies(out))
 
 
+class _Given:
+    """What a rank gives to a call: x, or nothing; and of which library, dtype and length results are."""
+
+    def __init__(self, x):
+        self.kind, self.x = _given(x)
+        self.dtype, self.count, self.shape = self.kind.dtype(self.x), self.kind.count(self.x), tuple(self.x.shape)
+
+    def read(self, use):
+        return self.kind.read(self.x, use)
+
+    def like(self, shape):
+        return self.kind.like(self.x, shape)
+
+
+class _Call:
+    """A collective of what is given: `self(at, to)` makes it with memory at these addresses, begin() begins it."""
+
+    def __init__(self, group, name, given, count, op=0, root=0, timeout=None):
+        self._raw, self._name, self._given, self._count = group._raw, name, given, count
+        self._op, self._root, self._timeout = op, root, timeout
+
+    def __call__(self, at, to):
+        numbers = {"all_reduce": (self._op,), "reduce_scatter": (self._op,), "reduce": (self._op, self._root), "gather": (self._root,),
+                   "scatter": (self._root,)}.get(self._name, ())
+        getattr(self._raw, self._name)(at, to, self._given.dtype, self._count, *numbers, self._timeout)
+
+    def begin(self, at, to):
+        return self._raw.begin(_NUMBERS[self._name], at, to, self._given and self._given.dtype, self._count, self._op, self._root)
+
+
+class _Broadcast(_Call):
+    """Its bytes lie where the result is to be."""
+
+    def __init__(self, group, given, root, timeout):
+        super().__init__(group, "broadcast", given, given.count, root=root, timeout=timeout)
+        self._mine = group.rank == root
+
+    def _lay(self, at, to):
+        if self._mine and to and at != to:
+            import ctypes
+            ctypes.memmove(to, at, self._count * self._given.dtype.itemsize)
+
+    def __call__(self, at, to):
+        self._lay(at, to)
+        self._raw.broadcast(to, self._given.dtype, self._count, self._root, self._timeout)
+
+    def begin(self, at, to):
+        self._lay(at, to)
+        return super().begin(to, to)
+
+
+class Pending:
+    """A call of a group that was begun with wait=False, and goes on while this rank does something else.
+
+    No thread works on it: it goes on in done(), in wait(), in `await` and in each later call of the group, in all ranks. What was given to it,
+    and `out`, stay as they are until it is done.
+    """
+
+    def __init__(self, group, call, given, shape, out):
+        self._given, self._shape, self._out = given, shape, out
+        self._result, self._taken, self._to = None, shape is None, None
+        to = 0 if shape is None else self._room()
+        self._raw = call.begin(given.read(lambda at: at) if given else 0, to)
+        group._begun = [p for p in group._begun if not p.done()] + [self]
+
+    def _room(self):
+        """Where the result goes: into its own memory, or, where that is written under a lease, elsewhere until it is complete."""
+        given = self._given
+        if given.kind is not _OfTensord and self._out is not None and lies_plainly(self._out):
+            self._result = self._out
+        elif given.kind is not _OfTensord:
+            self._result = given.like(self._shape)
+        else:
+            import ctypes
+            import math
+            self._to = ctypes.create_string_buffer(max(1, math.prod(self._shape) * given.dtype.itemsize))
+            return ctypes.addressof(self._to)
+        return given.kind.write(self._result, lambda to: to)
+
+    def _take(self):
+        if not self._taken:
+            given, out = self._given, self._out
+            if self._to is not None:
+                import ctypes
+                self._result = given.like(self._shape)
+                given.kind.write(self._result, lambda to: to and ctypes.memmove(to, self._to, len(self._to)))
+            if out is not None and self._result is not out:
+                given.kind.copy(self._result, out)
+                self._result = out
+            self._taken, self._to, self._given = True, None, None
+        return self._result
+
+    def done(self):
+        """Is it done, or has it failed? Never waits."""
+        return self._raw.done()
+
+    def wait(self, timeout=None):
+        """The result. For up to `timeout` seconds from now on; None: the group's. Raises what the call would raise."""
+        self._raw.wait(timeout)
+        return self._take()
+
+    def __await__(self):
+        import asyncio
+        return asyncio.get_running_loop().run_in_executor(None, self.wait).__await__()
+
+    def __repr__(self):
+        return f"<call of a group, {'done' if self.done() else 'not done'}>"
+
+
 class Group:
     """A seat in the group of this name: `size` processes that make the same collectives in the same order.
 
@@ -174,7 +285,7 @@ class Group:
 
     Calls take tensors of tensord, arrays of NumPy and CPU tensors of PyTorch, and return such; numbers and lists become tensors of tensord.
     All ranks give the same shape and dtype. Results are the same in all ranks, to the bit, and in each run: sums are taken in the order of
-    ranks. Each call returns when what was given may be overwritten.
+    ranks. Each call returns when what was given may be overwritten; one with wait=False returns at once, and gives a Pending.
 
         g = td.Group("train", size=4)
         mean = g.all_reduce(gradient, op="mean")
@@ -190,60 +301,109 @@ class Group:
             raise _C.DTypeError(f"the name of a Group is a text, not {_C._a_type(name)}")
         self._raw = _C._RawGroup(socket, name, size, -1 if rank is None else rank, timeout)
         self.name = name
-        self.rank, self.size, self.epoch, self._socket = self._raw.facts()
+        self.rank, self.size, self.epoch, _ = self._raw.facts()
+        self._begun = []
 
     def __repr__(self):
         return f"Group({self.name!r}, rank {self.rank} of {self.size}, epoch {self.epoch})"
 
-    def _into(self, out, like, shape, fill):
-        """The result: a new one, or `out`, which may lie as it likes."""
-        kind = kind_of(like)
-        if out is None:
-            out = kind.like(like, shape)
-        elif kind_of(out) is not kind or tuple(out.shape) != tuple(shape) or kind.dtype(out) != kind.dtype(like):
-            raise _C.ShapeError(f"out is to be of the shape {tuple(shape)}, and of the dtype and library of what is given")
-        if lies_plainly(out):
-            kind.write(out, fill)
-        else:
-            made = kind.like(like, shape)
-            kind.write(made, fill)
+    def _make(self, call, given, shape, out, wait):
+        """Runs a call, or begins it; the result has this shape, or (None) this rank gets none."""
+        kind = given.kind
+        if shape is not None and out is not None and (kind_of(out) is not kind or tuple(out.shape) != shape or kind.dtype(out) != given.dtype):
+            raise _C.ShapeError(f"out is to be of the shape {shape}, and of the dtype and library of what is given")
+        if not wait:
+            return Pending(self, call, given, shape, out)
+        if shape is None:
+            return given.read(lambda at: call(at, 0))
+        made = out if out is not None and lies_plainly(out) else given.like(shape)
+        kind.write(made, lambda to: given.read(lambda at: call(at, to)))
+        if out is not None and made is not out:
             kind.copy(made, out)
-        return out
+        return made if out is None else out
 
-    def all_reduce(self, x, op="sum", *, out=None, timeout=None):
+    def _is_root(self, root):
+        if not isinstance(root, int) or not 0 <= root < self.size:
+            raise _C.InvalidError(f"group {self.name!r} of {self.size} has ranks 0 to {self.size - 1}; there is no rank {root!r}")
+        return root == self.rank
+
+    def _row(self, given):
+        """The shape of x[rank], and how many elements that has."""
+        if not given.shape or given.shape[0] != self.size:
+            raise _C.ShapeError(f"x[r] is for rank r: x is to have {self.size} rows in this group, and is of the shape {given.shape}")
+        return given.shape[1:], given.count // self.size
+
+    def all_reduce(self, x, op="sum", *, out=None, timeout=None, wait=True):
         """The sum, mean, min, max or prod of what all ranks give. out=x: in place.
 
         Integers wrap, of bools a sum is "or"; float16 and bfloat16 are summed in float32 and rounded once. A mean is of floating and complex
         numbers, min and max of all but complex ones.
         """
-        number = _op(op)
-        kind, given = _given(x)
-        dtype, count = kind.dtype(given), kind.count(given)
-        return self._into(out, given, given.shape, lambda to: kind.read(given, lambda at: self._raw.all_reduce(at, to, dtype, count, number, timeout)))
+        given = _Given(x)
+        return self._make(_Call(self, "all_reduce", given, given.count, _op(op), timeout=timeout), given, given.shape, out, wait)
 
-    def broadcast(self, x, root=0, *, out=None, timeout=None):
+    def reduce(self, x, op="sum", root=0, *, out=None, timeout=None, wait=True):
+        """all_reduce() for the rank `root` alone; the others get None."""
+        given, mine = _Given(x), self._is_root(root)
+        return self._make(_Call(self, "reduce", given, given.count, _op(op), root, timeout), given, given.shape if mine else None, out, wait)
+
+    def reduce_scatter(self, x, op="sum", *, out=None, timeout=None, wait=True):
+        """Of the sum of all x, which have a row for each rank, this rank's row."""
+        given = _Given(x)
+        shape, count = self._row(given)
+        return self._make(_Call(self, "reduce_scatter", given, count, _op(op), timeout=timeout), given, shape, out, wait)
+
+    def broadcast(self, x, root=0, *, out=None, timeout=None, wait=True):
         """What the rank `root` gives, in all ranks. out=x: in place."""
-        kind, given = _given(x)
-        dtype, count = kind.dtype(given), kind.count(given)
+        given, _ = _Given(x), self._is_root(root)
+        return self._make(_Broadcast(self, given, root, timeout), given, given.shape, out, wait)
 
-        def fill(to):
-            if to and self.rank == root:
-                import ctypes
-                kind.read(given, lambda at: at == to or ctypes.memmove(to, at, count * dtype.itemsize))
-            self._raw.broadcast(to, dtype, count, root, timeout)
+    def scatter(self, x=None, root=0, *, out=None, timeout=None, wait=True):
+        """Of the x that `root` gives, which has a row for each rank, this rank's row. The others give None; or `out`, whose library counts."""
+        mine = self._is_root(root)
+        given = _Given(x) if mine else None
+        shape, dtype = self._told(root, (self._row(given)[0], given.dtype) if mine else None, timeout)
+        if not mine:
+            import tensord
+            given = _Given(tensord.empty(shape, dtype=dtype) if out is None else out)
+        count = given.count // self.size if mine else given.count
+        return self._make(_Call(self, "scatter", given, count, root=root, timeout=timeout), given, shape, out, wait)
 
-        return self._into(out, given, given.shape, fill)
+    def _told(self, root, what, timeout):
+        """A shape and a dtype, which `root` knows, in all ranks."""
+        import ctypes
+        import tensord
+        note = ctypes.create_string_buffer(256)
+        if what is not None:
+            shape, dtype = what
+            said = pickle.dumps((shape, str(dtype).rpartition(".")[2]))
+            if len(said) > len(note):
+                raise _C.ShapeError(f"a shape of {len(shape)} dimensions is more than scatter() takes")
+            note.raw = said.ljust(len(note), b"\0")
+        self._raw.broadcast(ctypes.addressof(note), tensord.uint8, len(note), root, timeout)
+        shape, name = pickle.loads(note.raw)
+        return shape, getattr(tensord, name)
 
-    def all_gather(self, x, *, out=None, timeout=None):
+    def gather(self, x, root=0, *, out=None, timeout=None, wait=True):
+        """all_gather() for the rank `root` alone; the others get None."""
+        given, mine = _Given(x), self._is_root(root)
+        shape = (self.size, *given.shape) if mine else None
+        return self._make(_Call(self, "gather", given, given.count, root=root, timeout=timeout), given, shape, out, wait)
+
+    def all_gather(self, x, *, out=None, timeout=None, wait=True):
         """What all ranks give, one after the other along a new first dimension."""
-        kind, given = _given(x)
-        dtype, count = kind.dtype(given), kind.count(given)
-        shape = (self.size, *given.shape)
-        return self._into(out, given, shape, lambda to: kind.read(given, lambda at: self._raw.all_gather(at, to, dtype, count, timeout)))
+        given = _Given(x)
+        return self._make(_Call(self, "all_gather", given, given.count, timeout=timeout), given, (self.size, *given.shape), out, wait)
 
-    def barrier(self, *, timeout=None):
+    def all_to_all(self, x, *, out=None, timeout=None, wait=True):
+        """x has a row for each rank. Row s of the result is what rank s gave for this one. out=x: in place."""
+        given = _Given(x)
+        _, count = self._row(given)
+        return self._make(_Call(self, "all_to_all", given, count, timeout=timeout), given, given.shape, out, wait)
+
+    def barrier(self, *, timeout=None, wait=True):
         """Returns when all ranks have come to it."""
-        self._raw.barrier(timeout)
+        return self._raw.barrier(timeout) if wait else Pending(self, _Call(self, "barrier", None, 0), None, None, None)
 
     def leave(self):
         """Gives the seat up. Calls of other ranks that this one has not come to raise tensord.MemberLost."""
