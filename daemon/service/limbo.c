@@ -1,9 +1,9 @@
 /* Limbo: members between the end of their connection and that of their process.
  *
  * A process that is killed closes its connections a moment before it has ended. So a member is watched: when its
- * process ends within TD_GROUP_LIMBO_MS it has died, else it has left. One that has left is watched on, as what it had
- * claimed is others' to do when it dies. All members of a process have one descriptor and one deadline between them, so
- * a client cannot make these grow with its seats, and a turn looks at a part of them. */
+ * process ends within TD_GROUP_LIMBO_MS it has died, else it has left. One that has left its seat is watched on, as
+ * what it had claimed is others' to do when it dies. All members of a process have one descriptor and one deadline
+ * between them, so a client cannot make these grow with its seats, and a turn looks at a part of them. */
 #include "daemon/service/seats.h"
 
 #include <errno.h>
@@ -94,9 +94,15 @@ static void look(void *limbo)
     uint64_t now = td_clock_ms();
     for (int n = 0; n < AT_ONCE && l->fresh && now >= l->fresh->limbo.ends; n++) {
         td_group_member *m = l->fresh;
-        unlink_from(l, m);
-        link_to(l, m, &l->later);
-        td_group_tell(m, TD_RANK_LEFT);
+        bool last = !m->limbo.next && !l->later;
+        if (m->epoch) {
+            unlink_from(l, m);
+            link_to(l, m, &l->later);
+            td_group_tell(m, TD_RANK_LEFT);
+            continue;
+        }
+        td_group_over(m, TD_RANK_LEFT); /* nothing that it had claimed is others' to do */
+        if (last) return;
     }
     look_in(l, l->fresh ? LOOK_MS : LOOK_LATER_MS);
 }

@@ -54,8 +54,8 @@ typedef struct look {
 static look look_at(const td_named_group *g, uint32_t rank)
 {
     look k = {.now = td_clock_ns()};
-    td_figures_read(td_board_figures(td_group_board(g), g->size, rank), k.now, &k.f);
-    td_board_last(td_group_board(g), rank, &k.call, &k.since);
+    td_figures_read(td_board_figures(td_epoch_board(g->now), g->now->size, rank), k.now, &k.f);
+    td_board_last(td_epoch_board(g->now), rank, &k.call, &k.since);
     k.inside = k.f.left < k.call.round;
     if (!k.inside) return k;
     double most = k.f.recently.seconds, within = k.f.recently.within + seconds_since(k.since, k.now);
@@ -63,25 +63,25 @@ static look look_at(const td_named_group *g, uint32_t rank)
     return k;
 }
 
-static const char *const states[] = {"awaited", "in", "left", "died", "expelled"};
+static const char *const states[] = {"awaited", "in", "left", "died", "expelled", "regroups"};
 
 static const char *state_of(const td_named_group *g, uint32_t rank)
 {
-    if (!g->epoch) return g->seats[rank].member ? "in" : "awaited";
-    uint32_t state = atomic_load(&td_group_page(g)->rank[rank].state);
+    if (!g->now) return td_group_holder(g, rank) ? "in" : "awaited";
+    uint32_t state = atomic_load(&td_epoch_page(g->now)->rank[rank].state);
     return state < sizeof states / sizeof *states ? states[state] : "?";
 }
 
 static bool is_in(const td_named_group *g, uint32_t rank)
 {
-    return atomic_load(&td_group_page(g)->rank[rank].state) == TD_RANK_IN;
+    return atomic_load(&td_epoch_page(g->now)->rank[rank].state) == TD_RANK_IN;
 }
 
 static void say_who(const td_named_group *g, uint32_t rank, td_roll_row *row)
 {
-    const td_group_member *m = g->seats[rank].member;
-    if (g->epoch) {
-        const td_page_rank *p = &td_group_page(g)->rank[rank];
+    const td_group_member *m = g->now ? NULL : td_group_holder(g, rank);
+    if (g->now) {
+        const td_page_rank *p = &td_epoch_page(g->now)->rank[rank];
         row->pid = atomic_load(&p->pid);
         snprintf(row->program, sizeof row->program, "%.*s", (int)sizeof row->program - 1, p->program);
     } else if (m) {
@@ -116,7 +116,7 @@ static void say_shares(const td_figures_seen *f, td_roll_row *row)
 
 static void say_now(const td_named_group *g, uint32_t rank, const look *k, td_roll_row *row)
 {
-    td_sites sites = {.all = (td_site_text *)(void *)((char *)td_group_board(g) + td_board_bytes(g->size))};
+    td_sites sites = {.all = (td_site_text *)(void *)((char *)td_epoch_board(g->now) + td_board_bytes(g->now->size))};
     char text[128];
     if (!k->call.round) {
         snprintf(row->now, sizeof row->now, "has made no call yet");
@@ -133,11 +133,11 @@ static void tell_rank(const td_named_group *g, uint32_t rank, td_roll_row *row)
     row->rank = (int)rank;
     snprintf(row->state, sizeof row->state, "%s", state_of(g, rank));
     say_who(g, rank, row);
-    if (!g->epoch || !td_group_board(g)) return;
+    if (!g->now || !td_epoch_board(g->now)) return;
     uint64_t times[TD_FIGURES_TIMES] = {0};
     look k = look_at(g, rank);
-    td_figures_add(td_board_figures(td_group_board(g), g->size, rank), times);
-    row->round = td_board_rounds(td_group_board(g), rank);
+    td_figures_add(td_board_figures(td_epoch_board(g->now), g->now->size, rank), times);
+    row->round = td_board_rounds(td_epoch_board(g->now), rank);
     row->p50 = td_figures_quantile(times, 0.5);
     row->p99 = td_figures_quantile(times, 0.99);
     row->last = k.f.last;
@@ -152,9 +152,9 @@ static void tell_rank(const td_named_group *g, uint32_t rank, td_roll_row *row)
 static void add_rank(const td_named_group *g, uint32_t rank, td_roll *r)
 {
     look k = look_at(g, rank);
-    uint64_t rounds = td_board_rounds(td_group_board(g), rank);
+    uint64_t rounds = td_board_rounds(td_epoch_board(g->now), rank);
     td_roll_row of = {0};
-    td_figures_add(td_board_figures(td_group_board(g), g->size, rank), r->times);
+    td_figures_add(td_board_figures(td_epoch_board(g->now), g->now->size, rank), r->times);
     say_shares(&k.f, &of);
     if (of.per_second > r->rate) r->rate = of.per_second;
     r->within += of.within;
@@ -174,19 +174,23 @@ static void add_rank(const td_named_group *g, uint32_t rank, td_roll *r)
 static uint32_t members_in(const td_named_group *g)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < g->size; i++) n += !strcmp(state_of(g, i), "in");
+    for (uint32_t i = 0; i < g->now->size; i++) n += g->now->seats[i].how == TD_RANK_IN;
     return n;
 }
 
 static void say_state(const td_named_group *g, td_roll_row *row)
 {
-    uint64_t broken = g->epoch ? atomic_load(&td_group_page(g)->broken) : 0;
+    uint64_t broken = g->now ? atomic_load(&td_epoch_page(g->now)->broken) : 0;
     uint32_t rank = broken & 0xffff;
-    if (!g->epoch) snprintf(row->state, sizeof row->state, "forming, %u of %u", g->taken, g->size);
-    else if (!broken) snprintf(row->state, sizeof row->state, "open, %u of %u", members_in(g), g->size);
+    if (!g->now) snprintf(row->state, sizeof row->state, "forming, %u of %u", g->door.count, g->form.least);
+    else if (!broken) snprintf(row->state, sizeof row->state, "open, %u of %u", members_in(g), g->now->size);
     else
         snprintf(row->state, sizeof row->state, "broken: rank %u %s before round %llu; %u of %u", rank,
-                 state_of(g, rank), (unsigned long long)(broken >> TD_BOARD_RANK_BITS), members_in(g), g->size);
+                 state_of(g, rank), (unsigned long long)(broken >> TD_BOARD_RANK_BITS), members_in(g), g->now->size);
+    if (g->now && g->door.fresh) {
+        size_t at = strlen(row->state);
+        snprintf(row->state + at, sizeof row->state - at, "; %u at the door", g->door.fresh);
+    }
 }
 
 /* For whom the others wait now, or do most of the time: then they are in rounds, and that one is not. */
@@ -194,7 +198,7 @@ static void say_slowest(const td_named_group *g, const td_roll *r, td_roll_row *
 {
     char call[128];
     double waited = seconds_since(r->since, td_clock_ns());
-    double others = g->size > 1 ? (r->within - r->least) / (g->size - 1) : 0;
+    double others = g->now->size > 1 ? (r->within - r->least) / (g->now->size - 1) : 0;
     if (r->inside && r->inside < r->present && r->fewest < r->most && waited >= LONG) {
         snprintf(row->now, sizeof row->now, "%u wait for rank %u in %s", r->inside, r->late,
                  td_board_say_call(&r->call, call, sizeof call));
@@ -210,13 +214,13 @@ static void tell_whole(const td_named_group *g, const td_roll *r, td_roll_row *r
 {
     row->rank = -1;
     say_state(g, row);
-    if (!g->epoch) return;
+    if (!g->now) return;
     row->round = r->most;
     row->per_second = r->rate;
-    row->within = r->within / g->size;
+    row->within = r->within / g->now->size;
     row->p50 = td_figures_quantile(r->times, 0.5);
     row->p99 = td_figures_quantile(r->times, 0.99);
-    if (td_group_board(g)) say_slowest(g, r, row);
+    if (td_epoch_board(g->now)) say_slowest(g, r, row);
 }
 
 /* ---- all of them */
@@ -225,11 +229,15 @@ bool td_roll_some(td_roll *r, uint32_t most, void (*fn)(const td_roll_row *, voi
 {
     for (; r->group && most; most--) {
         const td_named_group *g = r->group;
-        if (!r->added && g->epoch && td_group_board(g) && r->rank < g->size) {
+        if (r->added && r->rank >= td_group_ranks(g)) { /* the epoch may be another, and smaller */
+            go_on(r);
+            continue;
+        }
+        if (!r->added && g->now && td_epoch_board(g->now) && r->rank < g->now->size) {
             add_rank(g, r->rank++, r);
             continue;
         }
-        td_roll_row row = {.group = g->name, .epoch = g->epoch};
+        td_roll_row row = {.group = g->name, .epoch = g->now ? g->now->number : 0};
         if (!r->added) {
             tell_whole(g, r, &row);
             r->added = true;
@@ -238,7 +246,7 @@ bool td_roll_some(td_roll *r, uint32_t most, void (*fn)(const td_roll_row *, voi
             tell_rank(g, r->rank++, &row);
         }
         fn(&row, arg);
-        if (r->added && r->rank >= g->size) go_on(r);
+        if (r->added && r->rank >= td_group_ranks(g)) go_on(r);
     }
     return !r->group;
 }

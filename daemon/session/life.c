@@ -105,7 +105,7 @@ void td_session_welcome(td_session *s, uint32_t table_hash)
     w.token = s->token;
     w.version = (char *)TD_VERSION;
     w.pid = (uint32_t)getpid();
-    w.groups = true;
+    w.groups = w.regroups = true;
     w.inline_limit = s->all->inline_limit;
     w.ring_pipe = s->io.ring ? TD_RING_PIPE : 0;
     uint32_t devices[TD_MAX_DEVICES];

@@ -3,8 +3,14 @@
 
 #include <string.h>
 
-void td_page_init(td_page *page, uint32_t members, uint32_t epoch)
+const char *td_page_policy_name(unsigned policy)
 {
+    return policy == TD_PAGE_FAILS ? "fail" : "?";
+}
+
+void td_page_init(td_page *page, uint32_t members, uint32_t epoch, td_page_policy policy)
+{
+    page->policy = policy;
     page->members = members;
     atomic_store(&page->epoch, epoch);
 }

@@ -28,10 +28,18 @@ typedef enum td_page_state {
 typedef enum td_rank_state {
     TD_RANK_AWAITED = 0,
     TD_RANK_IN = 1,
-    TD_RANK_LEFT = 2,    /* its connection ended, its process lives */
-    TD_RANK_DEAD = 3,    /* its process ended: it writes nothing any more. It may have left before */
-    TD_RANK_EXPELLED = 4 /* the group goes on without it, its process lives */
+    TD_RANK_LEFT = 2,     /* its connection ended, its process lives */
+    TD_RANK_DEAD = 3,     /* its process ended: it writes nothing any more. It may have left before */
+    TD_RANK_EXPELLED = 4, /* the group goes on without it, its process lives */
+    TD_RANK_REGROUPS = 5  /* it waits for the next epoch, and comes to no later round of this one */
 } td_rank_state;
+
+/* What a death does to the rounds that the rank had not arrived at. All members of a group have the same. */
+typedef enum td_page_policy {
+    TD_PAGE_FAILS = 0, /* none is completed any more */
+    TD_PAGE_POLICIES
+} td_page_policy;
+const char *td_page_policy_name(unsigned policy); /* "fail" */
 
 typedef struct td_page_rank {
     _Atomic uint32_t state; /* td_rank_state */
@@ -49,6 +57,7 @@ typedef struct td_page {
     _Atomic uint32_t dead;  /* how many ranks are dead */
     uint32_t members;
     _Atomic uint64_t broken; /* number << 16 | rank: from this round on none is completed, for want of this rank; 0 */
+    uint32_t policy;         /* td_page_policy */
     td_page_rank rank[];
 } td_page;
 
@@ -58,7 +67,7 @@ static inline size_t td_page_bytes(uint32_t members)
 }
 
 /* The daemon's side. Memory of td_page_bytes(members), cleared; nobody else has it mapped yet. */
-void td_page_init(td_page *page, uint32_t members, uint32_t epoch);
+void td_page_init(td_page *page, uint32_t members, uint32_t epoch, td_page_policy policy);
 void td_page_set(td_page *page, td_page_state state);
 /* A rank comes in. Texts that are too long are cut. */
 void td_page_join(td_page *page, uint32_t rank, uint32_t pid, const char *program, const char *label);

@@ -101,7 +101,7 @@ static double measure(uint32_t members, uint64_t bytes, int rounds, bool copies)
     u.results = shared(2 * bytes);
     u.entered = shared(times);
     u.left = shared(times);
-    td_page_init(u.page, members, 1);
+    td_page_init(u.page, members, 1, TD_PAGE_FAILS);
     for (uint32_t i = 0; i < members; i++) td_page_join(u.page, i, 1 + i, "bench", "");
     td_page_set(u.page, TD_PAGE_OPEN);
     pid_t pids[RANKS];

@@ -32,6 +32,27 @@ static uint64_t open_later(raw *r, const char *name, uint32_t handle, uint32_t s
     return raw_call(r, &c);
 }
 
+/* Of `least` to `most` members. */
+static uint64_t open_between_later(raw *r, const char *name, uint32_t handle, uint32_t least, uint32_t most,
+                                   uint32_t rank_1, uint32_t policy, uint32_t ms)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__GroupOpen q = TD__WIRE__GROUP_OPEN__INIT;
+    q.name = (char *)name, q.group = handle, q.size = most, q.rank = rank_1, q.timeout_ms = ms;
+    q.least = least, q.policy = policy;
+    c.group_open = &q;
+    return raw_call(r, &c);
+}
+
+static uint64_t regroup_later(raw *r, uint32_t handle, uint32_t ms)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__GroupRegroup q = TD__WIRE__GROUP_REGROUP__INIT;
+    q.group = handle, q.timeout_ms = ms;
+    c.group_regroup = &q;
+    return raw_call(r, &c);
+}
+
 static uint64_t memory_later(raw *r, uint32_t handle, uint32_t part)
 {
     Td__Wire__Call c = TD__WIRE__CALL__INIT;
@@ -74,6 +95,11 @@ static uint32_t group_open(raw *r, const char *name, uint32_t handle, uint32_t s
     return answer(r, open_later(r, name, handle, size, rank_1, ms));
 }
 
+static uint32_t group_regroup(raw *r, uint32_t handle, uint32_t ms)
+{
+    return answer(r, regroup_later(r, handle, ms));
+}
+
 static uint32_t group_leave(raw *r, uint32_t handle)
 {
     return answer(r, leave_later(r, handle));
@@ -108,11 +134,19 @@ static void beyond_limits(void)
     CU_ASSERT_EQUAL(group_memory(&r, 1, 7), TD_E_INVALID);
     CU_ASSERT_EQUAL(group_memory(&r, 1, UINT32_MAX), TD_E_INVALID);
     CU_ASSERT_EQUAL(group_leave(&r, 1), TD_OK);
+    CU_ASSERT_EQUAL(group_regroup(&r, 1, 0), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(answer(&r, open_between_later(&r, "g", 1, 3, 2, 0, 0, 0)), TD_E_INVALID);
+    CU_ASSERT_EQUAL(answer(&r, open_between_later(&r, "g", 1, UINT32_MAX, 2, 0, 0, 0)), TD_E_INVALID);
+    CU_ASSERT_EQUAL(answer(&r, open_between_later(&r, "g", 1, 1, UINT32_MAX, 0, 0, 0)), TD_E_INVALID);
+    CU_ASSERT_EQUAL(answer(&r, open_between_later(&r, "g", 1, 1, 2, 1, 0, 0)), TD_E_INVALID);
+    CU_ASSERT_EQUAL(answer(&r, open_between_later(&r, "g", 1, 1, 2, 0, TD_PAGE_POLICIES, 0)), TD_E_INVALID);
+    CU_ASSERT_EQUAL(answer(&r, open_between_later(&r, "g", 1, 1, 2, 0, UINT32_MAX, 0)), TD_E_INVALID);
     uint64_t opens[64];
     for (uint32_t i = 0; i < 64; i++) opens[i] = open_later(&r, "forms", i, TD_BOARD_RANKS, i + 1, FOR_EVER);
     CU_ASSERT_EQUAL(group_open(&r, "forms", 64, TD_BOARD_RANKS, 65, 0), TD_E_BUSY);
     CU_ASSERT_EQUAL(group_memory(&r, 5, TD__WIRE__GROUP_PART__GROUP_PAGE), TD_E_BUSY);
     CU_ASSERT_EQUAL(group_leave(&r, 5), TD_E_BUSY); /* its open has yet to be answered */
+    CU_ASSERT_EQUAL(group_regroup(&r, 5, 0), TD_E_BUSY);
     CU_ASSERT_EQUAL(answer(&r, cancel_later(&r, opens[5])), TD_OK);
     CU_ASSERT_EQUAL(group_leave(&r, 5), TD_E_NOT_FOUND);
     raw_close(&r);
@@ -338,9 +372,134 @@ static void told_while_they_go(void)
     back_to_normal();
 }
 
+/* ---- epochs */
+
+/* The code, and the rank, size and epoch that the answer brings. */
+static uint32_t seat(raw *r, uint64_t serial, uint32_t *rank, uint32_t *size)
+{
+    Td__Wire__Reply *x;
+    do x = raw_reply(r, TEST_LONG_MS);
+    while (x && x->serial != serial);
+    if (!x) return TD_E_LOST;
+    *rank = x->group ? x->group->rank : UINT32_MAX;
+    *size = x->group ? x->group->size : UINT32_MAX;
+    return x->error ? x->error->code : TD_OK;
+}
+
+/* Members that regroup, give that up, ask twice, leave meanwhile, and end their connections meanwhile. */
+static void epochs(void)
+{
+    raw r[4];
+    uint32_t rank, size;
+    uint64_t opens[4], asked[4];
+    for (int i = 0; i < 4; i++) CU_ASSERT_TRUE_FATAL(raw_open(&r[i], d.socket));
+    opens[0] = open_between_later(&r[0], "epochs", 1, 1, 3, 0, 0, FOR_EVER);
+    CU_ASSERT_EQUAL(seat(&r[0], opens[0], &rank, &size), TD_OK);
+    CU_ASSERT_TRUE(rank == 0 && size == 1);
+    for (int i = 1; i < 3; i++) opens[i] = open_between_later(&r[i], "epochs", 1, 1, 3, 0, 0, FOR_EVER);
+    CU_ASSERT_EQUAL(group_regroup(&r[1], 1, 0), TD_E_BUSY); /* and in the turn before it has come to the door */
+    CU_ASSERT_EQUAL(group_regroup(&r[2], 1, 0), TD_E_BUSY);
+    CU_ASSERT_EQUAL(answer(&r[3], open_between_later(&r[3], "epochs", 1, 1, 3, 0, 0, 0)), TD_E_EXISTS);
+    CU_ASSERT_EQUAL(seat(&r[0], regroup_later(&r[0], 1, 0), &rank, &size), TD_OK);
+    CU_ASSERT_TRUE(rank == 0 && size == 3);
+    CU_ASSERT_EQUAL(seat(&r[2], opens[2], &rank, &size), TD_OK);
+    CU_ASSERT_TRUE(rank == 2 && size == 3);
+    /* Twice at once, and given up. */
+    asked[0] = regroup_later(&r[0], 1, FOR_EVER);
+    CU_ASSERT_EQUAL(group_regroup(&r[0], 1, 0), TD_E_BUSY);
+    CU_ASSERT_EQUAL(group_leave(&r[0], 1), TD_E_BUSY);
+    cancel_later(&r[0], asked[0]);
+    CU_ASSERT_EQUAL(answer(&r[0], asked[0]), TD_E_CANCELLED);
+    /* One goes, the others regroup; one that is there does not come. */
+    asked[0] = regroup_later(&r[0], 1, FOR_EVER);
+    raw_close(&r[1]);
+    asked[2] = regroup_later(&r[2], 1, FOR_EVER);
+    CU_ASSERT_EQUAL(seat(&r[0], asked[0], &rank, &size), TD_OK);
+    CU_ASSERT_TRUE(rank == 0 && size == 2);
+    CU_ASSERT_EQUAL(seat(&r[2], asked[2], &rank, &size), TD_OK);
+    CU_ASSERT_TRUE(rank == 1 && size == 2);
+    CU_ASSERT_EQUAL(seat(&r[2], regroup_later(&r[2], 1, 0), &rank, &size), TD_OK);
+    CU_ASSERT_TRUE(rank == 0 && size == 1);
+    CU_ASSERT_EQUAL(group_regroup(&r[0], 1, 0), TD_E_EPOCH);
+    CU_ASSERT_EQUAL(group_memory(&r[0], 1, TD__WIRE__GROUP_PART__GROUP_BOARD), TD_OK); /* of the epoch that it was in */
+    CU_ASSERT_EQUAL(group_memory(&r[0], 1, TD__WIRE__GROUP_PART__GROUP_SLOTS), TD_OK);
+    CU_ASSERT_EQUAL(group_leave(&r[0], 1), TD_OK);
+    for (int i = 0; i < 4; i++)
+        if (i != 1) raw_close(&r[i]);
+    back_to_normal();
+}
+
+/* In one turn of the daemon: requests for memory of an epoch that ends meanwhile. */
+static void epochs_that_end_meanwhile(void)
+{
+    for (int n = 0; n < 30; n++) {
+        raw r[2];
+        uint64_t opens[2];
+        for (uint32_t i = 0; i < 2; i++) CU_ASSERT_TRUE_FATAL(raw_open(&r[i], d.socket));
+        for (uint32_t i = 0; i < 2; i++) opens[i] = open_later(&r[i], "meanwhile", 1, 2, i + 1, FOR_EVER);
+        for (uint32_t i = 0; i < 2; i++) CU_ASSERT_EQUAL(answer(&r[i], opens[i]), TD_OK);
+        kill(d.pid, SIGSTOP);
+        uint64_t memory = memory_later(&r[0], 1, TD__WIRE__GROUP_PART__GROUP_SLOTS);
+        regroup_later(&r[0], 1, n % 3 ? FOR_EVER : 0);
+        uint64_t other = n % 2 ? regroup_later(&r[1], 1, FOR_EVER) : leave_later(&r[1], 1);
+        memory_later(&r[1], 1, TD__WIRE__GROUP_PART__GROUP_SLOTS);
+        if (n % 5 == 0) raw_close(&r[n % 2]);
+        kill(d.pid, SIGCONT);
+        if (n % 5) {
+            CU_ASSERT_NOT_EQUAL(answer(&r[0], memory), TD_E_LOST);
+            if (n % 2 == 0) CU_ASSERT_EQUAL(answer(&r[1], other), TD_OK);
+        }
+        for (uint32_t i = 0; i < 2; i++)
+            if (n % 5 || i != (uint32_t)n % 2) raw_close(&r[i]);
+        back_to_normal();
+    }
+}
+
+/* Replies to requests of connection k, of which there are so many; their codes are `code`. */
+static void replies(raw *r, uint32_t count, uint32_t code)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        Td__Wire__Reply *x = raw_reply(r, TEST_LONG_MS);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+        CU_ASSERT_EQUAL(x->error ? x->error->code : TD_OK, code);
+    }
+}
+
+/* The next epoch finds no memory, as an expelled member has that of the one before: everybody is told, and gives its
+ * seat up. */
+static void epochs_without_memory(void)
+{
+    enum { SEATS = FULL / 4 };
+    raw r[4], other;
+    for (uint32_t k = 0; k < 4; k++) {
+        CU_ASSERT_TRUE_FATAL(raw_open(&r[k], d.socket));
+        for (uint32_t i = 0; i < SEATS && k * SEATS + i < FULL - 2; i++)
+            open_between_later(&r[k], "full", i, FULL - 2, FULL - 1, 0, 0, FOR_EVER);
+        replies(&r[k], k < 3 ? 0 : 1, TD_OK);
+    }
+    for (uint32_t k = 0; k < 3; k++) replies(&r[k], SEATS, TD_OK);
+    replies(&r[3], SEATS - 3, TD_OK);
+    open_between_later(&r[3], "full", SEATS - 2, FULL - 2, FULL - 1, 0, 0, FOR_EVER);
+    for (uint32_t k = 0; k < 4; k++) /* the memory of the epoch before is there for that */
+        for (uint32_t i = 0; i < SEATS && k * SEATS + i < FULL - 2; i++) regroup_later(&r[k], i, FOR_EVER);
+    for (uint32_t k = 0; k < 4; k++) replies(&r[k], k < 3 ? SEATS : SEATS - 1, TD_OK);
+    for (uint32_t k = 0; k < 4; k++)
+        for (uint32_t i = !k; i < SEATS && k * SEATS + i < FULL - 2; i++) regroup_later(&r[k], i, FOR_EVER);
+    for (uint32_t k = 0; k < 4; k++) raw_reply(&r[k], 20); /* none */
+    regroup_later(&r[3], SEATS - 2, 0);
+    for (uint32_t k = 0; k < 4; k++) replies(&r[k], k == 0 || k == 3 ? SEATS - 1 : SEATS, TD_E_MEMORY);
+    CU_ASSERT_EQUAL(group_regroup(&r[2], 9, 0), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(group_regroup(&r[0], 0, 0), TD_E_EPOCH);
+    CU_ASSERT_TRUE_FATAL(raw_open(&other, d.socket));
+    CU_ASSERT_EQUAL(group_open(&other, "full", 1, 1, 0, FOR_EVER), TD_OK); /* nobody has the name */
+    for (uint32_t k = 0; k < 4; k++) raw_close(&r[k]);
+    raw_close(&other);
+    back_to_normal();
+}
+
 /* ---- who goes, and when */
 
-enum { AT_FORMING, AT_COMPLETE, AT_PAGE, AT_BOARD, AT_SLOTS, STAGES };
+enum { AT_FORMING, AT_COMPLETE, AT_PAGE, AT_BOARD, AT_SLOTS, AT_DOOR, STAGES };
 
 static void come_so_far(int stage)
 {
@@ -352,7 +511,9 @@ static void come_so_far(int stage)
     for (uint32_t part = 0; stage >= AT_PAGE && part <= (uint32_t)(stage - AT_PAGE); part++) {
         if (!part) raw_reply(&r, TEST_LONG_MS);
         if (map(&r, 9, part, part > 0, &bytes) == MAP_FAILED) _exit(2);
+        if (part == TD__WIRE__GROUP_PART__GROUP_SLOTS) break;
     }
+    if (stage == AT_DOOR) regroup_later(&r, 9, FOR_EVER);
     raise(SIGKILL);
 }
 
@@ -427,5 +588,8 @@ static void seats_that_are_left_alone(void)
 TD_CUNIT_MAIN_WITH("hostile_groups", start, stop, {"beyond limits", beyond_limits},
                    {"given up at once", given_up_at_once}, {"when memory is full", when_memory_is_full},
                    {"seats that are left alone", seats_that_are_left_alone}, {"who scribbles", who_scribbles},
+                   {"seats that are left alone", seats_that_are_left_alone}, {"who scribbles", who_scribbles},
                    {"figures that are scribbled over", figures_that_are_scribbled_over},
-                   {"told while they go", told_while_they_go}, {"killed at each stage", killed_at_each_stage})
+                   {"told while they go", told_while_they_go}, {"epochs", epochs},
+                   {"epochs that end meanwhile", epochs_that_end_meanwhile},
+                   {"epochs without memory", epochs_without_memory}, {"killed at each stage", killed_at_each_stage})

@@ -135,6 +135,7 @@ bool td_queue_handles_drop(td_queue_handle **all, td_service *service, td_accoun
 int td_call_group_open(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_group_memory(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_group_leave(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_group_regroup(td_session *s, const Td__Wire__Call *call, td_error *e);
 /* A session that ends leaves its groups; `alive`: its process may live. */
 void td_session_groups_drop(td_session *s, bool alive);
 

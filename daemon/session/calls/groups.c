@@ -1,7 +1,7 @@
-/* The calls about groups: take a seat, find the memory, leave.
+/* The calls about groups: take a seat, find the memory, regroup, leave.
  *
- * A seat that is asked for is held beside the stream until all members have come. Its handle is there from the
- * beginning, so that it goes with the session, however that ends. */
+ * A seat that is asked for is held beside the stream until all members have come, and so is a seat in the next epoch.
+ * A handle is there from the beginning, so that it goes with the session, however that ends. */
 #include "daemon/session/calls/calls.h"
 
 #include <stdlib.h>
@@ -40,6 +40,7 @@ typedef struct waiting {
     td_held h;
     td_group_handle *of; /* NULL: it has gone */
     td_group_part part;
+    uint32_t epoch; /* that the member was in before */
 } waiting;
 
 static waiting *waiting_of(td_wait *w)
@@ -49,13 +50,15 @@ static waiting *waiting_of(td_wait *w)
 
 static void open_finished(td_session *s, td_wait *wait);
 static void memory_finished(td_session *s, td_wait *wait);
+static void regroup_finished(td_session *s, td_wait *wait);
 
 /* The next one, from x on, that is about this handle. */
 static waiting *next_about(td_held *x, const td_group_handle *h)
 {
     for (; x; x = x->next) {
         td_wait *w = &x->wait;
-        bool ours = w->kind->finish == open_finished || w->kind->finish == memory_finished;
+        bool ours = w->kind->finish == open_finished || w->kind->finish == memory_finished ||
+                    w->kind->finish == regroup_finished;
         if (ours && waiting_of(w)->of == h) return waiting_of(w);
     }
     return NULL;
@@ -92,13 +95,13 @@ static void reply_seat(td_session *s, uint64_t serial, const td_group_member *m)
     td_reply_send(s, &r, -1);
 }
 
-/* The seat that was asked for is given up. */
+/* The seat that was asked for is given up. How a session that ends leaves its groups is said for all of them. */
 static void open_cancelled(td_session *s, td_wait *wait)
 {
     waiting *w = waiting_of(wait);
     td_group_handle *h = w->of;
     w->of = NULL;
-    if (!h) return;
+    if (!h || s->life.ended) return;
     td_group_leave(h->member);
     forget(s, h);
 }
@@ -114,6 +117,24 @@ static void open_finished(td_session *s, td_wait *wait)
     }
 }
 
+/* The seat of the epoch before is kept, as long as that is the present one. */
+static void regroup_cancelled(td_session *s, td_wait *wait)
+{
+    const waiting *w = waiting_of(wait);
+    if (w->of && td_group_epoch_of(w->of->member) != w->epoch) open_cancelled(s, wait);
+}
+
+static void regroup_finished(td_session *s, td_wait *wait)
+{
+    waiting *w = waiting_of(wait);
+    if (wait->failed) {
+        td_reply_error(s, wait->serial, &w->h.error);
+        regroup_cancelled(s, wait);
+    } else {
+        reply_seat(s, wait->serial, w->of->member);
+    }
+}
+
 static void memory_finished(td_session *s, td_wait *wait)
 {
     waiting *w = waiting_of(wait);
@@ -123,18 +144,32 @@ static void memory_finished(td_session *s, td_wait *wait)
     else td_lease_reply(s, wait->serial, td_group_memory(w->of->member, w->part), 0);
 }
 
+static waiting *new_waiting(td_session *s, const td_wait_kind *kind, td_group_handle *of, uint64_t serial, td_error *e)
+{
+    waiting *w = td_held_new(s, kind, sizeof *w, serial, e);
+    if (!w) return NULL;
+    w->of = of;
+    w->epoch = td_group_epoch_of(of->member);
+    return w;
+}
+
+/* What the service said: it waits, or is over. */
+static void settle(waiting *w, int rc, td_group_wait *at, const td_error *e)
+{
+    if (rc == TD_WAIT) td_held_awaits(&w->h, &at->await);
+    else td_held_over(&w->h, rc ? e : NULL);
+}
+
 /* TD_OK: answered already, or it will be. */
 static int hold(td_session *s, const td_wait_kind *kind, td_group_handle *of, td_group_part part, uint64_t serial,
                 uint32_t timeout_ms, td_error *e)
 {
-    waiting *w = td_held_new(s, kind, sizeof *w, serial, e);
+    waiting *w = new_waiting(s, kind, of, serial, e);
     if (!w) return e->code;
-    w->of = of;
     w->part = part;
     td_group_wait *at = NULL;
     int rc = td_group_await(of->member, part, timeout_ms, &at, came, w, e);
-    if (rc == TD_WAIT) td_held_awaits(&w->h, &at->await);
-    else td_held_over(&w->h, rc ? e : NULL);
+    settle(w, rc, at, e);
     return TD_OK;
 }
 
@@ -148,7 +183,8 @@ int td_call_group_open(td_session *s, const Td__Wire__Call *call, td_error *e)
     if (!rc) rc = td_account_charge(s->account, 0, COST, e);
     if (rc) return rc;
     td_group_handle *h = calloc(1, sizeof *h);
-    rc = h ? td_group_join(&h->member, s->service, q->name, q->size, (int)(q->rank - 1), s->account, e)
+    td_group_form form = {.least = q->least ? q->least : q->size, .most = q->size, .policy = q->policy};
+    rc = h ? td_group_join(&h->member, s->service, q->name, &form, (int)(q->rank - 1), s->account, e)
            : td_no_memory(e, "for group '%s'", q->name);
     if (rc) {
         td_account_discharge(s->account, 0, COST);
@@ -178,12 +214,34 @@ int td_call_group_memory(td_session *s, const Td__Wire__Call *call, td_error *e)
     return rc ? rc : hold(s, &for_memory, h, (td_group_part)q->part, call->serial, UINT32_MAX, e);
 }
 
+/* A request of it is on its way: it comes first. */
+static int check_at_rest(const td_session *s, const td_group_handle *h, td_error *e)
+{
+    if (!next_about(s->beside.held, h)) return TD_OK;
+    return td_fail(e, TD_E_BUSY, "a request for group %u has yet to be answered", h->id);
+}
+
+int td_call_group_regroup(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    static const td_wait_kind for_members = {"the other members of a group", .finish = regroup_finished,
+                                             .cancel = regroup_cancelled};
+    const Td__Wire__GroupRegroup *q = call->group_regroup;
+    td_group_handle *h = handle_of(s, q->group, e);
+    if (!h || check_at_rest(s, h, e)) return e->code;
+    int rc = td_held_room(s);
+    if (rc) return rc;
+    waiting *w = new_waiting(s, &for_members, h, call->serial, e);
+    if (!w) return e->code;
+    td_group_wait *at = NULL;
+    rc = td_group_regroup(h->member, q->timeout_ms, &at, came, w, e);
+    settle(w, rc, at, e);
+    return TD_OK;
+}
+
 int td_call_group_leave(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     td_group_handle *h = handle_of(s, call->group_leave->group, e);
-    if (!h) return e->code;
-    if (next_about(s->beside.held, h))
-        return td_fail(e, TD_E_BUSY, "a request for group %u has yet to be answered", h->id);
+    if (!h || check_at_rest(s, h, e)) return e->code;
     td_group_leave(h->member);
     forget(s, h);
     td_reply_ok(s, call->serial);

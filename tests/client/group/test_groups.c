@@ -169,7 +169,7 @@ static void who_came_and_who_did_not(void)
     kill(pid, SIGKILL);
     CU_ASSERT_EQUAL(end_of(pid), -SIGKILL);
     do g = td_group_open(c, "late", 4, 0, 20); /* until the daemon has seen it */
-    while (!g && td_last_error()->code == TD_E_TIMEOUT && !strstr(td_last_error()->message, "came and went"));
+    while (!g && td_last_error()->code == TD_E_TIMEOUT && !strstr(td_last_error()->message, "came and died"));
     CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "; rank 1, rank 3 did not"));
     kill(stays, SIGKILL);
     end_of(stays);

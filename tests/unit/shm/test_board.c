@@ -424,7 +424,7 @@ static void search(plan p, unsigned outcomes)
     w.page = aligned_alloc(64, (td_page_bytes(RANKS) + 63) & ~(size_t)63);
     memset(w.base, 0, bytes);
     memset((void *)w.page, 0, td_page_bytes(RANKS));
-    td_page_init(w.page, RANKS, 1);
+    td_page_init(w.page, RANKS, 1, TD_PAGE_FAILS);
     w.deaths = (uint64_t)p.deaths;
     w.stops = (uint64_t)p.stops;
     seen.room = seen.count = 0;

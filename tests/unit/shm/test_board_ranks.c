@@ -42,7 +42,7 @@ static void group_open(group *g, uint32_t members)
     g->reports = (report *)(g->base + td_board_bytes(members) + page);
     g->members = members;
     g->last = 0;
-    td_page_init(g->page, members, 1);
+    td_page_init(g->page, members, 1, TD_PAGE_FAILS);
     for (uint32_t i = 0; i < members; i++) td_page_join(g->page, i, 1 + i, "test", "");
     td_page_set(g->page, TD_PAGE_OPEN);
 }
