@@ -565,6 +565,37 @@ enum { TD_GROUP_RANKS = 256 /* most members */ };
  * is also the deadline of each call that names none. TD_E_TIMEOUT names who came and who did not; TD_E_EXISTS says who
  * has the rank, or the name with another size. A process that is forked later is no member. NULL on failure. */
 TD_API td_group *td_group_open(td_client *client, const char *name, uint32_t size, int rank, int timeout_ms);
+/* A member dies: these say what becomes of calls of the others that it had not come to. */
+typedef enum td_on_death {
+    TD_ON_DEATH_FAIL = 0 /* these fail, and so does all that is called later in this epoch */
+} td_on_death;
+/* As td_group_open(), of a group that begins when `least` have come, and has `most` at most. All members say the same.
+ * In a group of several sizes ranks are given in the order in which members come: `rank` is -1. A process that comes
+ * later waits at the door of the group, up to timeout_ms, until the members regroup. */
+TD_API td_group *td_group_open_between(td_client *client, const char *name, uint32_t least, uint32_t most, int rank,
+                                       td_on_death on_death, int timeout_ms);
+
+/* Begin the group's next epoch, after a failure or to let those in that wait at the door. All members call it; whoever
+ * has called it comes to no later call of the present epoch, so others that wait for it there are told (TD_E_MEMBER).
+ * The next epoch begins when all living members have called, and there are `least`. Members keep their order, and in a
+ * group of one size their ranks; then come those from the door. The handle has a new rank, size and epoch afterwards,
+ * calls are counted from 1 again, and no failure is remembered.
+ *
+ * `timeout_ms` < 0: the group's. At the deadline members that have not called are expelled, if there are `least`
+ * without them: their calls are TD_E_EPOCH from then on. Else TD_E_TIMEOUT names who came and who did not, and it may
+ * be called again. TD_E_EPOCH: this process was expelled, or is no member any more; it may open the group anew. */
+TD_API int td_group_regroup(td_group *g, int timeout_ms);
+/* How many wait at the door. Asks nobody. */
+TD_API uint32_t td_group_door(const td_group *g);
+/* A member of the epoch before that is not in this one. */
+typedef struct td_group_lost {
+    uint32_t rank, pid; /* rank: in the epoch before */
+    enum { TD_LOST_LEFT = 2, TD_LOST_DIED = 3, TD_LOST_EXPELLED = 4 } how;
+    char program[48];
+} td_group_lost;
+/* The first `most` of them, and how many there are; none after td_group_open(). */
+TD_API uint32_t td_group_lost_members(const td_group *g, td_group_lost *out, uint32_t most);
+
 /* Leave it; no other thread may be in a call of it. Calls of others that need this rank fail from then on with
  * TD_E_MEMBER. NULL is fine. */
 TD_API int td_group_close(td_group *g);
@@ -578,7 +609,7 @@ TD_API td_client *td_group_client(const td_group *g); /* its connection: for td_
  * then. `timeout_ms` < 0: the group's. Ranks that call something else in its place, with another dtype, count, root or
  * reduction, get TD_E_MISMATCH, all of them. When a member has gone before it came to a call, that and all later ones
  * are TD_E_MEMBER; when one does not come in time TD_E_TIMEOUT, unless it is at work: one that uses a processor is
- * waited for ten times as long. After any of these nothing more can be called (TD_E_EPOCH): open another group.
+ * waited for ten times as long. After any of these nothing more can be called (TD_E_EPOCH) but td_group_regroup().
  *
  * `count` elements at `in`; the result of all ranks' comes to `out`, which may be `in`. The dtypes are those of
  * tensors; means are of floating and complex numbers, smallest and largest of all but complex ones. Integers wrap, of

@@ -152,9 +152,16 @@ bool td_queue_over(td_queue *q);
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
-/* td_group_open() in the daemon that listens at `path`, whose calls may be stopped as td_set_interrupt() says. */
-td_group *td_group_open_at(const char *path, bool (*stop)(void *), void *context, const char *name, uint32_t size,
-                           int rank, int timeout_ms);
+/* The arguments of td_group_open_between(). */
+typedef struct td_group_wish {
+    const char *name;
+    uint32_t least, most;
+    int rank;
+    td_on_death on_death;
+    int timeout_ms;
+} td_group_wish;
+/* In the daemon that listens at `path`; calls may be stopped as td_set_interrupt() says. */
+td_group *td_group_open_at(const char *path, bool (*stop)(void *), void *context, const td_group_wish *wish);
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
 

@@ -32,10 +32,15 @@ struct td_group {
     pthread_mutex_t lock;
     td_client *client;
     char name[256];
-    uint32_t number; /* of the handle in the session */
-    uint32_t rank, size, epoch;
+    uint32_t least, most; /* members of an epoch */
+    td_on_death on_death;
     int timeout_ms;      /* of calls that name none; < 0: for ever */
     unsigned generation; /* of the process that joined (td_fork_generation) */
+    td_group_lost *lost; /* members of the epoch before that are not in this one */
+    uint32_t nlost;
+    /* All of this is the epoch's, and begins anew with it (epoch.c). */
+    uint32_t rank, size, epoch;
+    int32_t mapped[3]; /* by part of its memory: 1 + the mapping; 0: it is not mapped */
     td_board board;
     td_sites sites;
     unsigned char *memory, *large; /* the board's small slots, and the large ones; NULL: not there yet */
@@ -69,7 +74,12 @@ static inline void td_group_lock(td_group *g)
     atomic_fetch_sub(&g->wanted, 1);
 }
 
-/* ---- group.c */
+enum { TD_GROUP_HANDLE = 1 }; /* the one group of its connection */
+
+/* ---- epoch.c */
+/* The seat has been asked for: the call's answer brings the epoch that the handle has from then on. What it had of an
+ * earlier one is gone, whatever comes of it. */
+int td_group_enter(td_group *g, const char *op, Td__Wire__Call *call);
 /* Under the group's lock: maps the large slots. */
 int td_group_need_large(td_group *g);
 
@@ -81,6 +91,8 @@ int td_group_await_round(td_group_call *c, td_piece *p);
 /* ---- words.c */
 /* "rank 3 (pid 74, train.py)" */
 const char *td_group_say_rank(const td_group *g, uint32_t rank, char *text, size_t size);
+/* Why an expelled rank can call nothing more; false: it was not expelled. */
+bool td_group_was_expelled(const td_group *g, td_error *e);
 /* "its last call was barrier #1203 at train.py:61, 31.2 s ago" */
 const char *td_group_say_last(const td_group *g, uint32_t rank, char *text, size_t size);
 /* The round has failed: the error, which stays with the group. */

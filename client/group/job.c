@@ -212,8 +212,8 @@ static void disown(td_group *g, const td_group_job *j)
 
 int td_group_refuse(const td_group *g)
 {
-    return td_raise(TD_E_EPOCH, NULL, "group '%s' cannot go on, open another; it failed before: %.300s", g->name,
-                    g->broken.message);
+    return td_raise(TD_E_EPOCH, NULL, "group '%s' cannot go on before its members regroup; it failed before: %.300s",
+                    g->name, g->broken.message);
 }
 
 void td_group_jobs_end(td_group *g, const char *why)

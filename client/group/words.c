@@ -59,13 +59,31 @@ static const char *how_far(const td_group_call *c, uint32_t rank)
     return last.round && last.nr == c->call.nr ? "in" : "before";
 }
 
+bool td_group_was_expelled(const td_group *g, td_error *e)
+{
+    if (atomic_load(&g->board.page->rank[g->rank].state) != TD_RANK_EXPELLED) return false;
+    td_fail(e, TD_E_EPOCH,
+            "rank %u was expelled from group '%s' in epoch %u, as it did not come to regroup in time; open the group "
+            "anew",
+            g->rank, g->name, g->epoch);
+    return true;
+}
+
+static const char *how_it_went(const td_group *g, uint32_t rank)
+{
+    switch (atomic_load(&g->board.page->rank[rank].state)) {
+    case TD_RANK_DEAD: return "died";
+    case TD_RANK_REGROUPS: return "asked to regroup";
+    default: return "left";
+    }
+}
+
 static int lost(const td_group_call *c, uint32_t rank)
 {
     const td_group *g = c->group;
     char who[96], call[96], last[192];
-    bool died = atomic_load(&g->board.page->rank[rank].state) == TD_RANK_DEAD;
     return td_raise(TD_E_MEMBER, NULL, "%s %s in epoch %u %s %s; %s", td_group_say_rank(g, rank, who, sizeof who),
-                    died ? "died" : "left", g->epoch, how_far(c, rank), td_board_say_call(&c->call, call, sizeof call),
+                    how_it_went(g, rank), g->epoch, how_far(c, rank), td_board_say_call(&c->call, call, sizeof call),
                     td_group_say_last(g, rank, last, sizeof last));
 }
 
@@ -110,7 +128,13 @@ int td_group_failed(td_group_call *c, const td_piece *p, td_round_outcome outcom
 {
     td_group *g = c->group;
     uint32_t rank = p->round.culprit < g->size ? p->round.culprit : 0;
+    td_error out = {0};
     int rc;
+    if (td_group_was_expelled(g, &out)) {
+        td_raise_error(&out, NULL, NULL);
+        g->broken = out;
+        return out.code;
+    }
     switch (outcome) {
     case TD_OUTCOME_MEMBER: rc = lost(c, rank); break;
     case TD_OUTCOME_MISMATCH: rc = mismatch(c, p, rank); break;

@@ -125,6 +125,7 @@ struct td_client {
         uint64_t inline_limit;
         bool rings;       /* it takes ours */
         bool groups;      /* it has them */
+        bool regroups;    /* and groups have epochs */
         bool is_private;  /* of ours, or of a process above us */
         uint32_t devices; /* bit for each that it has */
         uint8_t *refused; /* bit for each op id that its table has not, or has otherwise; NULL: all agree */

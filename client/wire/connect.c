@@ -195,6 +195,7 @@ static int take_welcome(td_client *c, const Td__Wire__Welcome *w, td_error *e)
         if (w->devices[i] < TD_MAX_DEVICES) c->daemon.devices |= 1u << w->devices[i];
     c->daemon.rings = w->ring_pipe == TD_RING_PIPE;
     c->daemon.groups = w->groups;
+    c->daemon.regroups = w->regroups;
     return compare_tables(c, w, e);
 }
 

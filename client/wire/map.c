@@ -64,6 +64,12 @@ void td_unuse_mapping(td_client *c, int32_t mapping)
     else if (m->old) unmap_slot(m);
 }
 
+void td_end_mapping(td_client *c, int32_t mapping)
+{
+    c->memory.mappings[mapping].unwanted = true;
+    td_unuse_mapping(c, mapping);
+}
+
 void td_forget_mappings(td_client *c)
 {
     for (int i = 0; i < c->memory.nmappings; i++) unmap_slot(&c->memory.mappings[i]);

@@ -18,17 +18,18 @@ static td_group *group_of(PyObject *self)
 
 static PyObject *member_new(PyTypeObject *type, PyObject *args, PyObject *kw)
 {
-    const char *name, *path;
-    unsigned size;
-    int rank, ms;
+    const char *path;
+    td_group_wish w;
+    int on_death;
     PyObject *timeout;
     if (kw && PyDict_Size(kw)) return tdpy_raise(TD_E_TYPE, "RawGroup takes no keywords");
-    if (!PyArg_ParseTuple(args, "zsIiO:RawGroup", &path, &name, &size, &rank, &timeout) ||
-        !tdpy_as_timeout(timeout, &ms))
+    if (!PyArg_ParseTuple(args, "zsIIiiO:RawGroup", &path, &w.name, &w.least, &w.most, &w.rank, &on_death, &timeout) ||
+        !tdpy_as_timeout(timeout, &w.timeout_ms))
         return NULL;
+    w.on_death = (td_on_death)on_death;
     td_client *c = path ? NULL : tdpy_client();
     if (!path && !c) return NULL;
-    td_group *made = td_group_open_at(path ? path : td_socket_path(c), tdpy_wants_to_stop, NULL, name, size, rank, ms);
+    td_group *made = td_group_open_at(path ? path : td_socket_path(c), tdpy_wants_to_stop, NULL, &w);
     if (!made) return tdpy_fail();
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
     PyObject *self = alloc(type, 0);
@@ -319,6 +320,41 @@ static PyType_Spec pending_spec = {.name = "tensord.RawPending",
                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                    .slots = pending_slots};
 
+/* ---- epochs */
+
+static PyObject *member_regroup(PyObject *self, PyObject *args)
+{
+    int ms;
+    PyObject *timeout;
+    td_group *g = group_of(self);
+    if (!g || !PyArg_ParseTuple(args, "O:regroup", &timeout) || !tdpy_as_timeout(timeout, &ms)) return NULL;
+    begin(self);
+    return done(self, td_group_regroup(g, ms));
+}
+
+static PyObject *member_door(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    const td_group *g = group_of(self);
+    return g ? PyLong_FromUnsignedLong(td_group_door(g)) : NULL;
+}
+
+/* [(rank, pid, program, how)] */
+static PyObject *member_lost(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    td_group_lost lost[TD_GROUP_RANKS];
+    const td_group *g = group_of(self);
+    if (!g) return NULL;
+    uint32_t n = td_group_lost_members(g, lost, TD_GROUP_RANKS);
+    PyObject *list = PyList_New(n);
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *one = Py_BuildValue("IIsi", lost[i].rank, lost[i].pid, lost[i].program, (int)lost[i].how);
+        if (!one || PyList_SetItem(list, i, one)) Py_CLEAR(list);
+    }
+    return list;
+}
+
 /* ---- the member */
 
 /* facts(): rank, size, epoch, the daemon's socket. */
@@ -342,6 +378,9 @@ static PyMethodDef member_methods[] = {{"all_reduce", member_all_reduce, METH_VA
                                        {"broadcast", member_broadcast, METH_VARARGS, NULL},
                                        {"all_gather", member_all_gather, METH_VARARGS, NULL},
                                        {"barrier", member_barrier, METH_VARARGS, NULL},
+                                       {"regroup", member_regroup, METH_VARARGS, NULL},
+                                       {"door", member_door, METH_NOARGS, NULL},
+                                       {"lost", member_lost, METH_NOARGS, NULL},
                                        {"facts", member_facts, METH_NOARGS, NULL},
                                        {"close", member_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

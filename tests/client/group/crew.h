@@ -20,7 +20,9 @@ typedef struct crew {
     int timeout_ms;
     uint64_t seed;
     bool (*run)(td_group *g, const struct crew *c);
-    int except; /* this rank is not started; -1: all are */
+    int except;     /* this rank is not started; -1: all are */
+    uint32_t least; /* members that it begins with; 0: `size` */
+    td_on_death on_death;
 } crew;
 
 /* What processes tell each other beside the group. */
@@ -33,7 +35,9 @@ static notes *shared;
 static bool run_member(const crew *c, int rank)
 {
     td_client *client = td_connect(server.socket);
-    td_group *g = client ? td_group_open(client, c->name, c->size, rank, c->timeout_ms) : NULL;
+    td_group *g = client ? td_group_open_between(client, c->name, c->least ? c->least : c->size, c->size, rank,
+                                                 c->on_death, c->timeout_ms)
+                         : NULL;
     if (!g) fprintf(stderr, "rank %d: %s\n", rank, td_last_error()->message);
     bool good = g && c->run(g, c);
     if (g && !good) fprintf(stderr, "rank %d of '%s' failed; %s\n", rank, c->name, td_last_error()->message);
@@ -84,7 +88,7 @@ static float given(const crew *c, uint32_t r, uint64_t n, uint64_t i)
     return (float)((double)(x % 2000001) - 1000000) / (float)(1u << (x >> 40) % 20);
 }
 
-static float expected_sum(const crew *c, uint64_t n, uint64_t i)
+static inline float expected_sum(const crew *c, uint64_t n, uint64_t i)
 {
     float sum = given(c, 0, n, i);
     for (uint32_t r = 1; r < c->size; r++) sum += given(c, r, n, i);
@@ -99,6 +103,20 @@ static inline uint64_t said_seed(void)
     fprintf(stderr, "seed %llu\n", (unsigned long long)seed);
     return seed;
 }
+
+/* ---- what goes wrong --------------------------------------------------------------------------------------------- */
+
+/* The error is this, and has all these words. `of`: the rank that it is for, of calls; -1: none. */
+static inline bool fails_with(const td_group *g, int rc, int code, int of, const char *const *words)
+{
+    bool good = rc == code && td_last_error()->code == code;
+    td_group_fault f = td_group_last_fault(g);
+    if (of >= 0) good = good && f.code == code && f.rank == (uint32_t)of && f.epoch == td_group_epoch(g);
+    for (; good && *words; words++) good = strstr(td_last_error()->message, *words) != NULL;
+    if (!good) fprintf(stderr, "code %d, fault of rank %u: %s\n", rc, f.rank, td_last_error()->message);
+    return good;
+}
+#define FAILS(g, rc, code, of, ...) fails_with(g, rc, code, of, (const char *const[]){__VA_ARGS__, NULL})
 
 /* ---- the suite's daemon ------------------------------------------------------------------------------------------ */
 

@@ -28,7 +28,11 @@ def start(text, size, name, **env):
 
 
 def ends(ranks, killed=()):
+    """What they said. killed: those that are; None: one is, whichever."""
     said = [p.communicate(timeout=120 * SLOW) for p in ranks]
+    if killed is None:
+        killed = [r for r, p in enumerate(ranks) if p.returncode == -signal.SIGKILL]
+        assert len(killed) == 1, said
     for r, p in enumerate(ranks):
         assert p.returncode == (-signal.SIGKILL if r in killed else 0), said[r][0] + said[r][1]
     return [out for out, _ in said]
@@ -315,3 +319,55 @@ else:
     except td.Closed as e:
         assert "was left" in str(e)
 """, 2, "begun")
+
+
+def test_epochs():
+    run("""
+        import time
+        g = td.Group(name, (2, 3), timeout=60)
+        if g.size == 2:  # the third came later
+            while g.size < 3:
+                if g.broadcast(td.tensor(g.door)).item():
+                    assert g.regroup(timeout=30) is None
+        assert g.lost == [] and g.door == 0 and g.all_reduce(1).item() == 3
+        epoch, rank = g.epoch, g.rank
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            g.barrier()
+            assert False
+        except td.MemberLost as e:
+            assert e.rank == 1 and e.epoch == epoch
+        try:
+            g.barrier()
+            assert False
+        except td.EpochOver as e:
+            assert "before its members regroup" in str(e)
+        g.regroup()
+        assert (g.rank, g.size) == (rank // 2, 2) and g.epoch > epoch and f"rank {g.rank} of 2" in repr(g)
+        (lost,) = g.lost
+        assert lost.rank == 1 and lost.how == "died" and lost.pid and lost.program
+        assert g.all_reduce(1).item() == 2
+        g.leave()
+        try:
+            g.regroup()
+            assert False
+        except td.Closed:
+            pass
+    """, 3, "epochs", killed=None)
+
+
+def test_sizes():
+    for size in ((3, 2), (0, 2), (1, 300)):
+        with pytest.raises(td.InvalidError):
+            td.Group("sizes", size, timeout=0)
+    with pytest.raises(td.InvalidError, match="rank 1 cannot be asked for"):
+        td.Group("sizes", (1, 2), rank=1)
+    with pytest.raises(td.InvalidError, match="on_death"):
+        td.Group("sizes", 2, on_death="weep")
+    with pytest.raises(td.Timeout, match="1 of 2 to 4 came"):
+        td.Group("sizes", (2, 4), timeout=0.01)
+    with td.Group("sizes", (1, 4)) as g:
+        assert (g.rank, g.size) == (0, 1)
+        with pytest.raises(td.Timeout, match="rank 0 .* is still in epoch"):
+            td.Group("sizes", (1, 4), timeout=0.01)

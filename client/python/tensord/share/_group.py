@@ -4,12 +4,34 @@ What a rank gives is copied into memory that all ranks have mapped; they add it 
 rank copies the result out. The daemon says who is in the group and who has died.
 """
 
+import collections
 import pickle
 import sys
 
 from tensord import _C
 
 _NUMBERS = {"barrier": 1, "all_reduce": 2, "broadcast": 3, "all_gather": 4, "reduce": 5, "reduce_scatter": 6, "gather": 7, "scatter": 8, "all_to_all": 9}
+
+Lost = collections.namedtuple("Lost", "rank pid program how")
+Lost.__doc__ = """A member that is not in the epoch that followed: its rank in the one before; how: "left", "died" or "expelled"."""
+_HOW = {2: "left", 3: "died", 4: "expelled"}
+_ON_DEATH = {"fail": 0}
+
+
+def _sizes(size):
+    """(least, most) of a number, or of a pair of them."""
+    if isinstance(size, tuple):
+        least, most = size
+        return least, most
+    return size, size
+
+
+def _policy(on_death):
+    try:
+        return _ON_DEATH[on_death]
+    except (KeyError, TypeError):
+        raise _C.InvalidError(f"on_death is one of {', '.join(map(repr, _ON_DEATH))}, not {on_death!r}") from None
+
 _OPS = {"sum": 0, "mean": 1, "avg": 1, "min": 2, "max": 3, "prod": 4, "product": 4}
 
 
@@ -293,16 +315,23 @@ class Group:
     When a rank has gone before it came to a call, that call and all later ones raise tensord.MemberLost in the others, at once: its `rank`,
     `pid`, `epoch` and `round` say which and when. Ranks whose calls differ get tensord.Mismatch with both. A rank that does not come in time is
     tensord.Timeout in all of them; one that uses a processor meanwhile is waited for ten times as long, and a line on stderr names it. After any
-    of these the group is over (tensord.EpochOver): leave it, and open another. Of a process that is forked the group is not.
+    of these its calls are tensord.EpochOver, until all members have called regroup(). Of a process that is forked the group is not.
+
+    size=(2, 8): it begins when two have come, and has eight at most; ranks are given in the order in which they come. `door` is how many came
+    later, and wait until the members regroup().
     """
 
-    def __init__(self, name, size, *, rank=None, timeout=300.0, socket=None):
+    def __init__(self, name, size, *, rank=None, timeout=300.0, on_death="fail", socket=None):
         if not isinstance(name, str):
             raise _C.DTypeError(f"the name of a Group is a text, not {_C._a_type(name)}")
-        self._raw = _C._RawGroup(socket, name, size, -1 if rank is None else rank, timeout)
+        self._raw = _C._RawGroup(socket, name, *_sizes(size), -1 if rank is None else rank, _policy(on_death), timeout)
         self.name = name
-        self.rank, self.size, self.epoch, _ = self._raw.facts()
+        self.lost = []
         self._begun = []
+        self._look()
+
+    def _look(self):
+        self.rank, self.size, self.epoch, _ = self._raw.facts()
 
     def __repr__(self):
         return f"Group({self.name!r}, rank {self.rank} of {self.size}, epoch {self.epoch})"
@@ -404,6 +433,24 @@ class Group:
     def barrier(self, *, timeout=None, wait=True):
         """Returns when all ranks have come to it."""
         return self._raw.barrier(timeout) if wait else Pending(self, _Call(self, "barrier", None, 0), None, None, None)
+
+    def regroup(self, timeout=None):
+        """Begins the group's next epoch: after a failure, or to let those in that wait at the door.
+
+        All living members call it. They keep their order, and in a group of one size their ranks; then come those from the door. `rank`, `size`
+        and `epoch` are new afterwards, and `lost` has (rank, pid, program, how) of the members that are not in it any more.
+
+        Members that have not called it after `timeout` seconds (None: the group's) are expelled, if there are enough without them; their calls
+        raise tensord.EpochOver from then on. If there are not, tensord.Timeout says who came and who did not, and it may be called again.
+        """
+        self._raw.regroup(timeout)
+        self._look()
+        self.lost = [Lost(rank, pid, program, _HOW[how]) for rank, pid, program, how in self._raw.lost()]
+
+    @property
+    def door(self):
+        """How many wait to come in, until the members regroup(). Costs no message."""
+        return self._raw.door()
 
     def leave(self):
         """Gives the seat up. Calls of other ranks that this one has not come to raise tensord.MemberLost."""

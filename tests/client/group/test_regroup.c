@@ -1,0 +1,301 @@
+/* Epochs of groups with real processes: members that die, sleep or come late around regroup(), and newcomers at the
+ * door. */
+#include "tests/client/group/crew.h"
+
+#include <fcntl.h>
+#include <signal.h>
+
+/* ---- words among ranks ------------------------------------------------------------------------------------------- */
+
+/* Each gives 1: the sum says how many were in it. */
+static bool sum_is_size(td_group *g)
+{
+    static float v[20000];
+    for (int i = 0; i < 20000; i++) v[i] = 1;
+    if (td_group_all_reduce(g, v, v, TD_FLOAT32, 20000, TD_SUM, -1)) return false;
+    for (int i = 0; i < 20000; i++)
+        if (v[i] != (float)td_group_size(g)) return false;
+    return true;
+}
+
+/* All regroup whenever somebody waits at the door, as rank 0 sees it, until there are so many. */
+static bool grow_to(td_group *g, uint32_t size)
+{
+    for (;;) {
+        int32_t door = (int32_t)td_group_door(g);
+        if (td_group_size(g) == size) return true;
+        if (td_group_broadcast(g, &door, TD_INT32, 1, 0, -1)) return false;
+        if (!door) test_sleep_ms(1);
+        else if (td_group_regroup(g, -1)) return false;
+    }
+}
+
+/* Another process does what this one waits for. */
+static void until_step(int rank, int step)
+{
+    for (int ms = 0; ms < TEST_LONG_MS && shared->steps[rank] < step; ms++) test_sleep_ms(1);
+}
+
+static bool lost_one(const td_group *g, uint32_t rank, int how)
+{
+    td_group_lost lost[MOST];
+    return td_group_lost_members(g, lost, MOST) == 1 && lost[0].rank == rank && (int)lost[0].how == how &&
+           lost[0].pid && lost[0].program[0];
+}
+
+/* ---- members that die -------------------------------------------------------------------------------------------- */
+
+static bool goes_on_with_fewer(td_group *g, const crew *c)
+{
+    if (!grow_to(g, c->size) || !sum_is_size(g)) return false;
+    uint32_t rank = td_group_rank(g), epoch = td_group_epoch(g);
+    if (td_group_lost_members(g, NULL, 0)) return false;
+    if (rank == 1) raise(SIGKILL);
+    if (!FAILS(g, td_group_barrier(g, -1), TD_E_MEMBER, 1, "rank 1 (pid ", "died in epoch")) return false;
+    if (td_group_regroup(g, -1)) return false;
+    return td_group_size(g) == 3 && td_group_rank(g) == rank - (rank > 1) && td_group_epoch(g) > epoch &&
+           lost_one(g, 1, TD_LOST_DIED) && td_group_last_fault(g).code == TD_OK && sum_is_size(g);
+}
+
+static void fewer_go_on(void)
+{
+    td_client *c = join();
+    pid_t pids[4];
+    int killed = 0;
+    crew of = {.name = "fewer", .least = 2, .size = 4, .timeout_ms = TEST_LONG_MS, .run = goes_on_with_fewer};
+    for (int r = 0; r < 4; r++) pids[r] = start_member(&of, -1);
+    for (int r = 0; r < 4; r++) {
+        int end = end_of(pids[r]);
+        killed += end == -SIGKILL;
+        CU_ASSERT_TRUE(end == 0 || end == -SIGKILL);
+    }
+    CU_ASSERT_EQUAL(killed, 1);
+    CU_ASSERT_TRUE(comes_to(c, "bytes_used", 0));
+    td_disconnect(c);
+}
+
+/* Rank 1 comes anew, before the others regroup or afterwards; they keep their ranks. */
+static bool takes_it_in_again(td_group *g, const crew *c)
+{
+    uint32_t rank = td_group_rank(g);
+    bool newcomer = shared->steps[MOST - 1] != 0, early = c->seed;
+    if (!newcomer) {
+        if (!sum_is_size(g)) return false;
+        if (rank == 1) raise(SIGKILL);
+        if (!FAILS(g, td_group_barrier(g, -1), TD_E_MEMBER, 1, "died")) return false;
+        if (early)
+            while (!td_group_door(g)) test_sleep_ms(1);
+        if (td_group_regroup(g, -1) || !lost_one(g, 1, TD_LOST_DIED)) return false;
+    }
+    return td_group_rank(g) == rank && td_group_size(g) == 3 && td_group_door(g) == 0 && sum_is_size(g) &&
+           sum_is_size(g);
+}
+
+static void one_comes_again(void)
+{
+    for (uint64_t early = 0; early < 2; early++) {
+        pid_t pids[3];
+        memset(shared, 0, sizeof *shared);
+        crew of = {.name = "again", .size = 3, .timeout_ms = TEST_LONG_MS, .seed = early, .run = takes_it_in_again};
+        for (int r = 0; r < 3; r++) pids[r] = start_member(&of, r);
+        CU_ASSERT_EQUAL(end_of(pids[1]), -SIGKILL);
+        if (!early) test_sleep_ms(20);
+        shared->steps[MOST - 1] = 1;
+        pids[1] = start_member(&of, 1);
+        for (int r = 0; r < 3; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+    }
+}
+
+/* ---- too few, or too late ---------------------------------------------------------------------------------------- */
+
+static bool waits_for_another(td_group *g, const crew *c)
+{
+    (void)c;
+    if (shared->steps[MOST - 1]) return sum_is_size(g);
+    if (!sum_is_size(g)) return false;
+    if (td_group_rank(g) == 2) raise(SIGKILL);
+    if (td_group_barrier(g, -1) != TD_E_MEMBER) return false;
+    int rc = td_group_regroup(g, 100);
+    if (!FAILS(g, rc, TD_E_TIMEOUT, -1, "'few': ", "of 3 came in 0.1 s: rank ", "; rank 2 did not;", "; rank 2 (pid ",
+               " died in epoch "))
+        return false;
+    if (!FAILS(g, td_group_barrier(g, -1), TD_E_EPOCH, -1, "before its members regroup")) return false;
+    shared->steps[td_group_rank(g)] = 1;
+    return !td_group_regroup(g, -1) && sum_is_size(g);
+}
+
+static void too_few(void)
+{
+    pid_t pids[3];
+    memset(shared, 0, sizeof *shared);
+    crew of = {.name = "few", .size = 3, .timeout_ms = TEST_LONG_MS, .run = waits_for_another};
+    for (int r = 0; r < 3; r++) pids[r] = start_member(&of, r);
+    CU_ASSERT_EQUAL(end_of(pids[2]), -SIGKILL);
+    until_step(0, 1);
+    until_step(1, 1);
+    shared->steps[MOST - 1] = 1;
+    pids[2] = start_member(&of, -1);
+    for (int r = 0; r < 3; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+}
+
+/* Rank 2 comes late, is told that it is out, and comes in by the door. */
+static bool expels(td_group *g, const crew *c)
+{
+    if (shared->steps[MOST - 1]) return sum_is_size(g);
+    if (!grow_to(g, 3) || !sum_is_size(g)) return false;
+    if (td_group_rank(g) == 2) {
+        until_step(0, 1);
+        until_step(1, 1);
+        if (!FAILS(g, td_group_barrier(g, -1), TD_E_EPOCH, -1, "rank 2 was expelled from group 'late' in epoch",
+                   "open the group anew"))
+            return false;
+        if (!FAILS(g, td_group_regroup(g, -1), TD_E_EPOCH, -1, "expelled")) return false;
+        shared->steps[MOST - 1] = 1;
+        return run_member(c, -1);
+    }
+    if (td_group_regroup(g, 150) || td_group_size(g) != 2 || !lost_one(g, 2, TD_LOST_EXPELLED)) return false;
+    if (!sum_is_size(g)) return false;
+    shared->steps[td_group_rank(g)] = 1;
+    return grow_to(g, 3) && td_group_lost_members(g, NULL, 0) == 0 && sum_is_size(g);
+}
+
+static void too_late(void)
+{
+    td_client *c = join();
+    pid_t pids[3];
+    memset(shared, 0, sizeof *shared);
+    crew of = {.name = "late", .least = 2, .size = 3, .timeout_ms = TEST_LONG_MS, .run = expels};
+    for (int r = 0; r < 3; r++) pids[r] = start_member(&of, -1);
+    for (int r = 0; r < 3; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+    CU_ASSERT_TRUE(comes_to(c, "bytes_used", 0));
+    td_disconnect(c);
+}
+
+/* The others learn at once that a rank comes to no round any more. */
+static bool one_asks_first(td_group *g, const crew *c)
+{
+    (void)c;
+    if (!sum_is_size(g)) return false;
+    if (td_group_rank(g) == 0) return !td_group_regroup(g, -1) && sum_is_size(g);
+    return FAILS(g, td_group_barrier(g, -1), TD_E_MEMBER, 0, "rank 0 (pid ", "asked to regroup in epoch",
+                 "before barrier #2") &&
+           !td_group_regroup(g, -1) && td_group_lost_members(g, NULL, 0) == 0 && sum_is_size(g);
+}
+
+static void one_regroups_alone(void)
+{
+    run_all(&(crew){.name = "alone", .size = 3, .timeout_ms = TEST_LONG_MS, .run = one_asks_first, .except = -1});
+}
+
+/* ---- forms ------------------------------------------------------------------------------------------------------- */
+
+static void other_forms(void)
+{
+    td_client *c = join();
+    CU_ASSERT_PTR_NULL(td_group_open_between(c, "forms", 3, 2, -1, TD_ON_DEATH_FAIL, 0));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_INVALID);
+    CU_ASSERT_PTR_NULL(td_group_open_between(c, "forms", 0, 2, -1, TD_ON_DEATH_FAIL, 0));
+    CU_ASSERT_PTR_NULL(td_group_open_between(c, "forms", 1, 257, -1, TD_ON_DEATH_FAIL, 0));
+    CU_ASSERT_PTR_NULL(td_group_open_between(c, "forms", 1, 2, -1, (td_on_death)7, 0));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_INVALID);
+    CU_ASSERT_PTR_NULL(td_group_open_between(c, "forms", 1, 2, 0, TD_ON_DEATH_FAIL, 0));
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "rank 0 cannot be asked for"));
+    CU_ASSERT_PTR_NULL(td_group_open_between(c, "forms", 2, 8, -1, TD_ON_DEATH_FAIL, 20));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_TIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "group 'forms': 1 of 2 to 8 came in 0.02 s: pid "));
+    td_group *g = td_group_open_between(c, "forms", 1, 2, -1, TD_ON_DEATH_FAIL, TEST_LONG_MS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(g);
+    CU_ASSERT_TRUE(td_group_size(g) == 1 && td_group_rank(g) == 0);
+    CU_ASSERT_PTR_NULL(td_group_open(c, "forms", 2, -1, 0));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_EXISTS);
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(td_last_error()->message, "group 'forms' has 1 to 2 members, not 2 to 2: rank 0 (pid "));
+    CU_ASSERT_PTR_NULL(td_group_open_between(c, "forms", 1, 2, -1, TD_ON_DEATH_FAIL, 20));
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_TIMEOUT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "is still in epoch "));
+    CU_ASSERT_EQUAL(td_group_door(g), 0);
+    for (int i = 0; i < 5; i++) CU_ASSERT_EQUAL(td_group_regroup(g, 0), TD_OK); /* nobody else is waited for */
+    CU_ASSERT_TRUE(sum_is_size(g));
+    td_group_close(g);
+    CU_ASSERT_EQUAL(td_group_regroup(NULL, 0), TD_E_INVALID);
+    CU_ASSERT_TRUE(comes_to(c, "bytes_used", 0));
+    td_disconnect(c);
+}
+
+/* ---- a storm ----------------------------------------------------------------------------------------------------- */
+
+static int open_files(void)
+{
+    int n = 0;
+    for (int fd = 0; fd < 256; fd++) n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static int maps(void)
+{
+    char line[512];
+    int n = 0;
+    FILE *f = fopen("/proc/self/maps", "r");
+    while (f && fgets(line, sizeof line, f)) n += strstr(line, "memfd") != NULL;
+    if (f) fclose(f);
+    return n;
+}
+
+/* Rounds, and another epoch whenever one fails or somebody waits, until all are there and it is said that this is the
+ * end. A rank that was there for long enough has as many descriptors and maps as it had. */
+static bool weathers(td_group *g, const crew *c)
+{
+    static float large[1200000];
+    int files = 0, mapped = 0;
+    for (uint64_t n = 1;; n++) {
+        int32_t say[2] = {(int32_t)td_group_door(g), shared->steps[0]};
+        int rc = td_group_broadcast(g, say, TD_INT32, 2, 0, -1);
+        if (!rc && say[1] && td_group_size(g) == c->size) return true;
+        if (!rc && !say[0]) rc = sum_is_size(g) ? TD_OK : td_last_error()->code ? td_last_error()->code : -1;
+        if (!rc && n % 16 == 5) rc = td_group_all_reduce(g, large, large, TD_FLOAT32, 1200000, TD_SUM, -1);
+        if (rc && rc != TD_E_MEMBER) return false;
+        if (!rc && !say[0]) continue;
+        if (td_group_regroup(g, -1)) return false;
+        n = 0; /* newcomers begin so, too */
+        shared->steps[1]++;
+        if (files && (open_files() != files || maps() > mapped)) {
+            fprintf(stderr, "%d descriptors, then %d; %d maps, then %d\n", files, open_files(), mapped, maps());
+            return false;
+        }
+        if (!files) files = open_files(), mapped = maps() + 1;
+    }
+}
+
+static void kills_and_newcomers(void)
+{
+    enum { MEMBERS = 5, STORM_MS = 4000 };
+    const char *said = getenv("TENSORD_TEST_SEED");
+    unsigned seed = said ? (unsigned)strtoul(said, NULL, 0) : (unsigned)test_now_ms();
+    fprintf(stderr, "seed %u\n", seed);
+    td_client *c = join();
+    pid_t pids[MEMBERS];
+    memset(shared, 0, sizeof *shared);
+    crew of = {.name = "weather", .least = 2, .size = MEMBERS, .timeout_ms = TEST_LONG_MS, .run = weathers};
+    for (int r = 0; r < MEMBERS; r++) pids[r] = start_member(&of, -1);
+    int kills = 0;
+    for (uint64_t until = test_now_ms() + STORM_MS; test_now_ms() < until; kills++) {
+        usleep((useconds_t)rand_r(&seed) % 40000);
+        int r = (int)((unsigned)rand_r(&seed) % MEMBERS);
+        kill(pids[r], SIGKILL);
+        CU_ASSERT_EQUAL(end_of(pids[r]), -SIGKILL);
+        if (rand_r(&seed) % 2) usleep((useconds_t)rand_r(&seed) % 10000);
+        pids[r] = start_member(&of, -1);
+    }
+    shared->steps[0] = 1;
+    for (int r = 0; r < MEMBERS; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+    fprintf(stderr, "%d kills, %d times a rank was in a new epoch\n", kills, shared->steps[1]);
+    CU_ASSERT_TRUE(shared->steps[1] > 10);
+    CU_ASSERT_TRUE(comes_to(c, "bytes_used", 0));
+    CU_ASSERT_TRUE(comes_to(c, "sessions", 1));
+    td_disconnect(c);
+}
+
+TD_CUNIT_MAIN_WITH("client_regroup", crew_start, stop_server, {"fewer go on", fewer_go_on},
+                   {"one comes again", one_comes_again}, {"too few", too_few}, {"too late", too_late},
+                   {"one regroups alone", one_regroups_alone}, {"other forms", other_forms},
+                   {"kills and newcomers", kills_and_newcomers})
