@@ -66,6 +66,25 @@ def test_tensors_of_tensord():
     """, 3, "ours")
 
 
+def test_others_read_a_result_that_is_waited_for():
+    """While a rank waits for another one, who knows the tensor that the result goes to reads it."""
+    run("""
+        with td.Group(name, size, rank=rank) as g:
+            if rank == 0:
+                x = td.ones(5)
+                td.publish("result", x)
+                g.barrier()
+                assert g.all_reduce(x, out=x) is x and x.tolist() == [3.0] * 5
+            else:
+                g.barrier()
+                while not any(r["rank"] == 0 and r["now"].startswith("in all_reduce") for r in td.status("groups") if r["group"] == name):
+                    pass
+                assert td.open("result").sum().item() == 5
+                g.all_reduce(td.full((5,), 2.0))
+            g.barrier()
+    """, 2, "read")
+
+
 def test_arrays_of_numpy():
     pytest.importorskip("numpy")
     run("""

@@ -345,7 +345,8 @@ class Group:
             return Pending(self, call, given, shape, out)
         if shape is None:
             return given.read(lambda at: call(at, 0))
-        made = out if out is not None and lies_plainly(out) else given.like(shape)
+        # Others may know a tensor of tensord: who needs it while it is under a lease would wait for the slowest rank.
+        made = out if out is not None and kind is not _OfTensord and lies_plainly(out) else given.like(shape)
         kind.write(made, lambda to: given.read(lambda at: call(at, to)))
         if out is not None and made is not out:
             kind.copy(made, out)
