@@ -127,6 +127,16 @@ static void begin_in_call(td_group_job *j, td_piece *p)
     td_board_arrive(&j->c.group->board, &p->round, k, payload, NULL, NULL);
 }
 
+/* The others learn why there is nothing to wait for. */
+static void begin_refused(const td_group_job *j, td_piece *p)
+{
+    char why[TD_BOARD_PAYLOAD] = {0};
+    td_board_call call = j->c.call;
+    call.bytes = sizeof why;
+    snprintf(why, sizeof why, "%.*s", (int)sizeof why - 1, j->refused.message);
+    td_board_arrive(&j->c.group->board, &p->round, &call, why, NULL, NULL);
+}
+
 static void begin_in_slot(const td_group_job *j, td_piece *p, uint64_t from, uint64_t n)
 {
     td_group *g = j->c.group;
@@ -149,9 +159,10 @@ static void begin_piece(td_group_job *j)
     p->from = from;
     p->open = true;
     if (j->c.call.place == TD_BOARD_IN_CALL) begin_in_call(j, p);
+    else if (j->refused.code) begin_refused(j, p);
     else begin_in_slot(j, p, from, piece_bytes(j, from));
     g->passes[1] = g->passes[0];
-    g->passes[0] = j->c.call.place != TD_BOARD_IN_CALL && !td_collective_sums(j->way);
+    g->passes[0] = td_board_in_slot(j->c.call.place) && !td_collective_sums(j->way);
     g->in_flight++;
     j->begun++;
 }
@@ -258,7 +269,10 @@ static void end_piece(td_group *g, td_piece *p, int rc)
     td_group_job *j = p->job;
     g->in_flight--;
     p->job = NULL;
-    if (j && !rc) {
+    if (j && j->refused.code) { /* whatever the others come to */
+        td_raise_error(&j->refused, NULL, NULL);
+        over(j, j->refused.code);
+    } else if (j && !rc) {
         if (j->c.call.place == TD_BOARD_IN_CALL) take_from_call(j, p);
         else take(j, p->in, p->out, p->from, piece_bytes(j, p->from));
         if (++j->taken == j->pieces) over(j, TD_OK);
@@ -293,9 +307,11 @@ int td_group_job_submit(td_group_job *j)
     if (g->broken.code) return td_group_refuse(g);
     k->site = td_sites_number(&g->sites, j->c.where);
     k->place = place_of(j->columns * j->length);
-    if (k->place == TD_BOARD_IN_LARGE) {
-        int rc = td_group_need_large(g);
-        if (rc) return rc;
+    int rc = k->place == TD_BOARD_IN_LARGE ? td_group_need_large(g) : TD_OK;
+    if (rc == TD_E_LOST || rc == TD_E_CANCELLED) return rc;
+    if (rc) {
+        j->refused = *td_last_error();
+        k->place = TD_BOARD_REFUSED;
     }
     enum { ALIGNED = 64 };
     uint64_t slot = k->place == TD_BOARD_IN_SMALL ? TD_BOARD_SMALL : TD_BOARD_LARGE;

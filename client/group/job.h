@@ -18,7 +18,8 @@ struct td_group_job {
     uint64_t length;         /* bytes of a column; of the longest, where they differ */
     const uint64_t *lengths; /* bytes from rank r to rank s at [r * size + s]; NULL: all have `length` */
     /* Below: job.c's. */
-    uint64_t step; /* bytes of each column in a piece */
+    td_error refused; /* code 0: no. Else this rank has no memory for its slot, and all are told */
+    uint64_t step;    /* bytes of each column in a piece */
     uint64_t pieces, begun, taken;
     td_group_job *next;
     int rc;

@@ -87,14 +87,28 @@ static int lost(const td_group_call *c, uint32_t rank)
                     td_group_say_last(g, rank, last, sizeof last));
 }
 
-static int mismatch(const td_group_call *c, const td_piece *p, uint32_t rank)
+/* A rank has no memory for its part; why stands behind its call. */
+static int refused(const td_group_call *c, const td_piece *p, uint32_t rank)
 {
+    char who[96], call[128];
+    const char *why = td_board_payload(&c->group->board, &p->round, rank);
+    return td_raise(TD_E_MEMORY, NULL, "%s cannot take part in %s: %.*s",
+                    td_group_say_rank(c->group, rank, who, sizeof who), td_board_say_call(&c->call, call, sizeof call),
+                    TD_BOARD_PAYLOAD - 1, why);
+}
+
+/* *of calls otherwise than the lowest rank; it becomes the one that the message is about. */
+static int mismatch(const td_group_call *c, const td_piece *p, uint32_t *of)
+{
+    uint32_t rank = *of;
     const td_group *g = c->group;
     char a[128], b[128], at[TD_SITE_TEXT + 8], other_at[TD_SITE_TEXT + 8];
     td_board_call other = {0}, first = {0};
     uint32_t low = 0;
     while (low + 1 < g->size && (low == rank || !td_board_said(&g->board, &p->round, low, &first))) low++;
     td_board_said(&g->board, &p->round, rank, &other);
+    if (first.place == TD_BOARD_REFUSED) *of = low;
+    if (first.place == TD_BOARD_REFUSED || other.place == TD_BOARD_REFUSED) return refused(c, p, *of);
     return td_raise(TD_E_MISMATCH, NULL, "rank %u called %s%s, and rank %u %s%s", low,
                     td_board_say_call(&first, a, sizeof a), say_site(g, low, first.site, at, sizeof at), rank,
                     td_board_say_call(&other, b, sizeof b), say_site(g, rank, other.site, other_at, sizeof other_at));
@@ -137,7 +151,7 @@ int td_group_failed(td_group_call *c, const td_piece *p, td_round_outcome outcom
     }
     switch (outcome) {
     case TD_OUTCOME_MEMBER: rc = lost(c, rank); break;
-    case TD_OUTCOME_MISMATCH: rc = mismatch(c, p, rank); break;
+    case TD_OUTCOME_MISMATCH: rc = mismatch(c, p, &rank); break;
     case TD_OUTCOME_GAVE_UP: rc = late(c, p, rank, &rank); break;
     default: rc = td_raise(TD_E_EPOCH, NULL, "the epoch %u of group '%s' is over", g->epoch, g->name);
     }

@@ -294,7 +294,7 @@ void td_board_begin(td_board *b, td_round *r, const td_board_call *call, const v
     *r = (td_round){.number = b->next++, .call = *call, .in = in, .out = out};
     r->call.round = r->number;
     r->bytes = call->count * td_dtype_size((td_dtype)call->dtype);
-    if (td_collective_sums(call->kind) && call->place != TD_BOARD_IN_CALL) cut(r, b->members);
+    if (td_collective_sums(call->kind) && td_board_in_slot(call->place)) cut(r, b->members);
     if (b->broken) {
         r->outcome = b->broken;
         r->culprit = b->culprit;

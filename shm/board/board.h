@@ -80,8 +80,15 @@ typedef enum td_board_place {
     TD_BOARD_IN_CALL =
         0, /* behind the call: no chunks, each rank works the result out for itself when the round is done */
     TD_BOARD_IN_SMALL = 1, /* in small slots */
-    TD_BOARD_IN_LARGE = 2  /* in large slots */
+    TD_BOARD_IN_LARGE = 2, /* in large slots */
+    TD_BOARD_REFUSED = 3 /* nowhere: this rank has no memory for its slot, and says why behind the call; so the call is
+                          * another than that of ranks that have */
 } td_board_place;
+
+static inline bool td_board_in_slot(unsigned place)
+{
+    return place == TD_BOARD_IN_SMALL || place == TD_BOARD_IN_LARGE;
+}
 
 /* What became of a round. OPEN is none: it goes on. */
 typedef enum td_round_outcome {

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -319,6 +320,58 @@ static void calls_that_differ(void)
     run_all(&(crew){.name = "more", .size = 2, .timeout_ms = TEST_LONG_MS, .run = one_gives_more, .except = -1});
 }
 
+/* ---- memory that is refused -------------------------------------------------------------------------------------- */
+
+enum { HAS_LARGE = 1 << 20 }; /* floats: in large slots, which take 32 MiB of three ranks */
+
+/* No room for these from here on, or as much as there is. */
+static bool limit_memory(bool on)
+{
+    struct rlimit l;
+    unsigned long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    bool good = f && fscanf(f, "%lu", &pages) == 1 && !getrlimit(RLIMIT_AS, &l);
+    if (f) fclose(f);
+    l.rlim_cur = on ? pages * (rlim_t)sysconf(_SC_PAGESIZE) + (16 << 20) : l.rlim_max;
+    return good && !setrlimit(RLIMIT_AS, &l);
+}
+
+/* Ranks of which the seed has a bit have no memory for slots. */
+static bool some_are_refused(td_group *g, const crew *c)
+{
+    float *v = calloc(HAS_LARGE, sizeof *v);
+    uint32_t rank = td_group_rank(g), lowest = (uint32_t)__builtin_ctzll(c->seed);
+    bool refused = c->seed >> rank & 1, all = c->seed == 7;
+    if (!v || td_group_barrier(g, -1) || (refused && !limit_memory(true))) return false;
+    int rc = td_group_all_reduce(g, v, v, TD_FLOAT32, HAS_LARGE, TD_SUM, -1);
+    bool good = limit_memory(false) && rc;
+    if (refused) good = good && rc != TD_E_MISMATCH && rc != TD_E_TIMEOUT && rc != TD_E_EPOCH;
+    else
+        good = good && FAILS(g, rc, TD_E_MEMORY, lowest, "cannot take part in all_reduce #2 (float32[1048576], sum): ");
+    for (int i = 0; i < 1000; i++) v[i] = 1;
+    rc = td_group_all_reduce(g, v, v, TD_FLOAT32, 1000, TD_SUM, -1);
+    good = good && (all ? !rc && v[999] == 3 : rc == TD_E_EPOCH);
+    if (!good) fprintf(stderr, "rank %u of %llx: %d\n", rank, (unsigned long long)c->seed, rc);
+    free(v);
+    return good;
+}
+
+/* A call that one rank has no memory for fails in all ranks at once; one that none has memory for leaves the group. */
+static void memory_that_is_refused(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    td_test_skip("a sanitizer's memory cannot be limited");
+    return;
+#endif
+    for (uint64_t which = 1; which <= 7; which++)
+        run_all(&(crew){.name = "refused",
+                        .size = 3,
+                        .timeout_ms = TEST_LONG_MS,
+                        .seed = which,
+                        .run = some_are_refused,
+                        .except = -1});
+}
+
 static bool one_dies(td_group *g, const crew *c)
 {
     float v[1000] = {0};
@@ -597,7 +650,8 @@ TD_CUNIT_MAIN_WITH("client_groups", crew_start, stop_server, {"collectives of al
                    {"who came and who did not", who_came_and_who_did_not},
                    {"a name is free again", a_name_is_free_again}, {"ranks are given", ranks_are_given},
                    {"a slow rank is named", a_slow_rank_is_named}, {"calls that differ", calls_that_differ},
-                   {"members that go", members_that_go}, {"a member that is stopped", a_member_that_is_stopped},
+                   {"memory that is refused", memory_that_is_refused}, {"members that go", members_that_go},
+                   {"a member that is stopped", a_member_that_is_stopped},
                    {"a member that sleeps", a_member_that_sleeps}, {"a child is no member", a_child_is_no_member},
                    {"an interrupt spoils nothing", an_interrupt_spoils_nothing},
                    {"a death at any moment", a_death_at_any_moment}, {"the daemon ends", the_daemon_ends})
