@@ -579,7 +579,7 @@ TD_API td_group *td_group_open_between(td_client *client, const char *name, uint
  * has called it comes to no later call of the present epoch, so others that wait for it there are told (TD_E_MEMBER).
  * The next epoch begins when all living members have called, and there are `least`. Members keep their order, and in a
  * group of one size their ranks; then come those from the door. The handle has a new rank, size and epoch afterwards,
- * calls are counted from 1 again, and no failure is remembered.
+ * calls are counted from 1 again, and no failure is remembered. No other thread may be in a call.
  *
  * `timeout_ms` < 0: the group's. At the deadline members that have not called are expelled, if there are `least`
  * without them: their calls are TD_E_EPOCH from then on. Else TD_E_TIMEOUT names who came and who did not, and it may
@@ -682,6 +682,37 @@ TD_API int td_pending_wait(td_pending *p, int timeout_ms);
 /* Of one that is not done nobody learns the result; when not all of it has been given to the others, no more calls can
  * be made. Before or after td_group_close(), with which all that are not done fail. NULL is fine. */
 TD_API void td_pending_free(td_pending *p);
+
+/* Messages from one rank to another, in order, beside all collectives: any two ranks, in any thread. `shape` and dtype
+ * go along; `tag` tells kinds of messages apart, each of which has an order of its own. A message is copied on its way
+ * out, so its memory may be overwritten at once; eight of one tag may be on their way from rank to rank, then sending
+ * waits until one is taken. Messages that a rank sent before it left, or died, can still be received. TD_E_MEMBER: the
+ * other rank has gone before it took it, or sent it. These failures break no group. */
+#define TD_ANY_RANK UINT32_MAX
+TD_API int td_group_at_send(const char *where, td_group *g, const void *data, td_dtype dtype, td_ints shape,
+                            uint32_t to, int tag, int timeout_ms);
+/* The next message of `from`, or of whichever rank is first (TD_ANY_RANK): elements at `data`, of `count` in all,
+ * mapped where the sender put them; td_message_clear() it. */
+typedef struct td_message {
+    uint32_t from;
+    td_dtype dtype;
+    int ndim;
+    int64_t dims[TD_MAX_DIMS];
+    uint64_t count;
+    const void *data;
+    td_queue_item item; /* the library's */
+} td_message;
+TD_API int td_group_at_receive(const char *where, td_group *g, uint32_t from, int tag, int timeout_ms, td_message *out);
+TD_API void td_message_clear(td_message *m);
+/* The same into memory of the caller's. TD_E_MISMATCH: the message has another dtype or count, and is gone. `came_from`
+ * may be NULL. */
+TD_API int td_group_at_recv(const char *where, td_group *g, void *out, td_dtype dtype, uint64_t count, uint32_t from,
+                            int tag, int timeout_ms, uint32_t *came_from);
+#define td_group_send(g, data, dtype, shape, to, tag, timeout_ms)                                                      \
+    td_group_at_send(TD_HERE, g, data, dtype, shape, to, tag, timeout_ms)
+#define td_group_receive(g, from, tag, timeout_ms, out) td_group_at_receive(TD_HERE, g, from, tag, timeout_ms, out)
+#define td_group_recv(g, out, dtype, count, from, tag, timeout_ms, came_from)                                          \
+    td_group_at_recv(TD_HERE, g, out, dtype, count, from, tag, timeout_ms, came_from)
 
 /* Of the call that failed last with TD_E_MEMBER, TD_E_TIMEOUT or TD_E_MISMATCH: which rank it was for. */
 typedef struct td_group_fault {
@@ -908,8 +939,8 @@ typedef struct td_table {
     char **names;   /* of the columns */
     td_cell *cells; /* row after row */
 } td_table;
-/* `what` is one of: status sessions tensors names queues groups segments devices turns; memory: this session's own bytes
- * now and at their most, memory_anew: and the most is counted from here. The rows of tensors have each byte once:
+/* `what` is one of: status sessions tensors names queues groups segments devices turns; memory: this session's own
+ * bytes now and at their most, memory_anew: and the most is counted from here. The rows of tensors have each byte once:
  * bytes_used, with bytes_idle, and bytes_own add up to status's bytes_used, bytes_committed and bytes_own, but for the
  * answer itself. */
 TD_API td_table *td_status(td_client *client, const char *what);

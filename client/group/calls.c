@@ -95,12 +95,16 @@ static int make(td_group_job *j, const char *where, td_group *g, const asked *a)
 
 /* ---- under the lock */
 
+int td_group_refuse_child(const td_group *g, const char *op)
+{
+    return td_raise(TD_E_INVALID, op,
+                    "this process was forked from a member of group '%s', and is none itself; open the group here",
+                    g->name);
+}
+
 static int enter(td_group *g, const char *op)
 {
-    if (g->generation != td_fork_generation() || !td_fork_intact())
-        return td_raise(TD_E_INVALID, op,
-                        "this process was forked from a member of group '%s', and is none itself; open the group here",
-                        g->name);
+    if (g->generation != td_fork_generation() || !td_fork_intact()) return td_group_refuse_child(g, op);
     td_step_aside();
     td_group_lock(g);
     return TD_OK;

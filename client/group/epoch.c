@@ -184,15 +184,13 @@ static int regroup(td_group *g, int timeout_ms)
 TD_API int td_group_regroup(td_group *g, int timeout_ms)
 {
     if (!g) return td_raise(TD_E_INVALID, "regroup", "the group is NULL");
-    if (g->generation != td_fork_generation() || !td_fork_intact())
-        return td_raise(TD_E_INVALID, "regroup",
-                        "this process was forked from a member of group '%s', and is none itself; open the group here",
-                        g->name);
+    if (g->generation != td_fork_generation() || !td_fork_intact()) return td_group_refuse_child(g, "regroup");
     td_step_aside();
     td_group_lock(g);
     td_step_back();
     td_group_jobs_end(g, "asked for its next epoch");
-    int rc = regroup(g, timeout_ms);
+    int rc = td_group_mail_end(g);
+    if (!rc) rc = regroup(g, timeout_ms);
     pthread_mutex_unlock(&g->lock);
     return rc;
 }

@@ -58,6 +58,7 @@ static void free_group(td_group *g)
     td_disconnect(g->client);
     pthread_mutex_destroy(&g->lock);
     free(g->lost);
+    pthread_mutex_destroy(&g->mail.lock);
     free(g);
 }
 
@@ -91,6 +92,7 @@ td_group *td_group_open_at(const char *path, bool (*stop)(void *), void *context
     g->timeout_ms = wish->timeout_ms;
     g->generation = td_fork_generation();
     pthread_mutex_init(&g->lock, NULL);
+    pthread_mutex_init(&g->mail.lock, NULL);
     td_step_aside();
     g->client = td_connect_until(path, stop, context);
     td_step_back();
@@ -123,6 +125,7 @@ TD_API int td_group_close(td_group *g)
         td_group_jobs_end(g, "was left");
         pthread_mutex_unlock(&g->lock);
         td_step_back();
+        td_group_mail_end(g);
         say_that_it_leaves(g);
     }
     free_group(g);

@@ -50,6 +50,12 @@ struct td_group {
     unsigned in_flight; /* rounds that are under way */
     bool passes[2]; /* of the last round and of the one before: others read its inputs until they come to the next */
     _Atomic unsigned wanted; /* threads that wait for the lock */
+    struct {
+        pthread_mutex_t lock;
+        struct td_mail_line *lines;
+        unsigned count;
+        _Atomic unsigned calls; /* that are under way */
+    } mail;                     /* mail.c */
     td_group_fault fault;
     td_error broken; /* code 0: calls can be made; else why they cannot */
 };
@@ -83,6 +89,14 @@ int td_group_enter(td_group *g, const char *op, Td__Wire__Call *call);
 /* Under the group's lock: maps the large slots. */
 int td_group_need_large(td_group *g);
 
+/* ---- calls.c */
+/* In a process that was forked: raises that it is no member. */
+int td_group_refuse_child(const td_group *g, const char *op);
+
+/* ---- mail.c */
+/* What was sent and not taken stays with the daemon for a while. TD_E_BUSY: another thread is in a call. */
+int td_group_mail_end(td_group *g);
+
 /* ---- wait.c */
 /* Until the round is over; raises what became of it, unless it is done. With p->open it is not over: the program was
  * stopped, the daemon is lost, or TD_GROUP_WANTED. */
@@ -95,6 +109,8 @@ const char *td_group_say_rank(const td_group *g, uint32_t rank, char *text, size
 bool td_group_was_expelled(const td_group *g, td_error *e);
 /* "its last call was barrier #1203 at train.py:61, 31.2 s ago" */
 const char *td_group_say_last(const td_group *g, uint32_t rank, char *text, size_t size);
+/* TD_E_MEMBER: a rank has gone `before` ("before it sent a message"). */
+int td_group_member_lost(td_group *g, uint32_t rank, const char *before);
 /* The round has failed: the error, which stays with the group. */
 int td_group_failed(td_group_call *c, const td_piece *p, td_round_outcome outcome);
 

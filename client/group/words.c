@@ -78,13 +78,18 @@ static const char *how_it_went(const td_group *g, uint32_t rank)
     }
 }
 
+static int raise_lost(const td_group *g, uint32_t rank, const char *when)
+{
+    char who[96], last[192];
+    return td_raise(TD_E_MEMBER, NULL, "%s %s in epoch %u %s; %s", td_group_say_rank(g, rank, who, sizeof who),
+                    how_it_went(g, rank), g->epoch, when, td_group_say_last(g, rank, last, sizeof last));
+}
+
 static int lost(const td_group_call *c, uint32_t rank)
 {
-    const td_group *g = c->group;
-    char who[96], call[96], last[192];
-    return td_raise(TD_E_MEMBER, NULL, "%s %s in epoch %u %s %s; %s", td_group_say_rank(g, rank, who, sizeof who),
-                    how_it_went(g, rank), g->epoch, how_far(c, rank), td_board_say_call(&c->call, call, sizeof call),
-                    td_group_say_last(g, rank, last, sizeof last));
+    char call[96], when[112];
+    snprintf(when, sizeof when, "%s %s", how_far(c, rank), td_board_say_call(&c->call, call, sizeof call));
+    return raise_lost(c->group, rank, when);
 }
 
 /* A rank has no memory for its part; why stands behind its call. */
@@ -157,5 +162,12 @@ int td_group_failed(td_group_call *c, const td_piece *p, td_round_outcome outcom
     }
     keep_fault(g, rc, rank, c->call.nr);
     g->broken = *td_last_error();
+    return rc;
+}
+
+int td_group_member_lost(td_group *g, uint32_t rank, const char *before)
+{
+    int rc = raise_lost(g, rank, before);
+    keep_fault(g, rc, rank, 0);
     return rc;
 }

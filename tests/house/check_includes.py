@@ -30,7 +30,7 @@ BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/op
                "daemon/tensor/tensor.h", "shm/heap.h", "shm/segment.h", "shm/need.h"}
 # Inside client: which other rooms each one uses.
 CLIENT = {"wire": set(), "tensor": {"wire"}, "share": {"tensor", "wire"}, "grad": {"tensor", "wire"}, "script": set(),
-          "group": {"wire"}, "files": {"tensor", "script"}, "program": {"share", "files", "script", "tensor", "wire"},
+          "group": {"share", "tensor", "wire"}, "files": {"tensor", "script"}, "program": {"share", "files", "script", "tensor", "wire"},
           "tensorctl": {"files", "program", "wire"}, "python": set(), "examples": set()}
 # Public headers, and those that the build makes for script.
 PUBLIC = {"client/tensord.h", "client/tensord_bind.h", "client/tensord_script.h", "client/tensord_ops.h", "client/script_varargs.h", "client/script_aten.h", "client/script_prelude.h"}

@@ -355,6 +355,89 @@ static PyObject *member_lost(PyObject *self, PyObject *ignored)
     return list;
 }
 
+/* ---- messages */
+
+typedef struct message {
+    PyObject_HEAD td_message is;
+} message;
+
+static PyTypeObject *message_type;
+
+/* send(at, dtype, shape, to, tag, timeout, [where]) */
+static PyObject *member_send(PyObject *self, PyObject *args)
+{
+    unsigned long long at;
+    unsigned to;
+    int tag, ms;
+    int64_t dims[TD_MAX_DIMS];
+    PyObject *dtype, *shape, *timeout, *where = NULL;
+    td_dtype as;
+    td_group *g = group_of(self);
+    if (!g || !PyArg_ParseTuple(args, "KOOIiO|O:send", &at, &dtype, &shape, &to, &tag, &timeout, &where) ||
+        !tdpy_as_dtype(dtype, &as) || !tdpy_as_timeout(timeout, &ms))
+        return NULL;
+    int n = tdpy_as_ints(shape, dims, TD_MAX_DIMS, "send", "shape");
+    if (n < 0) return NULL;
+    const char *from = site(where);
+    begin(self);
+    return done(self, td_group_at_send(from, g, (const void *)(uintptr_t)at, as, (td_ints){n, dims}, to, tag, ms));
+}
+
+/* receive(from, tag, timeout, [where]); from None: any rank. */
+static PyObject *member_receive(PyObject *self, PyObject *args)
+{
+    int tag, ms;
+    PyObject *from, *timeout, *where = NULL;
+    td_group *g = group_of(self);
+    if (!g || !PyArg_ParseTuple(args, "OiO|O:receive", &from, &tag, &timeout, &where) || !tdpy_as_timeout(timeout, &ms))
+        return NULL;
+    unsigned long rank = from == Py_None ? TD_ANY_RANK : PyLong_AsUnsignedLong(from);
+    if (PyErr_Occurred()) return NULL;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(message_type, Py_tp_alloc);
+    message *m = (message *)(void *)alloc(message_type, 0);
+    if (!m) return NULL;
+    const char *at = site(where);
+    begin(self);
+    int rc = td_group_at_receive(at, g, rank > UINT32_MAX ? UINT32_MAX - 1 : (uint32_t)rank, tag, ms, &m->is);
+    PyObject *none = done(self, rc);
+    if (none) Py_DECREF(none);
+    else Py_CLEAR(m);
+    return (PyObject *)m;
+}
+
+/* facts(): from which rank, dtype, shape, the address of the elements: there as long as the message. */
+static PyObject *message_facts(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    const td_message *m = &((message *)self)->is;
+    PyObject *shape = PyTuple_New(m->ndim);
+    for (int i = 0; shape && i < m->ndim; i++) {
+        PyObject *n = PyLong_FromLongLong(m->dims[i]);
+        if (!n || PyTuple_SetItem(shape, i, n)) Py_CLEAR(shape);
+    }
+    if (!shape) return NULL;
+    return Py_BuildValue("INNK", m->from, tdpy_dtype_object(m->dtype), shape, (unsigned long long)(uintptr_t)m->data);
+}
+
+static void message_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    td_message_clear(&((message *)self)->is);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_object(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef message_methods[] = {{"facts", message_facts, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyType_Slot message_slots[] = {{Py_tp_doc, "A message of another rank; see tensord.Group."},
+                                      {Py_tp_dealloc, message_dealloc},
+                                      {Py_tp_methods, message_methods},
+                                      {0, NULL}};
+static PyType_Spec message_spec = {.name = "tensord.RawMessage",
+                                   .basicsize = sizeof(message),
+                                   .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                   .slots = message_slots};
+
 /* ---- the member */
 
 /* facts(): rank, size, epoch, the daemon's socket. */
@@ -375,6 +458,8 @@ static PyMethodDef member_methods[] = {{"all_reduce", member_all_reduce, METH_VA
                                        {"all_to_all", member_all_to_all, METH_VARARGS, NULL},
                                        {"all_to_all_of", member_all_to_all_of, METH_VARARGS, NULL},
                                        {"begin", member_begin, METH_VARARGS, NULL},
+                                       {"send", member_send, METH_VARARGS, NULL},
+                                       {"receive", member_receive, METH_VARARGS, NULL},
                                        {"broadcast", member_broadcast, METH_VARARGS, NULL},
                                        {"all_gather", member_all_gather, METH_VARARGS, NULL},
                                        {"barrier", member_barrier, METH_VARARGS, NULL},
@@ -395,7 +480,8 @@ static PyType_Spec member_spec = {
 bool tdpy_init_group(PyObject *module)
 {
     pending_type = (PyTypeObject *)PyType_FromSpec(&pending_spec);
-    if (!pending_type) return false;
+    message_type = (PyTypeObject *)PyType_FromSpec(&message_spec);
+    if (!pending_type || !message_type) return false;
     PyObject *type = PyType_FromModuleAndSpec(module, &member_spec, NULL);
     bool added = type && !PyModule_AddObjectRef(module, "_RawGroup", type);
     Py_XDECREF(type);

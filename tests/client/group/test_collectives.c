@@ -411,6 +411,73 @@ static void a_wait_with_a_deadline(void)
         .name = "late", .size = 2, .timeout_ms = TEST_LONG_MS, .seed = 1, .run = wait_for_nobody, .except = -1});
 }
 
+/* ---- messages */
+
+/* As many elements as fit into a note, and more. */
+static uint64_t message_count(const crew *c, uint32_t from, uint64_t k)
+{
+    static const uint64_t counts[] = {0, 1, 1024, 1025, 70000};
+    return counts[mix(c->seed * 64 + from * 1000 + k) % 5];
+}
+
+static bool send_one(td_group *g, const crew *c, uint32_t to, uint64_t k, float *v)
+{
+    uint32_t rank = td_group_rank(g);
+    int64_t count = (int64_t)message_count(c, rank, k);
+    for (int64_t i = 0; i < count; i++) v[i] = given(c, rank, k, (uint64_t)i);
+    return !td_group_send(g, v, TD_FLOAT32, ((td_ints){1, &count}), to, (int)to, -1);
+}
+
+static bool is_message(const crew *c, const td_message *m, uint64_t k)
+{
+    if (m->dtype != TD_FLOAT32 || m->ndim != 1 || m->count != message_count(c, m->from, k)) return false;
+    for (uint64_t i = 0; i < m->count; i++)
+        if (((const float *)m->data)[i] != given(c, m->from, k, i)) return false;
+    return true;
+}
+
+/* All send to all, a few at a time; received from each in turn, or from whoever is first. */
+static bool write_letters(td_group *g, const crew *c)
+{
+    uint32_t rank = td_group_rank(g);
+    float *v = malloc(70000 * sizeof *v);
+    bool right = v != NULL;
+    for (uint64_t k = 0; k < 24 && right; k++) {
+        for (uint32_t to = 0; to < c->size && right; to++) right = to == rank || send_one(g, c, to, k, v);
+        for (uint32_t i = 0; i < c->size && right; i++) {
+            td_message m;
+            bool any =
+                k % 8 == 7; /* all earlier ones have been received, and no later one was sent: after the barrier */
+            if (i == rank) continue;
+            right = !td_group_receive(g, any ? TD_ANY_RANK : i, (int)rank, -1, &m) && is_message(c, &m, k);
+            td_message_clear(&m);
+        }
+        if (k % 8 >= 6) right = right && !td_group_barrier(g, -1);
+    }
+    uint32_t from = 9, next = (rank + 1) % c->size;
+    int64_t two = 2;
+    right = right && !td_group_send(g, v, TD_FLOAT32, ((td_ints){1, &two}), next, -5, -1) &&
+            td_group_recv(g, v, TD_FLOAT32, 3, TD_ANY_RANK, -5, -1, &from) == TD_E_MISMATCH &&
+            from == (rank ? rank : c->size) - 1 &&
+            strstr(td_last_error()->message, "sent float32[2], and this rank expects float32[3]") &&
+            !td_group_send(g, v, TD_FLOAT32, ((td_ints){1, &two}), next, -5, -1) &&
+            !td_group_recv(g, v, TD_FLOAT32, 2, from, -5, -1, NULL);
+    free(v);
+    return right && !td_group_barrier(g, -1);
+}
+
+static void messages(void)
+{
+    uint64_t seed = said_seed();
+    for (uint32_t size = 2; size <= 4; size += 2)
+        run_all(&(crew){.name = "letters",
+                        .size = size,
+                        .timeout_ms = TEST_LONG_MS,
+                        .seed = seed,
+                        .run = write_letters,
+                        .except = -1});
+}
+
 /* ---- arguments */
 
 static bool ask_for_nonsense(td_group *g, const crew *c)
@@ -443,4 +510,4 @@ TD_CUNIT_MAIN_WITH("client_collectives", crew_start, stop_server,
                    {"calls begun and waited for", calls_begun_and_waited_for},
                    {"a call begun beside a wait", a_call_begun_beside_a_wait},
                    {"calls that are dropped", calls_that_are_dropped}, {"calls that fail later", calls_that_fail_later},
-                   {"a wait with a deadline", a_wait_with_a_deadline}, {"nonsense", nonsense})
+                   {"a wait with a deadline", a_wait_with_a_deadline}, {"messages", messages}, {"nonsense", nonsense})

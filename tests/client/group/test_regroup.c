@@ -250,7 +250,9 @@ static bool weathers(td_group *g, const crew *c)
     for (uint64_t n = 1;; n++) {
         int32_t say[2] = {(int32_t)td_group_door(g), shared->steps[0]};
         int rc = td_group_broadcast(g, say, TD_INT32, 2, 0, -1);
-        if (!rc && say[1] && td_group_size(g) == c->size) return true;
+        bool last = !rc && say[1] && td_group_size(g) == c->size;
+        if (last && !(rc = td_group_barrier(g, -1)))
+            return true; /* else one was killed after it had come to the broadcast */
         if (!rc && !say[0]) rc = sum_is_size(g) ? TD_OK : td_last_error()->code ? td_last_error()->code : -1;
         if (!rc && n % 16 == 5) rc = td_group_all_reduce(g, large, large, TD_FLOAT32, 1200000, TD_SUM, -1);
         if (rc && rc != TD_E_MEMBER) return false;

@@ -390,3 +390,87 @@ def test_sizes():
         assert (g.rank, g.size) == (0, 1)
         with pytest.raises(td.Timeout, match="rank 0 .* is still in epoch"):
             td.Group("sizes", (1, 4), timeout=0.01)
+
+
+def test_messages():
+    pytest.importorskip("numpy")
+    run("""
+        import threading
+        import numpy as np
+        g = td.Group(name, size, rank=rank)
+        left, right = (rank - 1) % size, (rank + 1) % size
+        for n in (0, 1, 1000, 1024, 1025, 300_000):  # as a note, as a tensor
+            for k in range(12):  # more than there is room for, while the next takes them
+                g.send(np.full((n, 2), rank * 100 + k, np.float32), right, tag=k % 2)
+                if k > 5:
+                    y = g.recv(left, tag=k % 2)
+                    assert y.shape == (n, 2) and y.dtype == td.float32 and (y.numpy() == left * 100 + k - 6).all()
+            for k in range(6, 12):
+                out = np.zeros((2, n), np.float32).T
+                assert g.recv(left, tag=k % 2, out=out) is out and (out == left * 100 + k).all()
+        if rank == 0:
+            found = {}
+            for k in range(2 * (size - 1)):
+                y, source = g.recv_any(tag=7)
+                found.setdefault(source, []).append(y.item())
+            assert found == {r: [r, r + 0.5] for r in range(1, size)}, found
+        else:
+            g.send(float(rank), 0, tag=7)
+            g.send(rank + 0.5, 0, tag=7)
+        # A thread waits for a message while others add.
+        got = []
+        waiter = threading.Thread(target=lambda: got.append(g.recv(left, tag=9).item()))
+        waiter.start()
+        assert g.all_reduce(1).item() == size
+        g.send(rank, right, tag=9)
+        waiter.join()
+        assert got == [left]
+        for call, error, words in ((lambda: g.send(1, rank), td.InvalidError, "itself"), (lambda: g.recv(size), td.InvalidError, "no rank 3"),
+                                   (lambda: g.recv(left, tag=3, timeout=0.01), td.Timeout, f"rank {left} (pid")):
+            try:
+                call()
+                raise AssertionError(words)
+            except error as e:
+                assert words in str(e), e
+        g.send([1, 2], right, tag=4)
+        try:
+            g.recv(left, tag=4, out=np.zeros(3, np.int64))
+            raise AssertionError
+        except td.ShapeError as e:
+            assert f"rank {left} sent" in str(e)
+        g.barrier()
+        # What was sent before one leaves can be received, and no more.
+        if rank == 1:
+            g.send("12345".encode().__len__(), 0, tag=5)
+            g.leave()
+        elif rank == 0:
+            assert g.recv(1, tag=5).item() == 5
+            try:
+                g.recv(1, tag=5)
+                raise AssertionError
+            except td.MemberLost as e:
+                assert e.rank == 1 and "before it sent a message of tag 5" in str(e), e
+            try:
+                g.recv(1, tag=6)  # of which it has never heard
+                raise AssertionError
+            except td.MemberLost:
+                pass
+            g.send(3, 2)
+        else:
+            assert g.recv(0).item() == 3
+    """, 3, "mail")
+
+
+def test_a_rank_is_killed_before_it_sends():
+    said = run("""
+        g = td.Group(name, size, rank=rank)
+        g.barrier()
+        if rank == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        try:
+            g.recv(1) if rank == 0 else [g.send(k, 1) for k in range(20)]
+            raise AssertionError
+        except td.MemberLost as e:
+            print(e.rank, "died in epoch" in str(e), flush=True)
+    """, 3, "mailkill", killed=(1,))
+    assert said[0].split() == said[2].split() == ["1", "True"]

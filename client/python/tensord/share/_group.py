@@ -431,6 +431,42 @@ class Group:
         _, count = self._row(given)
         return self._make(_Call(self, "all_to_all", given, count, timeout=timeout), given, given.shape, out, wait)
 
+    def send(self, x, to, *, tag=0, timeout=None):
+        """Sends x to the rank `to`, beside all collectives: messages of one tag from one rank to another have an order.
+
+        x is copied on its way out. Eight of one tag may be on their way from rank to rank; then this waits until one is taken.
+        """
+        self._is_root(to)
+        given = _Given(x)
+        given.read(lambda at: self._raw.send(at, given.dtype, given.shape, to, tag, timeout))
+
+    def recv(self, source, *, tag=0, out=None, timeout=None):
+        """The next message of the rank `source`: a tensor of tensord, or `out`, which is to be of its shape and dtype.
+
+        When that rank has gone, what it sent before can still be received; then tensord.MemberLost. That breaks no collective.
+        """
+        self._is_root(source)
+        return self._received(source, tag, out, timeout)[0]
+
+    def recv_any(self, *, tag=0, out=None, timeout=None):
+        """The next message of any rank, and the number of that rank."""
+        return self._received(None, tag, out, timeout)
+
+    def _received(self, source, tag, out, timeout):
+        import ctypes
+        import tensord
+        message = self._raw.receive(source, tag, timeout)
+        source, dtype, shape, at = message.facts()
+        kind = _OfTensord if out is None else kind_of(out)
+        if out is not None and (kind is None or tuple(out.shape) != shape or kind.dtype(out) != dtype):
+            raise _C.ShapeError(f"rank {source} sent a message of the shape {shape} and of {dtype}, which does not fit into out")
+        fits = out is not None and lies_plainly(out)
+        made = out if fits else tensord.empty(shape, dtype=dtype) if out is None else kind.like(kind.plain(out), shape)
+        kind.write(made, lambda to: to and ctypes.memmove(to, at, kind.count(made) * dtype.itemsize))
+        if out is not None and not fits:
+            kind.copy(made, out)
+        return (made if out is None else out), source
+
     def barrier(self, *, timeout=None, wait=True):
         """Returns when all ranks have come to it."""
         return self._raw.barrier(timeout) if wait else Pending(self, _Call(self, "barrier", None, 0), None, None, None)
