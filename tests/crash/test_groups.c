@@ -2,9 +2,10 @@
  * are killed, stopped for a while or for good, and now and then the daemon is killed, too.
  *
  * Everybody who is left comes to an end; those who are left agree on what happened, in which call, and on the bits of
- * every result; and nothing stays behind: not in the daemon, and no mapping or descriptor in a rank. A storm goes on
- * for some seconds. TENSORD_STORM_KILLS=1000 makes so many of them instead, and looks at the clock as well: who is left
- * is told of a death within 200 ms, and nobody is past its deadline by more. TENSORD_SEED repeats one. */
+ * every result. Where ranks died others may take their seats: then all regroup, and go on. And nothing stays behind:
+ * not in the daemon, and no mapping or descriptor in a rank. A storm goes on for some seconds. TENSORD_STORM_KILLS=1000
+ * makes so many of them instead, and looks at the clock as well: who is left, and waits in a round, is told of a death
+ * within 200 ms, and nobody is past its deadline by more. TENSORD_SEED repeats one. */
 #include "client/tensord.h"
 #include "tests/hostile/counted.h"
 #include "tests/unit/cunit_main.h"
@@ -25,6 +26,7 @@ enum {
     FLOATS = 1100000, /* of the largest call: two pieces of a large slot */
     GATHERED = 70000, /* of one rank, where each gets all */
     STORM_MS = 6000,
+    AGAIN = 12,        /* calls of the second epoch */
     DEADLINE_MS = 300, /* where one is stopped for good */
     SLACK_MS = 200
 };
@@ -36,16 +38,19 @@ typedef struct note {
     _Atomic uint64_t began, told; /* ns: the last call, its error */
     _Atomic int rc, bad, left;    /* wrong results; mappings and descriptors that were left */
     _Atomic uint64_t of_rank, of_call;
+    _Atomic uint32_t size, epoch;
     _Atomic uint64_t digest[KEPT];
     char words[440];
 } note;
-static note *notes;
+static note *notes; /* of each rank; and from MOST on, of its second epoch */
 
 typedef struct storm {
     uint64_t seed;
     uint32_t size;
     int timeout_ms;
     uint64_t last; /* the call after which ranks leave; 0: none */
+    bool warm;     /* the first call makes all ranks map large slots, which takes as long as it takes */
+    bool again;    /* others take the seats of those that die, and all regroup */
 } storm;
 
 static uint64_t now_ns(void)
@@ -64,13 +69,21 @@ static uint64_t mix(uint64_t x)
 
 /* ---- a rank */
 
-enum { BARRIER, SUM, FROM_ONE, OF_ALL };
-
 typedef struct call {
     uint64_t nr, count;
-    int kind;
+    td_collective kind;
     uint32_t root;
 } call;
+
+static bool has_rows(td_collective kind)
+{
+    return kind == TD_COLL_REDUCE_SCATTER || kind == TD_COLL_SCATTER || kind == TD_COLL_ALL_TO_ALL;
+}
+
+static bool gives_all(td_collective kind)
+{
+    return kind == TD_COLL_GATHER || kind == TD_COLL_ALL_GATHER || kind == TD_COLL_ALL_TO_ALL;
+}
 
 /* The same in all ranks. */
 static call call_of(const storm *s, uint64_t nr)
@@ -78,8 +91,14 @@ static call call_of(const storm *s, uint64_t nr)
     static const uint64_t counts[] = {0,     1,     63,    64,    65,     1000,    4096,
                                       16383, 16384, 16385, 70000, 262144, 1048577, FLOATS};
     uint64_t x = mix(s->seed + nr * 977), big = x >> 50 & 15 ? 10 : sizeof counts / sizeof *counts;
-    call c = {.nr = nr, .count = counts[(x >> 8) % big], .kind = (int)(x & 3), .root = (uint32_t)((x >> 40) % s->size)};
-    if (c.kind == OF_ALL && c.count > GATHERED) c.count = GATHERED;
+    call c = {.nr = nr,
+              .count = counts[(x >> 8) % big],
+              .kind = (td_collective)(TD_COLL_BARRIER + (x >> 2) % (TD_COLL_COUNT - TD_COLL_BARRIER)),
+              .root = (uint32_t)((x >> 40) % s->size)};
+    if (x & 1) c.kind = TD_COLL_ALL_REDUCE;
+    if (s->warm && nr == 1) c.kind = TD_COLL_ALL_REDUCE, c.count = GATHERED;
+    if (c.kind == TD_COLL_BARRIER) c.count = 0;
+    if ((has_rows(c.kind) || gives_all(c.kind)) && c.count > GATHERED) c.count = GATHERED;
     return c;
 }
 
@@ -95,6 +114,28 @@ static float summed(const storm *s, const call *c, uint64_t i)
     return sum;
 }
 
+/* Element i of what this rank gets. */
+static float expected(const storm *s, const call *c, uint32_t rank, uint64_t i)
+{
+    switch (c->kind) {
+    case TD_COLL_REDUCE_SCATTER: return summed(s, c, rank * c->count + i);
+    case TD_COLL_BROADCAST: return given(c, c->root, i);
+    case TD_COLL_SCATTER: return given(c, c->root, rank * c->count + i);
+    case TD_COLL_GATHER:
+    case TD_COLL_ALL_GATHER: return given(c, (uint32_t)(i / c->count), i % c->count);
+    case TD_COLL_ALL_TO_ALL: return given(c, (uint32_t)(i / c->count), rank * c->count + i % c->count);
+    default: return summed(s, c, i);
+    }
+}
+
+/* How many elements this rank gets. */
+static uint64_t length_of(const storm *s, const call *c, uint32_t rank)
+{
+    bool to_one = c->kind == TD_COLL_REDUCE || c->kind == TD_COLL_GATHER;
+    if (to_one && rank != c->root) return 0;
+    return gives_all(c->kind) ? c->count * s->size : c->count;
+}
+
 static uint64_t digest_of(const float *v, uint64_t count)
 {
     uint64_t x = 1469598103934665603u;
@@ -102,55 +143,54 @@ static uint64_t digest_of(const float *v, uint64_t count)
     return x;
 }
 
-/* In `out` is what this call gives. */
-static int make(td_group *g, const call *c, float *v, float *out)
+/* In `out` is what this call gives; half of the calls are begun, and waited for later. */
+static int make(td_group *g, const storm *s, const call *c, float *v, float *out)
 {
     uint32_t rank = td_group_rank(g);
-    for (uint64_t i = 0; i < c->count; i++) v[i] = given(c, rank, i);
-    switch (c->kind) {
-    case SUM: return td_group_all_reduce(g, v, out, TD_FLOAT32, c->count, TD_SUM, -1);
-    case FROM_ONE: {
-        int rc = td_group_broadcast(g, v, TD_FLOAT32, c->count, c->root, -1);
-        memcpy(out, v, c->count * sizeof *v);
-        return rc;
-    }
-    case OF_ALL: return td_group_all_gather(g, v, out, TD_FLOAT32, c->count, -1);
-    default: return td_group_barrier(g, -1);
-    }
+    float *in = c->kind == TD_COLL_BROADCAST ? out : v;
+    uint64_t n = has_rows(c->kind) ? c->count * s->size : c->count;
+    for (uint64_t i = 0; i < n; i++) in[i] = given(c, rank, i);
+    if (c->kind == TD_COLL_ALL_REDUCE && c->nr % 2)
+        return td_group_all_reduce(g, in, out, TD_FLOAT32, c->count, TD_SUM, -1);
+    td_pending *p = td_group_begin(g, c->kind, in, out, TD_FLOAT32, c->count, TD_SUM, c->root);
+    int rc = p ? TD_OK : td_last_error()->code;
+    if (p && !(c->nr % 3 && td_pending_done(p))) rc = td_pending_wait(p, -1);
+    else if (p) rc = td_pending_wait(p, 0);
+    td_pending_free(p);
+    return rc;
 }
 
-static bool is_right(const storm *s, const call *c, const float *out)
+static bool is_right(const storm *s, const call *c, uint32_t rank, const float *out)
 {
-    uint64_t step = c->count < 5000 ? 1 : 53;
-    for (uint64_t i = 0; c->kind == SUM && i < c->count; i += step)
-        if (out[i] != summed(s, c, i)) return false;
-    for (uint64_t i = 0; c->kind == FROM_ONE && i < c->count; i += step)
-        if (out[i] != given(c, c->root, i)) return false;
-    for (uint32_t r = 0; c->kind == OF_ALL && r < s->size; r++)
-        for (uint64_t i = 0; i < c->count; i += step)
-            if (out[r * c->count + i] != given(c, r, i)) return false;
+    uint64_t n = length_of(s, c, rank), step = n < 5000 ? 1 : 53;
+    for (uint64_t i = 0; i < n; i += step)
+        if (out[i] != expected(s, c, rank, i)) return false;
     return true;
 }
 
-static void keep_digest(const storm *s, const call *c, const float *out, note *n)
+/* Of what all get. */
+static void keep_digest(const storm *s, const call *c, uint32_t rank, const float *out, note *n)
 {
-    uint64_t count = c->kind == BARRIER ? 0 : c->kind == OF_ALL ? c->count * s->size : c->count;
-    n->digest[c->nr % KEPT] = digest_of(out, count);
+    bool same = c->kind == TD_COLL_ALL_REDUCE || c->kind == TD_COLL_BROADCAST || c->kind == TD_COLL_ALL_GATHER;
+    n->digest[c->nr % KEPT] = same ? digest_of(out, length_of(s, c, rank)) : 0;
 }
 
 static void go_on(td_group *g, const storm *s, note *n)
 {
-    float *v = malloc(FLOATS * sizeof *v), *out = malloc((FLOATS + GATHERED * MOST) * sizeof *out);
+    float *v = malloc(FLOATS * sizeof *v), *out = malloc(FLOATS * sizeof *out);
+    uint32_t rank = td_group_rank(g);
     int rc = v && out ? TD_OK : TD_E_SYSTEM;
+    n->size = td_group_size(g);
+    n->epoch = td_group_epoch(g);
     for (uint64_t nr = 1; !rc && (!s->last || nr <= s->last); nr++) {
         call c = call_of(s, nr);
         n->began = now_ns();
         n->calls = nr;
-        rc = make(g, &c, v, out);
+        rc = make(g, s, &c, v, out);
         n->told = now_ns();
         if (rc) break;
-        n->bad += !is_right(s, &c, out);
-        keep_digest(s, &c, out, n);
+        n->bad += !is_right(s, &c, rank, out);
+        keep_digest(s, &c, rank, out, n);
         n->done = nr;
     }
     td_group_fault f = td_group_last_fault(g);
@@ -160,6 +200,17 @@ static void go_on(td_group *g, const storm *s, note *n)
     n->rc = rc;
     free(v);
     free(out);
+}
+
+/* In the group's next epoch, where all seats are taken again. */
+static void go_on_again(td_group *g, const storm *s, note *n, bool comes_new)
+{
+    storm next = {.seed = s->seed + 1, .size = s->size, .last = AGAIN};
+    int rc = comes_new ? TD_OK : td_group_regroup(g, -1);
+    if (!rc) go_on(g, &next, n);
+    if (!rc) return;
+    n->rc = rc;
+    snprintf(n->words, sizeof n->words, "regrouping: %s", td_last_error()->message);
 }
 
 /* Descriptors of this process, and maps of shared memory that has no name. */
@@ -173,29 +224,32 @@ static int held_here(void)
     return n;
 }
 
-static void be_rank(const storm *s, int rank)
+/* `comes_new`: it takes the seat of one that died, which the daemon may yet have to see. */
+static void be_rank(const storm *s, int rank, bool comes_new)
 {
-    note *n = &notes[rank];
+    note *n = &notes[rank + MOST * comes_new];
     int before = held_here();
     td_client *c = td_connect(d.socket);
-    td_group *g = c ? td_group_open(c, "storm", s->size, rank, s->timeout_ms) : NULL;
-    if (g) {
-        go_on(g, s, n);
-    } else {
+    td_group *g = NULL;
+    do g = c ? td_group_open(c, "storm", s->size, rank, s->timeout_ms) : NULL;
+    while (!g && comes_new && td_last_error()->code == TD_E_EXISTS);
+    if (!g) {
         n->rc = td_last_error()->code;
         snprintf(n->words, sizeof n->words, "opening: %s", td_last_error()->message);
     }
+    if (g && !comes_new) go_on(g, s, n);
+    if (g && s->again && (comes_new || n->rc == TD_E_MEMBER)) go_on_again(g, s, &notes[rank + MOST], comes_new);
     td_group_close(g);
     td_disconnect(c);
     n->left = held_here() - before;
 }
 
-static pid_t start_rank(const storm *s, int rank)
+static pid_t start_rank(const storm *s, int rank, bool comes_new)
 {
     fflush(NULL);
     pid_t pid = fork();
     if (pid) return pid;
-    be_rank(s, rank);
+    be_rank(s, rank, comes_new);
     _exit(0);
 }
 
@@ -275,30 +329,37 @@ static int end_of(pid_t pid)
     return -1000;
 }
 
-static void wait_for_ends(const storm *s, const weather *w, const pid_t *pids)
+static void wait_for_end(const storm *s, const weather *w, pid_t *pids, uint32_t r)
 {
-    bool stopped = is_stopped(w);
-    for (uint32_t r = 0; r < s->size; r++) {
-        if (stopped && r == w->victim) continue;
-        int ended = end_of(pids[r]);
-        CU_ASSERT_EQUAL(ended, is_victim(w, r) ? -SIGKILL : 0);
-        if (ended == -1000) fprintf(stderr, "rank %u hangs in call %llu\n", r, (unsigned long long)notes[r].calls);
-    }
-    if (!stopped) return;
+    int ended = end_of(pids[r]);
+    CU_ASSERT_EQUAL(ended, is_victim(w, r) ? -SIGKILL : 0);
+    if (ended == -1000) fprintf(stderr, "rank %u hangs in call %llu\n", r, (unsigned long long)notes[r].calls);
+    pids[r] = is_victim(w, r) && s->again ? start_rank(s, (int)r, true) : 0;
+}
+
+static void wait_for_ends(const storm *s, const weather *w, pid_t *pids)
+{
+    for (uint32_t r = 0; r < s->size; r++)
+        if (is_victim(w, r)) wait_for_end(s, w, pids, r);
+    for (uint32_t r = 0; r < s->size; r++)
+        if (pids[r] && !is_victim(w, r) && !(is_stopped(w) && r == w->victim)) wait_for_end(s, w, pids, r);
+    for (uint32_t r = 0; r < s->size; r++)
+        if (pids[r] && is_victim(w, r)) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+    if (!is_stopped(w)) return;
     kill(pids[w->victim], SIGCONT);
     CU_ASSERT_EQUAL(end_of(pids[w->victim]), 0); /* it finds what the others have decided */
 }
 
 /* ---- what must hold afterwards */
 
-static void look_at_bits(const storm *s)
+static void look_at_bits(const storm *s, const note *of)
 {
     for (uint32_t a = 0; a < s->size; a++)
         for (uint32_t b = 0; b < a; b++) {
-            uint64_t first = notes[a].calls > notes[b].calls ? notes[a].calls : notes[b].calls;
+            uint64_t first = of[a].calls > of[b].calls ? of[a].calls : of[b].calls;
             first = first < KEPT ? 1 : first - KEPT + 1;
-            for (uint64_t n = first; n <= notes[a].done && n <= notes[b].done; n++)
-                CU_ASSERT_EQUAL(notes[a].digest[n % KEPT], notes[b].digest[n % KEPT]);
+            for (uint64_t n = first; n <= of[a].done && n <= of[b].done; n++)
+                CU_ASSERT_EQUAL(of[a].digest[n % KEPT], of[b].digest[n % KEPT]);
         }
 }
 
@@ -334,7 +395,7 @@ static void look_at_ranks(const storm *s, weather *w)
         if (!first) first = n;
         bool right = is_told_rightly(w, n, first);
         uint64_t after = told_after(w, n);
-        bool counts = !(is_stopped(w) && r == w->victim);
+        bool counts = s->warm && !(is_stopped(w) && r == w->victim);
         bool late = counts && after > SLACK_MS * UINT64_C(1000000);
         if (counts && after > w->worst[w->what]) w->worst[w->what] = after;
         w->told[w->what] += counts;
@@ -349,6 +410,22 @@ static void look_at_ranks(const storm *s, weather *w)
     }
 }
 
+/* All have made all calls of one epoch. */
+static void look_at_second_epoch(const storm *s)
+{
+    for (uint32_t r = 0; r < s->size; r++) {
+        const note *n = &notes[MOST + r];
+        bool right = !n->rc && n->done == AGAIN && !n->bad && n->left <= 0 && n->size == s->size &&
+                     n->epoch == notes[MOST].epoch && n->epoch > notes[r].epoch;
+        CU_ASSERT_TRUE(right);
+        if (!right)
+            fprintf(stderr, "seed %llu, %u ranks: rank %u has code %d in its second epoch %u, %llu calls, %d bad: %s\n",
+                    (unsigned long long)s->seed, s->size, r, n->rc, n->epoch, (unsigned long long)n->done, n->bad,
+                    n->words);
+    }
+    look_at_bits(s, notes + MOST);
+}
+
 /* ---- storms */
 
 static fate fate_of(uint64_t x)
@@ -360,22 +437,24 @@ static fate fate_of(uint64_t x)
 static void one_storm(uint64_t seed, weather *w)
 {
     uint64_t x = mix(seed);
-    storm s = {.seed = seed, .size = 2 + (uint32_t)(draw(&x) % (MOST - 1))};
+    storm s = {.seed = seed, .size = 2 + (uint32_t)(draw(&x) % (MOST - 1)), .warm = draw(&x) % 4 != 0};
     pid_t pids[MOST];
     w->what = fate_of(draw(&x));
     if (w->what == TWO_DIE && s.size < 3) s.size = 3;
     w->victim = (uint32_t)(draw(&x) % s.size);
     w->other = (w->victim + 1 + (uint32_t)(draw(&x) % (s.size - 1))) % s.size;
+    s.again = w->what <= TWO_DIE && draw(&x) % 2;
     s.timeout_ms = w->what == STOPPED_FOR_GOOD ? DEADLINE_MS : TEST_LONG_MS;
-    memset(notes, 0, MOST * sizeof *notes);
-    for (uint32_t r = 0; r < s.size; r++) pids[r] = start_rank(&s, (int)r);
-    wait_until_under_way(&s, 1 + draw(&x) % (draw(&x) % 2 ? 24 : 240));
+    memset(notes, 0, 2 * MOST * sizeof *notes);
+    for (uint32_t r = 0; r < s.size; r++) pids[r] = start_rank(&s, (int)r, false);
+    wait_until_under_way(&s, 1 + s.warm + draw(&x) % (draw(&x) % 2 ? 24 : 240));
     if (draw(&x) % 3 == 0) stop_for_a_while(&s, pids, &x);
     nap_us(draw(&x) % 5000);
     strike(w, pids);
     wait_for_ends(&s, w, pids);
-    look_at_bits(&s);
+    look_at_bits(&s, notes);
     look_at_ranks(&s, w);
+    if (s.again) look_at_second_epoch(&s);
     w->count[w->what]++;
     if (w->what != DAEMON_DIES) return;
     test_daemon_stop(&d);
@@ -425,7 +504,7 @@ static void urgent(void)
         pids[r] = fork();
         if (pids[r]) continue;
         if (sched_setaffinity(0, sizeof few, &few) || sched_setscheduler(0, SCHED_FIFO, &high)) _exit(9);
-        be_rank(&s, r);
+        be_rank(&s, r, false);
         _exit(0);
     }
     for (int r = 0; r < MOST; r++) {
@@ -533,7 +612,7 @@ static void another_user(void)
 
 static int start(void)
 {
-    notes = mmap(NULL, MOST * sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    notes = mmap(NULL, 2 * MOST * sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     return notes == MAP_FAILED ? 1 : counted_start("1G", "1");
 }
 
