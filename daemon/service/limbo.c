@@ -98,10 +98,10 @@ static void look(void *limbo)
         if (m->epoch) {
             unlink_from(l, m);
             link_to(l, m, &l->later);
-            td_group_tell(m, TD_RANK_LEFT);
+            td_group_tell(m, TD_RANK_CUT);
             continue;
         }
-        td_group_over(m, TD_RANK_LEFT); /* nothing that it had claimed is others' to do */
+        td_group_over(m, TD_RANK_CUT); /* nothing that it had claimed is others' to do */
         if (last) return;
     }
     look_in(l, l->fresh ? LOOK_MS : LOOK_LATER_MS);

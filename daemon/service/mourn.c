@@ -19,11 +19,16 @@ void td_epoch_mourn_all(td_epoch *x)
 }
 
 /* A rank that has left may die yet: then a chunk that it had claimed is others' to do. */
+static bool is_news(td_rank_state before, td_rank_state how)
+{
+    return before == TD_RANK_IN || (how == TD_RANK_DEAD && (before == TD_RANK_LEFT || before == TD_RANK_CUT));
+}
+
 void td_group_tell(const td_group_member *m, td_rank_state how)
 {
     td_epoch *x = m->epoch;
     td_seat *seat = x ? &x->seats[m->rank] : NULL;
-    if (!x || seat->how >= how) return;
+    if (!x || !is_news(seat->how, how)) return;
     if (seat->how == TD_RANK_IN) x->in--;
     seat->how = how;
     mourn(x, m->rank);
@@ -85,7 +90,7 @@ static void drift(td_group_member *m)
 
 static bool is_over(const td_group_member *m, bool alive)
 {
-    return !alive || (m->epoch && m->epoch->seats[m->rank].how >= TD_RANK_DEAD);
+    return !alive || (m->epoch && m->epoch->seats[m->rank].how == TD_RANK_DEAD);
 }
 
 void td_group_gone(td_group_member *m, bool alive)
@@ -94,7 +99,7 @@ void td_group_gone(td_group_member *m, bool alive)
     td_epoch *x = m->epoch;
     td_group_cancel_waits(m);
     if (!x) drift(m);
-    if (is_over(m, alive) || !td_limbo_join(m)) td_group_over(m, alive ? TD_RANK_LEFT : TD_RANK_DEAD);
+    if (is_over(m, alive) || !td_limbo_join(m)) td_group_over(m, alive ? TD_RANK_CUT : TD_RANK_DEAD);
     let_go(g, x);
 }
 

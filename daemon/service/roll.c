@@ -63,7 +63,7 @@ static look look_at(const td_named_group *g, uint32_t rank)
     return k;
 }
 
-static const char *const states[] = {"awaited", "in", "left", "died", "expelled", "regroups"};
+static const char *const states[] = {"awaited", "in", "left", "died", "expelled", "regroups", "left"};
 
 static const char *state_of(const td_named_group *g, uint32_t rank)
 {

@@ -56,6 +56,7 @@ enum {
     AT_DECIDE,    /* all are: open becomes ready, done or mismatch */
     AT_BROKEN,    /* not all are: does the page say that one will not come? */
     AT_MEMBER,    /* so it is: open becomes lost */
+    AT_THIN,      /* or that those who are not here have no part in it? */
     AT_PAGE,      /* or that the epoch is over? */
     AT_ENDED,     /* so it is: open becomes ended */
     AT_CURSOR,    /* is there a chunk to claim? */
@@ -241,9 +242,17 @@ void td_board_wake(void *base, uint32_t members)
     }
 }
 
-/* What a death changes in the page. */
+static void lower(_Atomic uint64_t *first, uint64_t until, uint32_t rank)
+{
+    uint64_t was = atomic_load(first);
+    if (!was || until < was >> BITS) atomic_store(first, word_of(until, rank));
+}
+
+/* What a death changes in the page. A rank that may be writing yet could come to a round that others complete without
+ * it: then they would not be of one mind about who was in it. */
 static uint64_t record_death(void *base, td_page *page, uint32_t rank, td_rank_state how)
 {
+    bool goes_on = page->policy == TD_PAGE_SHRINKS && how != TD_RANK_CUT && how != TD_RANK_EXPELLED;
     td_page_rank *r = &page->rank[rank];
     uint64_t until = atomic_load(&r->until);
     if (!until) {
@@ -251,9 +260,9 @@ static uint64_t record_death(void *base, td_page *page, uint32_t rank, td_rank_s
         if (!until || until == NUMBER_MASK) until = 1;
         /* It may have gone after it had arrived, and before it said so in its line. */
         if (is_set(slot_of(base, page->members, until)->here, until, rank)) until++;
+        if (!goes_on) lower(&page->broken, until, rank);
         atomic_store(&r->until, until);
-        uint64_t broken = atomic_load(&page->broken);
-        if (!broken || until < broken >> BITS) atomic_store(&page->broken, word_of(until, rank));
+        if (goes_on) lower(&page->thinned, until, rank);
     }
     if (atomic_exchange(&r->state, how) != TD_RANK_DEAD && how == TD_RANK_DEAD) atomic_fetch_add(&page->dead, 1);
     atomic_fetch_add(&page->news, 1);
@@ -311,16 +320,35 @@ void td_board_begin(td_board *b, td_round *r, const td_board_call *call, const v
     atomic_store_explicit(&l->since, r->came, memory_order_relaxed);
 }
 
-/* The lowest rank that called otherwise than rank 0; 0 when none did. */
-static uint32_t who_differs(slot *s, uint32_t members)
+/* The lowest rank that called otherwise than the first; 0 when none did. */
+static uint32_t who_differs(const td_board *b, slot *s, uint64_t number)
 {
     td_board_call first, other;
-    read_call(&first, s->arrivals[0].call);
-    for (uint32_t i = 1; i < members; i++) {
+    uint32_t i = 0;
+    while (i < b->members && td_page_is_out(b->page, i, number)) i++;
+    if (i == b->members) return 0;
+    read_call(&first, s->arrivals[i].call);
+    for (i++; i < b->members; i++) {
+        if (td_page_is_out(b->page, i, number)) continue;
         read_call(&other, s->arrivals[i].call);
         if (!alike(&first, &other)) return i;
     }
     return 0;
+}
+
+/* Nobody else has what is to be passed on. */
+static bool lacks_root(const td_board *b, const td_round *r)
+{
+    bool from_root = r->call.kind == TD_COLL_BROADCAST || r->call.kind == TD_COLL_SCATTER;
+    return from_root && r->call.root < b->members && td_page_is_out(b->page, r->call.root, r->number);
+}
+
+/* All are here that have a part in it. What is seen here does not become otherwise, so it may be seen word by word. */
+static bool rest_is_out(const td_board *b, slot *s, uint64_t number)
+{
+    for (uint32_t i = 0; i < b->members; i++)
+        if (!is_set(s->here, number, i) && !td_page_is_out(b->page, i, number)) return false;
+    return true;
 }
 
 /* From open or ready to a later state. The bell is rung for those who want to know. */
@@ -336,8 +364,9 @@ static td_board_did swap_fate(slot *s, td_round *r, unsigned state, uint32_t ran
 
 static td_board_did decide(td_board *b, slot *s, td_round *r)
 {
-    uint32_t other = who_differs(s, b->members);
+    uint32_t other = who_differs(b, s, r->number);
     if (other) return swap_fate(s, r, FATE_MISMATCH, other, INT_MAX);
+    if (lacks_root(b, r)) return swap_fate(s, r, FATE_MEMBER, r->call.root, INT_MAX);
     if (!r->chunks) return swap_fate(s, r, FATE_DONE, 0, INT_MAX);
     uint32_t helpers = r->chunks < b->processors ? r->chunks : b->processors;
     return swap_fate(s, r, FATE_READY, 0, helpers - 1);
@@ -357,7 +386,7 @@ static td_board_did end(td_board *b, td_round *r, td_round_outcome outcome, uint
     r->outcome = outcome;
     r->culprit = (uint16_t)(culprit < b->members ? culprit : 0); /* a fate may have been scribbled over */
     r->at = AT_END;
-    if (!b->broken && outcome >= TD_OUTCOME_MEMBER) {
+    if (!b->broken && outcome >= TD_OUTCOME_MEMBER && !(outcome == TD_OUTCOME_MEMBER && lacks_root(b, r))) {
         b->broken = r->outcome;
         b->culprit = r->culprit;
     }
@@ -459,7 +488,11 @@ td_board_did td_board_step(td_board *b, td_round *r)
     case AT_BROKEN: {
         uint64_t broken = atomic_load(&b->page->broken);
         r->culprit = (uint16_t)broken;
-        return next(r, broken && broken >> BITS <= n ? AT_MEMBER : AT_PAGE);
+        return next(r, broken && broken >> BITS <= n ? AT_MEMBER : AT_THIN);
+    }
+    case AT_THIN: {
+        uint64_t thinned = atomic_load(&b->page->thinned);
+        return next(r, thinned && thinned >> BITS <= n && rest_is_out(b, s, n) ? AT_DECIDE : AT_PAGE);
     }
     case AT_MEMBER: return swap_fate(s, r, FATE_MEMBER, r->culprit, INT_MAX);
     case AT_PAGE:
@@ -523,9 +556,10 @@ void td_board_chunk(const td_board *b, const td_round *r)
     uint64_t at = (uint64_t)r->chunk * r->chunk_bytes, rest = r->bytes - at;
     uint64_t bytes = rest < r->chunk_bytes ? rest : r->chunk_bytes;
     td_dtype dtype = (td_dtype)r->call.dtype;
-    for (uint32_t i = 0; i < b->members; i++) in[i] = (const unsigned char *)r->in[i] + at;
-    td_combine((td_reduce_op)r->call.op, dtype, (unsigned char *)r->out + at, in, b->members,
-               bytes / td_dtype_size(dtype));
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < b->members; i++)
+        if (!td_page_is_out(b->page, i, r->number)) in[n++] = (const unsigned char *)r->in[i] + at;
+    td_combine((td_reduce_op)r->call.op, dtype, (unsigned char *)r->out + at, in, n, bytes / td_dtype_size(dtype));
 }
 
 void td_board_rouse(const td_board *b, const td_round *r)
@@ -672,7 +706,7 @@ uint32_t td_board_missing(const td_board *b, const td_round *r, uint32_t *ranks,
     slot *s = slot_of(b->base, b->members, r->number);
     uint32_t n = 0;
     for (uint32_t i = 0; i < b->members; i++) {
-        if (is_set(s->here, r->number, i)) continue;
+        if (is_set(s->here, r->number, i) || td_page_is_out(b->page, i, r->number)) continue;
         if (n < most) ranks[n] = i;
         n++;
     }

@@ -14,7 +14,9 @@
  * chunk.
  * - Done means that nobody reads an input any more. So a rank may overwrite its own as soon as its wait has returned.
  * - Which rank has gone, and from which round on it is missing, is said by the page alone (page.h). At a death the
- * daemon reads a line and a word of the board, and writes there nothing but bells.
+ * daemon reads a line and a word of the board, and writes there nothing but bells. In a group that shrinks a round is
+ * complete when all are here that are not out of it: as nobody who was here is out, all members see the same ones in
+ * it, whenever they look.
  * - No address, size or count is taken from the board, and no loop is bounded by what stands there. A member that
  *   scribbles over it spoils numbers and wake-ups of its own group.
  *
@@ -95,9 +97,10 @@ typedef enum td_round_outcome {
     TD_OUTCOME_OPEN = 0,
     TD_OUTCOME_DONE = 1,
     TD_OUTCOME_MISMATCH = 2, /* `rank` called otherwise than the lowest rank (td_board_said has both calls) */
-    TD_OUTCOME_MEMBER = 3,   /* `rank` had gone before it arrived; its state in the page says how */
-    TD_OUTCOME_GAVE_UP = 4,  /* `rank` gave up waiting */
-    TD_OUTCOME_ENDED = 5     /* the epoch was over before the round was complete */
+    TD_OUTCOME_MEMBER = 3,  /* `rank` had gone before it arrived; its state in the page says how. td_board.broken: so it
+                               is with later rounds */
+    TD_OUTCOME_GAVE_UP = 4, /* `rank` gave up waiting */
+    TD_OUTCOME_ENDED = 5    /* the epoch was over before the round was complete */
 } td_round_outcome;
 
 /* -- A member's side --------------------------------------------------------------------------------------------- */
@@ -184,8 +187,8 @@ td_figures *td_board_figures(const void *base, uint32_t members, uint32_t rank);
 
 /* -- The daemon's side ------------------------------------------------------------------------------------------- */
 
-/* A rank has gone (`how`: TD_RANK_LEFT, TD_RANK_DEAD, TD_RANK_EXPELLED). Its state and the first round that it has no
- * part in go to the page; `broken` goes with it, and all who sleep on the board are woken. TD_RANK_DEAD is said once
+/* A rank has gone (`how`: any state from TD_RANK_LEFT on). Its state and the first round that it has no part in go to
+ * the page; `broken` or `thinned` goes with it, and all who sleep on the board are woken. TD_RANK_DEAD is said once
  * its process has ended, and of a rank that had left as well: its chunks are then done by others. Takes TD_BOARD_SLOTS
  * steps, whatever stands on the board. The first round that it has no part in. */
 uint64_t td_board_post_mortem(void *base, td_page *page, uint32_t rank, td_rank_state how);

@@ -5,7 +5,8 @@
 
 const char *td_page_policy_name(unsigned policy)
 {
-    return policy == TD_PAGE_FAILS ? "fail" : "?";
+    static const char *const names[TD_PAGE_POLICIES] = {"fail", "shrink"};
+    return policy < TD_PAGE_POLICIES ? names[policy] : "?";
 }
 
 void td_page_init(td_page *page, uint32_t members, uint32_t epoch, td_page_policy policy)

@@ -578,7 +578,7 @@ static void seats_that_are_left_alone(void)
     raw_close(&goes);
     for (uint32_t i = 0; i < GROUPS; i++) {
         for (int ms = 0; ms < TEST_LONG_MS && pages[i]->rank[1].state == TD_RANK_IN; ms += 5) test_sleep_ms(5);
-        CU_ASSERT_EQUAL(pages[i]->rank[1].state, TD_RANK_LEFT);
+        CU_ASSERT_EQUAL(pages[i]->rank[1].state, TD_RANK_CUT);
     }
     CU_ASSERT_TRUE(test_descriptors(d.pid) <= before + 1);
     raw_close(&stays);

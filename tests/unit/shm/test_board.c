@@ -19,8 +19,10 @@ enum phase { NEW, STEPPING, READING, WRITING, WAKING, DOZING, ASLEEP, BACK, FINI
 /* What is going to be tried. */
 typedef struct plan {
     int chunks, rounds, deaths, stops;
-    bool quits; /* any wait may come to its deadline */
-    int odd;    /* the rank whose first call is another one; 0: none */
+    bool quits;   /* any wait may come to its deadline */
+    int odd;      /* the rank whose first call is another one; 0: none */
+    bool shrinks; /* rounds are completed without the dead */
+    bool root;    /* calls pass on what rank 1 has */
 } plan;
 
 static struct {
@@ -65,6 +67,7 @@ static unsigned exchange(uint64_t *state, bool save)
         WORD(w.fates[i]);
     }
     WORD(w.page->broken);
+    WORD(w.page->thinned);
     WORD(w.page->dead);
     for (int i = 0; i < RANKS; i++) {
         struct member *m = &w.members[i];
@@ -77,6 +80,8 @@ static unsigned exchange(uint64_t *state, bool save)
         WORD(m->board.culprit);
         WORD(m->round.number);
         WORD(m->round.chunks);
+        WORD(m->round.call.kind);
+        WORD(m->round.call.root);
         WORD(m->round.outcome);
         WORD(m->round.culprit);
         WORD(m->round.at);
@@ -157,9 +162,27 @@ static uint64_t value(uint64_t rank, uint64_t round)
     return (rank + 1) * (round == 1 ? 1 : 10);
 }
 
+static bool is_out(uint32_t rank, uint64_t round)
+{
+    return td_page_is_out(w.page, rank, round);
+}
+
+/* Of those that are in the round. */
 static uint64_t total(uint64_t round)
 {
-    return value(0, round) + value(1, round) + value(2, round);
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < RANKS; i++) sum += is_out(i, round) ? 0 : value(i, round);
+    return sum;
+}
+
+/* Everybody is in the round, or dead and out of it; nobody who came is out. */
+static bool complete(uint64_t round)
+{
+    for (uint32_t i = 0; i < RANKS; i++) {
+        bool came = w.arrived[round] >> i & 1;
+        if (is_out(i, round) ? came || !w.members[i].dead : !came) return false;
+    }
+    return true;
 }
 
 /* A rank is back from a round. */
@@ -175,9 +198,13 @@ static void check_end(struct member *m)
     m->alone = alone;
     if (!alone && w.fates[n] && w.fates[n] != fate) wrong("two ranks saw two fates");
     if (!alone) w.fates[n] = fate;
-    if (done && w.arrived[n] != ALL) wrong("done without all");
+    if (done && !complete(n)) wrong("done without all");
+    if (done && w.plan.root && is_out(1, n)) wrong("done without the root");
     for (int i = 0; done && i < w.plan.chunks; i++)
         if (w.result[i] != total(n)) wrong("done, and the result is not whole");
+    if (r->outcome == TD_OUTCOME_MEMBER && w.plan.shrinks && !(w.plan.root && r->culprit == 1))
+        wrong("a round failed for a rank that it can do without");
+    if (r->outcome == TD_OUTCOME_MEMBER && w.plan.shrinks && m->board.broken) wrong("the epoch does not go on");
     if (r->outcome == TD_OUTCOME_MEMBER && (!w.members[r->culprit].dead || w.arrived[n] >> r->culprit & 1))
         wrong("a round failed for a rank that lives, or was there");
     if (r->outcome == TD_OUTCOME_MISMATCH && (n != 1 || !w.plan.odd || r->culprit != w.plan.odd))
@@ -190,6 +217,7 @@ static void begin(struct member *m)
 {
     bool odd = m->board.rank && (uint32_t)w.plan.odd == m->board.rank && !m->begun;
     td_board_call call = {.kind = TD_COLL_BARRIER, .dtype = TD_DTYPE_NONE, .root = odd};
+    if (w.plan.root) call.kind = TD_COLL_BROADCAST, call.root = 1;
     m->begun++;
     m->input = value(m->board.rank, m->begun);
     td_board_begin(&m->board, &m->round, &call, NULL, NULL, NULL);
@@ -238,7 +266,8 @@ static bool go_on(struct member *m, int choice)
     case NEW: begin(m); return true;
     case STEPPING: step(m); return true;
     case READING:
-        m->sum = w.members[0].input + w.members[1].input + w.members[2].input;
+        m->sum = 0;
+        for (uint32_t i = 0; i < RANKS; i++) m->sum += is_out(i, n) ? 0 : w.members[i].input;
         m->phase = WRITING;
         return true;
     case WRITING:
@@ -363,6 +392,7 @@ static bool is_private(const struct member *m)
     case AT_CLEAR: return !w.plan.deaths || !line_of(w.base, m->board.rank)->work;
     case AT_NOTE:
     case AT_BROKEN:
+    case AT_THIN:
     case AT_DEATHS:
     case AT_OVER: return !w.plan.deaths;
     case AT_PAGE:
@@ -424,7 +454,7 @@ static void search(plan p, unsigned outcomes)
     w.page = aligned_alloc(64, (td_page_bytes(RANKS) + 63) & ~(size_t)63);
     memset(w.base, 0, bytes);
     memset((void *)w.page, 0, td_page_bytes(RANKS));
-    td_page_init(w.page, RANKS, 1, TD_PAGE_FAILS);
+    td_page_init(w.page, RANKS, 1, p.shrinks ? TD_PAGE_SHRINKS : TD_PAGE_FAILS);
     w.deaths = (uint64_t)p.deaths;
     w.stops = (uint64_t)p.stops;
     seen.room = seen.count = 0;
@@ -436,8 +466,9 @@ static void search(plan p, unsigned outcomes)
     }
     td_page_set(w.page, TD_PAGE_OPEN);
     explore(0);
-    printf("\n  %d chunks, %d rounds, %d deaths, %d stops%s: %llu states, %llu ends %s", p.chunks, p.rounds, p.deaths,
-           p.stops, p.quits ? ", deadlines" : "", (unsigned long long)w.states, (unsigned long long)w.ends,
+    printf("\n  %d chunks, %d rounds, %d deaths, %d stops%s%s%s: %llu states, %llu ends %s", p.chunks, p.rounds,
+           p.deaths, p.stops, p.quits ? ", deadlines" : "", p.shrinks ? ", without the dead" : "",
+           p.root ? ", of a root" : "", (unsigned long long)w.states, (unsigned long long)w.ends,
            w.wrong ? w.wrong : "");
     CU_ASSERT_PTR_NULL(w.wrong);
     CU_ASSERT_EQUAL(w.outcomes, outcomes);
@@ -465,6 +496,14 @@ static void all_deaths(void)
     search((plan){.chunks = 1, .rounds = 1, .deaths = 2}, DONE | MEMBER);
 }
 
+static void all_deaths_without_the_dead(void)
+{
+    search((plan){.chunks = 0, .rounds = 2, .deaths = 1, .shrinks = true}, DONE);
+    search((plan){.chunks = 0, .rounds = 1, .deaths = 2, .shrinks = true}, DONE);
+    search((plan){.chunks = 1, .rounds = 1, .deaths = 2, .shrinks = true}, DONE);
+    search((plan){.chunks = 0, .rounds = 2, .deaths = 1, .shrinks = true, .root = true}, DONE | MEMBER);
+}
+
 static void all_stops(void)
 {
     search((plan){.chunks = 0, .rounds = 2, .stops = 1, .quits = true}, DONE | GAVE_UP);
@@ -488,8 +527,14 @@ static void all_of_it(void)
     search((plan){.chunks = 1, .rounds = 2, .deaths = 1}, DONE | MEMBER);
     search((plan){.chunks = 2, .rounds = 2, .deaths = 1}, DONE | MEMBER);
     search((plan){.chunks = 2, .rounds = 1, .deaths = 2}, DONE | MEMBER);
+    search((plan){.chunks = 1, .rounds = 2, .deaths = 1, .shrinks = true}, DONE);
+    search((plan){.chunks = 0, .rounds = 2, .deaths = 2, .shrinks = true}, DONE);
+    search((plan){.chunks = 2, .rounds = 1, .deaths = 2, .shrinks = true}, DONE);
+    search((plan){.chunks = 1, .rounds = 1, .deaths = 1, .stops = 1, .quits = true, .shrinks = true}, DONE | GAVE_UP);
 }
 
 TD_CUNIT_MAIN("shm_board", {"every order of three ranks over two rounds", all_orders},
-              {"a death after any step", all_deaths}, {"a stop after any step", all_stops},
-              {"calls that differ", all_mismatches}, {"larger searches", all_of_it})
+              {"a death after any step", all_deaths},
+              {"a death after any step, and on without the dead", all_deaths_without_the_dead},
+              {"a stop after any step", all_stops}, {"calls that differ", all_mismatches},
+              {"larger searches", all_of_it})
