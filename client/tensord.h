@@ -567,7 +567,8 @@ enum { TD_GROUP_RANKS = 256 /* most members */ };
 TD_API td_group *td_group_open(td_client *client, const char *name, uint32_t size, int rank, int timeout_ms);
 /* A member dies: these say what becomes of calls of the others that it had not come to. */
 typedef enum td_on_death {
-    TD_ON_DEATH_FAIL = 0 /* these fail, and so does all that is called later in this epoch */
+    TD_ON_DEATH_FAIL = 0,  /* these fail, and so does all that is called later in this epoch */
+    TD_ON_DEATH_SHRINK = 1 /* these are done without it: see td_group_contributors() */
 } td_on_death;
 /* As td_group_open(), of a group that begins when `least` have come, and has `most` at most. All members say the same.
  * In a group of several sizes ranks are given in the order in which members come: `rank` is -1. A process that comes
@@ -595,6 +596,13 @@ typedef struct td_group_lost {
 } td_group_lost;
 /* The first `most` of them, and how many there are; none after td_group_open(). */
 TD_API uint32_t td_group_lost_members(const td_group *g, td_group_lost *out, uint32_t most);
+/* Which ranks were in the call that was done last: the first `most` of them, and how many there are. In a group that
+ * shrinks (TD_ON_DEATH_SHRINK) a call is done by those that have come to it, once the others have gone: sums are theirs,
+ * means divide by their number, and where the others' bytes would be there are zeros. A call of more than 4 MiB takes
+ * several rounds, and each element is of those that were in its round: these are the ranks that were in all of them.
+ * Bytes of a root that has gone (broadcast, scatter) are TD_E_MEMBER, and the group goes on. It does not go on without
+ * a rank whose process lives and lost its connection. */
+TD_API uint32_t td_group_contributors(const td_group *g, uint32_t *ranks, uint32_t most);
 
 /* Leave it; no other thread may be in a call of it. Calls of others that need this rank fail from then on with
  * TD_E_MEMBER. NULL is fine. */

@@ -92,6 +92,7 @@ static void keep_lost(td_group *g)
     for (uint32_t r = 0; r < g->size; r++) {
         const td_page_rank *p = &page->rank[r];
         uint32_t how = atomic_load(&p->state);
+        if (how == TD_RANK_CUT) how = TD_RANK_LEFT;
         if (how != TD_RANK_LEFT && how != TD_RANK_DEAD && how != TD_RANK_EXPELLED) continue;
         td_group_lost *x = &g->lost[g->nlost++];
         *x = (td_group_lost){.rank = r, .pid = atomic_load(&p->pid), .how = how};
@@ -133,6 +134,7 @@ static void begin(td_group *g, const seat *s)
     g->calls = 0;
     memset(g->pieces, 0, sizeof g->pieces);
     memset(g->passes, 0, sizeof g->passes);
+    g->last_round = 0;
     g->fault = (td_group_fault){0};
     g->broken = (td_error){0};
 }
@@ -198,6 +200,17 @@ TD_API int td_group_regroup(td_group *g, int timeout_ms)
 TD_API uint32_t td_group_door(const td_group *g)
 {
     return g->board.page ? atomic_load(&g->board.page->door) : 0;
+}
+
+TD_API uint32_t td_group_contributors(const td_group *g, uint32_t *ranks, uint32_t most)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; g->last_round && r < g->size; r++) {
+        if (td_page_is_out(g->board.page, r, g->last_round)) continue;
+        if (n < most) ranks[n] = r;
+        n++;
+    }
+    return n;
 }
 
 TD_API uint32_t td_group_lost_members(const td_group *g, td_group_lost *out, uint32_t most)

@@ -40,7 +40,7 @@ static int check(const td_group_wish *w)
     if (w->least < 1 || w->least > w->most)
         return td_raise(TD_E_INVALID, op, "group '%s' of at most %u members cannot begin with %u", name, w->most,
                         w->least);
-    if ((unsigned)w->on_death > TD_ON_DEATH_FAIL)
+    if ((unsigned)w->on_death > TD_ON_DEATH_SHRINK)
         return td_raise(TD_E_INVALID, op, "group '%s': there is no policy %d for deaths", name, (int)w->on_death);
     if (w->least != w->most && w->rank >= 0)
         return td_raise(TD_E_INVALID, op,

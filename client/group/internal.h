@@ -56,6 +56,7 @@ struct td_group {
         unsigned count;
         _Atomic unsigned calls; /* that are under way */
     } mail;                     /* mail.c */
+    uint64_t last_round;     /* of the call that was done last; 0: none was */
     td_group_fault fault;
     td_error broken; /* code 0: calls can be made; else why they cannot */
 };

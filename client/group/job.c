@@ -67,15 +67,16 @@ static void copy_in(const td_group_job *j, unsigned char *slot, uint64_t from, u
     }
 }
 
-/* Of what all ranks gave, into the memory of who wants it. */
-static void take_from_each(const td_group_job *j, const void *const *in, uint64_t from, uint64_t n)
+/* Of what all ranks gave in this round, into the memory of who wants it. */
+static void take_from_each(const td_group_job *j, uint64_t number, const void *const *in, uint64_t from, uint64_t n)
 {
     const td_group *g = j->c.group;
     uint64_t at = 0;
     uint32_t own = j->columns > 1 ? g->rank : 0;
     for (uint32_t r = 0; r < g->size; r++) {
         uint64_t length = j->lengths ? column_of(j, r, g->rank).length : j->length, some = part(length, from, n);
-        if (some) memcpy(j->out + at + from, (const unsigned char *)in[r] + own * n, some);
+        if (some && td_page_is_out(g->board.page, r, number)) memset(j->out + at + from, 0, some);
+        else if (some) memcpy(j->out + at + from, (const unsigned char *)in[r] + own * n, some);
         at += length;
     }
 }
@@ -87,7 +88,8 @@ static void take_from_root(const td_group_job *j, const void *const *in, uint64_
 }
 
 /* `sum`: of what was added up; NULL: nobody has added anything yet. */
-static void take(const td_group_job *j, const void *const *in, const unsigned char *sum, uint64_t from, uint64_t n)
+static void take(const td_group_job *j, uint64_t number, const void *const *in, const unsigned char *sum, uint64_t from,
+                 uint64_t n)
 {
     uint32_t own = j->columns > 1 ? j->c.group->rank : 0;
     if (!j->out || !n) return;
@@ -96,7 +98,7 @@ static void take(const td_group_job *j, const void *const *in, const unsigned ch
     case TD_COLL_SCATTER: take_from_root(j, in, from, n); break;
     case TD_COLL_ALL_GATHER:
     case TD_COLL_GATHER:
-    case TD_COLL_ALL_TO_ALL: take_from_each(j, in, from, n); break;
+    case TD_COLL_ALL_TO_ALL: take_from_each(j, number, in, from, n); break;
     default: memcpy(j->out + from, sum + own * n, n);
     }
 }
@@ -181,12 +183,15 @@ static void take_from_call(const td_group_job *j, const td_piece *p)
     const td_board_call *k = &j->c.call;
     const void *in[TD_BOARD_RANKS];
     uint32_t own = j->columns > 1 ? g->rank : 0;
+    uint64_t number = p->round.number;
     for (uint32_t r = 0; r < g->size; r++) in[r] = td_board_payload(&g->board, &p->round, r);
     if (!td_collective_sums(j->way)) {
-        take(j, in, NULL, 0, j->length);
+        take(j, number, in, NULL, 0, j->length);
     } else if (j->out && k->count) {
-        for (uint32_t r = 0; r < g->size; r++) in[r] = (const unsigned char *)in[r] + own * j->length;
-        td_combine((td_reduce_op)k->op, (td_dtype)k->dtype, j->out, in, g->size, k->whole);
+        uint32_t n = 0;
+        for (uint32_t r = 0; r < g->size; r++)
+            if (!td_page_is_out(g->board.page, r, number)) in[n++] = (const unsigned char *)in[r] + own * j->length;
+        td_combine((td_reduce_op)k->op, (td_dtype)k->dtype, j->out, in, n, k->whole);
     }
 }
 
@@ -274,7 +279,8 @@ static void end_piece(td_group *g, td_piece *p, int rc)
         over(j, j->refused.code);
     } else if (j && !rc) {
         if (j->c.call.place == TD_BOARD_IN_CALL) take_from_call(j, p);
-        else take(j, p->in, p->out, p->from, piece_bytes(j, p->from));
+        else take(j, p->round.number, p->in, p->out, p->from, piece_bytes(j, p->from));
+        g->last_round = p->round.number;
         if (++j->taken == j->pieces) over(j, TD_OK);
     } else if (j) {
         disown(g, j);

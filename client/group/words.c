@@ -161,7 +161,8 @@ int td_group_failed(td_group_call *c, const td_piece *p, td_round_outcome outcom
     default: rc = td_raise(TD_E_EPOCH, NULL, "the epoch %u of group '%s' is over", g->epoch, g->name);
     }
     keep_fault(g, rc, rank, c->call.nr);
-    g->broken = *td_last_error();
+    bool goes_on = outcome == TD_OUTCOME_MEMBER && !g->board.broken;
+    if (!goes_on) g->broken = *td_last_error();
     return rc;
 }
 

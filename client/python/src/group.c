@@ -339,6 +339,21 @@ static PyObject *member_door(PyObject *self, PyObject *ignored)
     return g ? PyLong_FromUnsignedLong(td_group_door(g)) : NULL;
 }
 
+static PyObject *member_contributors(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    uint32_t ranks[TD_GROUP_RANKS];
+    const td_group *g = group_of(self);
+    if (!g) return NULL;
+    uint32_t n = td_group_contributors(g, ranks, TD_GROUP_RANKS);
+    PyObject *list = PyList_New(n);
+    for (uint32_t i = 0; list && i < n; i++) {
+        PyObject *one = PyLong_FromUnsignedLong(ranks[i]);
+        if (!one || PyList_SetItem(list, i, one)) Py_CLEAR(list);
+    }
+    return list;
+}
+
 /* [(rank, pid, program, how)] */
 static PyObject *member_lost(PyObject *self, PyObject *ignored)
 {
@@ -466,6 +481,7 @@ static PyMethodDef member_methods[] = {{"all_reduce", member_all_reduce, METH_VA
                                        {"regroup", member_regroup, METH_VARARGS, NULL},
                                        {"door", member_door, METH_NOARGS, NULL},
                                        {"lost", member_lost, METH_NOARGS, NULL},
+                                       {"contributors", member_contributors, METH_NOARGS, NULL},
                                        {"facts", member_facts, METH_NOARGS, NULL},
                                        {"close", member_close, METH_NOARGS, NULL},
                                        {NULL, NULL, 0, NULL}};

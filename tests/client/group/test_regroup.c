@@ -1,5 +1,5 @@
-/* Epochs of groups with real processes: members that die, sleep or come late around regroup(), and newcomers at the
- * door. */
+/* Epochs of groups with real processes: members that die, sleep or come late around regroup(), newcomers at the door,
+ * and groups that go on without the dead. */
 #include "tests/client/group/crew.h"
 
 #include <fcntl.h>
@@ -222,6 +222,132 @@ static void other_forms(void)
     td_disconnect(c);
 }
 
+/* ---- on without the dead ----------------------------------------------------------------------------------------- */
+
+/* Each rank gives its bit, so a sum says who was in it. */
+static int32_t mask_of(td_group *g, uint64_t count, int32_t *v)
+{
+    for (uint64_t i = 0; i < count; i++) v[i] = 1 << td_group_rank(g);
+    return td_group_all_reduce(g, v, v, TD_INT32, count, TD_SUM, -1) ? -1 : v[count - 1];
+}
+
+static int32_t contributors(const td_group *g)
+{
+    uint32_t ranks[MOST], n = td_group_contributors(g, ranks, MOST);
+    int32_t mask = 0;
+    for (uint32_t i = 0; i < n && i < MOST; i++) mask |= 1 << ranks[i];
+    return mask;
+}
+
+static bool goes_on_without(td_group *g, const crew *c)
+{
+    static const uint64_t counts[] = {1, 60, 5000, 300000, 2500000};
+    static int32_t v[2500000], all[4 * 20000];
+    int32_t rank = (int32_t)td_group_rank(g);
+    if (td_group_contributors(g, NULL, 0) || mask_of(g, 5000, v) != 15 || contributors(g) != 15) return false;
+    if (rank == 1 && c->seed) return true; /* it leaves, and says so */
+    if (rank == 1) raise(SIGKILL);
+    for (int k = 0; k < 5; k++)
+        if (mask_of(g, counts[k], v) != 13 || v[0] != 13 || contributors(g) != 13) return false;
+    double mean = rank;
+    if (td_group_all_reduce(g, &mean, &mean, TD_FLOAT64, 1, TD_MEAN, -1) || mean != 5 / 3.0) return false;
+    for (uint64_t count = 4; count <= 20000; count += 19996) {
+        for (uint64_t i = 0; i < count; i++) v[i] = rank + 1;
+        memset(all, 255, sizeof all);
+        if (td_group_all_gather(g, v, all, TD_INT32, count, -1)) return false;
+        for (uint64_t i = 0; i < 4 * count; i++)
+            if (all[i] != (i / count == 1 ? 0 : (int32_t)(i / count) + 1)) return false;
+        for (int n = 0; n < 2; n++) {
+            int rc = td_group_broadcast(g, v, TD_INT32, count, 1, -1);
+            if (!FAILS(g, rc, TD_E_MEMBER, 1, c->seed ? "left in epoch" : "died in epoch", "before broadcast"))
+                return false;
+            if (mask_of(g, 5000, all) != 13) return false; /* and all the same it goes on */
+        }
+        if (td_group_broadcast(g, v, TD_INT32, count, 3, -1) || v[count - 1] != 4) return false;
+    }
+    if (td_group_barrier(g, -1) || td_group_regroup(g, 0) != TD_E_TIMEOUT) return false; /* it wants four */
+    return FAILS(g, td_group_barrier(g, -1), TD_E_EPOCH, -1, "before its members regroup");
+}
+
+static void on_without_one(void)
+{
+    for (uint64_t leaves = 0; leaves < 2; leaves++) {
+        pid_t pids[4];
+        crew c = {.name = "without",
+                  .size = 4,
+                  .timeout_ms = TEST_LONG_MS,
+                  .seed = leaves,
+                  .on_death = TD_ON_DEATH_SHRINK,
+                  .run = goes_on_without};
+        for (int r = 0; r < 4; r++) pids[r] = start_member(&c, r);
+        for (int r = 0; r < 4; r++) CU_ASSERT_EQUAL(end_of(pids[r]), r == 1 && !leaves ? -SIGKILL : 0);
+    }
+}
+
+enum { CALLS = 4000 };
+static struct {
+    int32_t masks[MOST][CALLS][2]; /* of the first element and of the last, as each rank had them */
+    _Atomic int ends;              /* after that many calls */
+} * seen;
+
+/* Sums of all sizes; those that were in a piece were in all pieces before, and those that were in all are told. */
+static bool until_all_end(td_group *g, const crew *c)
+{
+    static int32_t v[2500000];
+    uint32_t rank = td_group_rank(g);
+    for (int n = 0; n < CALLS; n++) {
+        uint64_t x = mix(c->seed + (uint64_t)n), count = 1 + (x >> 8) % (UINT64_C(1) << (x >> 40) % 16);
+        if ((x & 63) == 0) count = 1 + x % 2500000;
+        int32_t last = mask_of(g, count, v);
+        if (last < 0) return false;
+        for (uint64_t i = 1; i < count; i++)
+            if ((v[i] & v[i - 1]) != v[i]) return false;
+        if (last != contributors(g) || !(last >> rank & 1)) return false;
+        seen->masks[rank][n][0] = v[0];
+        seen->masks[rank][n][1] = last;
+        shared->steps[rank] = n + 1;
+        if (n == seen->ends) return true;
+    }
+    return true;
+}
+
+static void on_without_many(void)
+{
+    uint64_t seed = said_seed();
+    seen = mmap(NULL, sizeof *seen, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_PTR_NOT_EQUAL_FATAL(seen, MAP_FAILED);
+    for (int i = 0; i < 12; i++) {
+        uint64_t x = mix(seed * 177 + (uint64_t)i);
+        crew of = {.name = "without many",
+                   .size = 3 + (uint32_t)(x % 4),
+                   .timeout_ms = TEST_LONG_MS,
+                   .seed = x,
+                   .on_death = TD_ON_DEATH_SHRINK,
+                   .run = until_all_end};
+        pid_t pids[MOST];
+        memset(shared, 0, sizeof *shared);
+        memset(seen, 0, sizeof *seen);
+        seen->ends = CALLS;
+        for (uint32_t r = 0; r < of.size; r++) pids[r] = start_member(&of, (int)r);
+        uint32_t dead = 1 + (uint32_t)(x >> 40) % (of.size - 1); /* the last ones */
+        for (uint32_t k = 1; k <= dead; k++) {
+            int from = shared->steps[0] + 1 + (int)(x >> (5 * k) & 31); /* all came */
+            while (shared->steps[0] < from && shared->steps[0] < CALLS) test_sleep_ms(1);
+            usleep((useconds_t)(x >> k & 1023));
+            kill(pids[of.size - k], SIGKILL);
+            CU_ASSERT_EQUAL(end_of(pids[of.size - k]), -SIGKILL);
+        }
+        int most = 0;
+        for (uint32_t r = 0; r < of.size; r++) most = shared->steps[r] > most ? shared->steps[r] : most;
+        seen->ends = most + 20 < CALLS ? most + 20 : CALLS;
+        for (uint32_t r = 0; r < of.size - dead; r++) CU_ASSERT_EQUAL(end_of(pids[r]), 0);
+        for (uint32_t r = 1; r < of.size - dead; r++)
+            CU_ASSERT_EQUAL(memcmp(seen->masks[0], seen->masks[r], sizeof seen->masks[0]), 0);
+        CU_ASSERT_EQUAL(seen->masks[0][shared->steps[0] - 1][1], (1 << (of.size - dead)) - 1);
+    }
+    munmap(seen, sizeof *seen);
+}
+
 /* ---- a storm ----------------------------------------------------------------------------------------------------- */
 
 static int open_files(void)
@@ -300,4 +426,5 @@ static void kills_and_newcomers(void)
 TD_CUNIT_MAIN_WITH("client_regroup", crew_start, stop_server, {"fewer go on", fewer_go_on},
                    {"one comes again", one_comes_again}, {"too few", too_few}, {"too late", too_late},
                    {"one regroups alone", one_regroups_alone}, {"other forms", other_forms},
+                   {"on without one", on_without_one}, {"on without many", on_without_many},
                    {"kills and newcomers", kills_and_newcomers})

@@ -376,6 +376,24 @@ def test_epochs():
     """, 3, "epochs", killed=None)
 
 
+def test_on_without_the_dead():
+    run("""
+        g = td.Group(name, size, rank=rank, on_death="shrink")
+        assert g.all_reduce(td.full((5,), rank)).tolist() == [6] * 5 and g.contributors == [0, 1, 2, 3]
+        if rank == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        assert g.all_reduce(td.full((5,), float(rank)), "mean").tolist() == [td.tensor(4 / 3).item()] * 5 and g.contributors == [0, 1, 3]
+        assert g.all_gather(td.tensor(rank + 1)).tolist() == [1, 2, 0, 4]
+        try:
+            g.broadcast(td.zeros(3), root=2)
+            assert False
+        except td.MemberLost as e:
+            assert e.rank == 2
+        assert g.all_reduce(1).item() == 3
+        g.leave()
+    """, 4, "without", killed=(2,))
+
+
 def test_sizes():
     for size in ((3, 2), (0, 2), (1, 300)):
         with pytest.raises(td.InvalidError):

@@ -15,7 +15,7 @@ _NUMBERS = {"barrier": 1, "all_reduce": 2, "broadcast": 3, "all_gather": 4, "red
 Lost = collections.namedtuple("Lost", "rank pid program how")
 Lost.__doc__ = """A member that is not in the epoch that followed: its rank in the one before; how: "left", "died" or "expelled"."""
 _HOW = {2: "left", 3: "died", 4: "expelled"}
-_ON_DEATH = {"fail": 0}
+_ON_DEATH = {"fail": 0, "shrink": 1}
 
 
 def _sizes(size):
@@ -319,6 +319,10 @@ class Group:
 
     size=(2, 8): it begins when two have come, and has eight at most; ranks are given in the order in which they come. `door` is how many came
     later, and wait until the members regroup().
+
+    on_death="shrink": a call that a dead rank had not come to is done without it, and so are the later ones. Sums and means are of those that
+    were in it (`contributors`), and where the others' part of a result would be there are zeros. What a dead root would pass on (broadcast,
+    scatter) raises tensord.MemberLost, and the group goes on.
     """
 
     def __init__(self, name, size, *, rank=None, timeout=300.0, on_death="fail", socket=None):
@@ -483,6 +487,11 @@ class Group:
         self._raw.regroup(timeout)
         self._look()
         self.lost = [Lost(rank, pid, program, _HOW[how]) for rank, pid, program, how in self._raw.lost()]
+
+    @property
+    def contributors(self):
+        """The ranks that were in the call that was done last; with on_death="shrink" those that had come to it."""
+        return self._raw.contributors()
 
     @property
     def door(self):
