@@ -327,8 +327,10 @@ static PyObject *tensor_backward(PyObject *self, PyObject *const *args, Py_ssize
 
 PyMethodDef tdpy_autograd_methods[] = {
     {"backward", (PyCFunction)(void (*)(void))tensor_backward, METH_FASTCALL | METH_KEYWORDS,
-     "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
-     "Add the gradients of this tensor to the .grad of the leaves it was made from."},
+     "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None, group=None)\n--\n\n"
+     "Add the gradients of this tensor to the .grad of the leaves it was made from. With a tensord.Group all of its ranks\n"
+     "call this, each with a loss of its own; afterwards each .grad is the mean of all ranks', the same in all of them.\n"
+     "`inputs` (the parameters of a model, say) saves the look for the leaves."},
     {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS,
      "requires_grad_($self, requires_grad=True)\n--\n\nSet requires_grad; returns the tensor."},
     {"retain_grad", retain_grad, METH_NOARGS,

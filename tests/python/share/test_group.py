@@ -492,3 +492,50 @@ def test_a_rank_is_killed_before_it_sends():
             print(e.rank, "died in epoch" in str(e), flush=True)
     """, 3, "mailkill", killed=(1,))
     assert said[0].split() == said[2].split() == ["1", "True"]
+
+
+def test_backward_of_a_group():
+    run("""
+        from tensord import nn
+        g = td.Group(name, size, rank=rank)
+        td.manual_seed(0)
+        x, y = td.randn(size * 8, 10), td.randn(size * 8, 3)
+        weights = [td.randn(16, 10), td.randn(16), td.randn(3, 16), td.randn(3)]
+
+        def model():
+            m = nn.Sequential(nn.Linear(10, 16), nn.Tanh(), nn.Linear(16, 3), nn.Linear(3, 3))
+            with td.no_grad():
+                for p, w in zip(m.parameters(), weights):
+                    p.copy_(w)
+            return m
+
+        alone, shared = model(), model()  # the last layer is not used
+        a, b = td.optim.SGD(alone.parameters(), 0.1, momentum=0.9), td.optim.SGD(shared.parameters(), 0.1, momentum=0.9)
+        mine = slice(rank * 8, rank * 8 + 8)
+        for step in range(5):
+            a.zero_grad(), b.zero_grad()
+            ((alone[:3](x) - y) ** 2).mean().backward()
+            loss = ((shared[:3](x[mine]) - y[mine]) ** 2).mean()
+            if step == 1:
+                loss.backward(group=g, inputs=[p for p in shared.parameters()][:4])
+            else:
+                loss.backward(group=g)
+            for p, q in zip(alone.parameters(), shared.parameters()):
+                assert (p.grad is None) == (q.grad is None)
+                assert p.grad is None or td.allclose(p.grad, q.grad, atol=1e-6), (step, p.grad, q.grad)
+            a.step(), b.step()
+        for q in shared.parameters():  # all ranks have the same, to the bit
+            assert (g.all_gather(q.detach()) == q.detach()).all().item()
+        # A leaf that one rank alone has used; one more backward adds to it.
+        w = td.ones(3, requires_grad=True)
+        for times in (1, 2):
+            (w * (rank + 1) if rank == 0 else w[:0]).sum().backward(group=g, inputs=w)
+            assert w.grad.tolist() == [0.5 * times] * 3
+        v = td.ones(2, requires_grad=True)
+        v.sum().backward(group=g)
+        (v * rank).sum().backward(group=g)
+        assert v.grad.tolist() == [1 + sum(range(size)) / size] * 2
+        s = td.tensor(2.0, requires_grad=True)
+        s.backward(group=g)
+        assert s.grad.item() == 1
+    """, 2, "backward")

@@ -664,8 +664,11 @@ def _tensors(x):
     return tuple(each._tensor() if hasattr(each, "_tensor") else each for each in several)
 
 
-def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):
+def backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None, group=None):
+    leaves = None if group is None else group._leaves((self,), inputs)
     _backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
+    if leaves is not None:
+        group._average_gradients(leaves)
 
 
 def _backward(roots, gradients, retain_graph, create_graph, inputs):

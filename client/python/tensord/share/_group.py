@@ -189,6 +189,25 @@ def lies_plainly(out):
     return out.is_contiguous() and (kind is not _OfTorch or _as_it_lies(out))
 
 
+def _leaves_of(roots):
+    """The leaves that a backward from these comes to, in an order that is the graph's alone."""
+    found, seen, waiting = {}, set(), []
+    for root in roots:
+        if root.grad_fn is not None:
+            waiting.append(root.grad_fn)
+        elif root.requires_grad:
+            found[id(root)] = root
+    while waiting:
+        node = waiting.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node.name().endswith("AccumulateGrad"):
+            found[id(node.variable)] = node.variable
+        waiting += [to for to, _ in node.next_functions if to is not None]
+    return list(found.values())
+
+
 class _Given:
     """What a rank gives to a call: x, or nothing; and of which library, dtype and length results are."""
 
@@ -434,6 +453,29 @@ class Group:
         given = _Given(x)
         _, count = self._row(given)
         return self._make(_Call(self, "all_to_all", given, count, timeout=timeout), given, given.shape, out, wait)
+
+    def _leaves(self, roots, inputs):
+        """Of a backward: those that it adds to."""
+        if inputs is None:
+            return _leaves_of(roots)
+        return list(inputs) if not isinstance(inputs, _C.Tensor) else [inputs]
+
+    def _average_gradients(self, leaves):
+        """After a backward in each rank: every .grad becomes the mean of all ranks'. One that some ranks have none of counts as zeros there."""
+        import ctypes
+        import tensord
+        with tensord.no_grad():
+            grads = [leaf.grad for leaf in leaves]
+            has = (ctypes.c_uint8 * len(leaves))(*(grad is not None for grad in grads))
+            self._raw.all_reduce(ctypes.addressof(has), ctypes.addressof(has), tensord.uint8, len(leaves), _OPS["max"], None)
+            kinds = {}
+            for leaf, grad, any_has in zip(leaves, grads, has):
+                if any_has:
+                    kinds.setdefault(leaf.dtype, []).append((leaf, tensord.zeros_like(leaf) if grad is None else grad))
+            for pairs in kinds.values():
+                flat = self.all_reduce(tensord.cat([grad.reshape(-1) for _, grad in pairs]), "mean")
+                for (leaf, grad), mean in zip(pairs, flat.split([grad.numel() for _, grad in pairs])):
+                    leaf.grad = mean.view(grad.shape)
 
     def send(self, x, to, *, tag=0, timeout=None):
         """Sends x to the rank `to`, beside all collectives: messages of one tag from one rank to another have an order.
