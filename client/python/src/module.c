@@ -617,7 +617,7 @@ static PyMethodDef functions[] = {
     {"_connected", connected, METH_VARARGS, NULL},
     {"status", status_function, METH_VARARGS,
      "status(what='status', /)\n--\n\nTables of the daemon as lists of dicts: status, sessions, tensors, names, "
-     "queues, segments, devices, turns.\n\n'tensors' has each byte of memory in one row: bytes_used of them together "
+     "queues, groups, segments, devices, turns.\n\n'tensors' has each byte of memory in one row: bytes_used of them together "
      "is the "
      "bytes_used of 'status' (of rows\nwhose device is 'cpu'), with bytes_idle its bytes_committed, and bytes_own its "
      "bytes_own. kind says what holds it: 'name',\n'tree', 'handle', 'program', 'queue item', 'copy', 'tensor', "
