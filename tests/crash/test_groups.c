@@ -2,7 +2,8 @@
  * are killed, stopped for a while or for good, and now and then the daemon is killed, too.
  *
  * Everybody who is left comes to an end; those who are left agree on what happened, in which call, and on the bits of
- * every result. Where ranks died others may take their seats: then all regroup, and go on. And nothing stays behind:
+ * every result. Where ranks died the
+ * group may go on without them, or others take their seats, and all regroup. And nothing stays behind:
  * not in the daemon, and no mapping or descriptor in a rank. A storm goes on for some seconds. TENSORD_STORM_KILLS=1000
  * makes so many of them instead, and looks at the clock as well: who is left, and waits in a round, is told of a death
  * within 200 ms, and nobody is past its deadline by more. TENSORD_SEED repeats one. */
@@ -26,8 +27,10 @@ enum {
     FLOATS = 1100000, /* of the largest call: two pieces of a large slot */
     GATHERED = 70000, /* of one rank, where each gets all */
     STORM_MS = 6000,
-    AGAIN = 12,        /* calls of the second epoch */
-    DEADLINE_MS = 300, /* where one is stopped for good */
+    ONE_ROUND = 262144, /* of a call that all of its contributors were in as a whole */
+    ASKS = 8,           /* so often ranks of a group that shrinks ask each other whether it is enough */
+    AGAIN = 12,         /* calls of the second epoch */
+    DEADLINE_MS = 300,  /* where one is stopped for good */
     SLACK_MS = 200
 };
 
@@ -42,7 +45,8 @@ typedef struct note {
     _Atomic uint64_t digest[KEPT];
     char words[440];
 } note;
-static note *notes; /* of each rank; and from MOST on, of its second epoch */
+static note *notes;         /* of each rank; and from MOST on, of its second epoch */
+static _Atomic int *enough; /* ranks of a group that shrinks go on until then */
 
 typedef struct storm {
     uint64_t seed;
@@ -50,6 +54,7 @@ typedef struct storm {
     int timeout_ms;
     uint64_t last; /* the call after which ranks leave; 0: none */
     bool warm;     /* the first call makes all ranks map large slots, which takes as long as it takes */
+    bool shrinks;  /* the group goes on without those that die */
     bool again;    /* others take the seats of those that die, and all regroup */
 } storm;
 
@@ -97,6 +102,8 @@ static call call_of(const storm *s, uint64_t nr)
               .root = (uint32_t)((x >> 40) % s->size)};
     if (x & 1) c.kind = TD_COLL_ALL_REDUCE;
     if (s->warm && nr == 1) c.kind = TD_COLL_ALL_REDUCE, c.count = GATHERED;
+    if (s->shrinks && c.count > ONE_ROUND) c.count = ONE_ROUND;
+    if (s->shrinks && nr % ASKS == 0) c.kind = TD_COLL_ALL_REDUCE, c.count = 1;
     if (c.kind == TD_COLL_BARRIER) c.count = 0;
     if ((has_rows(c.kind) || gives_all(c.kind)) && c.count > GATHERED) c.count = GATHERED;
     return c;
@@ -107,24 +114,30 @@ static float given(const call *c, uint32_t rank, uint64_t i)
     return (float)((i * 37 + c->nr * 11 + rank * 101) & 1023);
 }
 
-static float summed(const storm *s, const call *c, uint64_t i)
+/* Of the ranks in `who`, a bit each. */
+static float summed(const call *c, unsigned who, uint64_t i)
 {
     float sum = 0;
-    for (uint32_t r = 0; r < s->size; r++) sum += given(c, r, i);
+    for (uint32_t r = 0; r < MOST; r++) sum += who >> r & 1 ? given(c, r, i) : 0;
     return sum;
 }
 
-/* Element i of what this rank gets. */
-static float expected(const storm *s, const call *c, uint32_t rank, uint64_t i)
+static float given_by(const call *c, unsigned who, uint64_t rank, uint64_t i)
+{
+    return who >> rank & 1 ? given(c, (uint32_t)rank, i) : 0;
+}
+
+/* Element i of what this rank gets, when those in `who` have come. */
+static float expected(const call *c, unsigned who, uint32_t rank, uint64_t i)
 {
     switch (c->kind) {
-    case TD_COLL_REDUCE_SCATTER: return summed(s, c, rank * c->count + i);
+    case TD_COLL_REDUCE_SCATTER: return summed(c, who, rank * c->count + i);
     case TD_COLL_BROADCAST: return given(c, c->root, i);
     case TD_COLL_SCATTER: return given(c, c->root, rank * c->count + i);
     case TD_COLL_GATHER:
-    case TD_COLL_ALL_GATHER: return given(c, (uint32_t)(i / c->count), i % c->count);
-    case TD_COLL_ALL_TO_ALL: return given(c, (uint32_t)(i / c->count), rank * c->count + i % c->count);
-    default: return summed(s, c, i);
+    case TD_COLL_ALL_GATHER: return given_by(c, who, i / c->count, i % c->count);
+    case TD_COLL_ALL_TO_ALL: return given_by(c, who, i / c->count, rank * c->count + i % c->count);
+    default: return summed(c, who, i);
     }
 }
 
@@ -150,6 +163,7 @@ static int make(td_group *g, const storm *s, const call *c, float *v, float *out
     float *in = c->kind == TD_COLL_BROADCAST ? out : v;
     uint64_t n = has_rows(c->kind) ? c->count * s->size : c->count;
     for (uint64_t i = 0; i < n; i++) in[i] = given(c, rank, i);
+    if (s->shrinks && c->nr % ASKS == 0) in[0] = (float)*enough;
     if (c->kind == TD_COLL_ALL_REDUCE && c->nr % 2)
         return td_group_all_reduce(g, in, out, TD_FLOAT32, c->count, TD_SUM, -1);
     td_pending *p = td_group_begin(g, c->kind, in, out, TD_FLOAT32, c->count, TD_SUM, c->root);
@@ -160,19 +174,33 @@ static int make(td_group *g, const storm *s, const call *c, float *v, float *out
     return rc;
 }
 
-static bool is_right(const storm *s, const call *c, uint32_t rank, const float *out)
+static bool is_right(const storm *s, const call *c, unsigned who, uint32_t rank, const float *out)
 {
     uint64_t n = length_of(s, c, rank), step = n < 5000 ? 1 : 53;
     for (uint64_t i = 0; i < n; i += step)
-        if (out[i] != expected(s, c, rank, i)) return false;
+        if (out[i] != expected(c, who, rank, i)) return false;
     return true;
 }
 
-/* Of what all get. */
-static void keep_digest(const storm *s, const call *c, uint32_t rank, const float *out, note *n)
+/* Of what all get, and of who was in it. */
+static void keep_digest(const storm *s, const call *c, unsigned who, uint32_t rank, const float *out, note *n)
 {
     bool same = c->kind == TD_COLL_ALL_REDUCE || c->kind == TD_COLL_BROADCAST || c->kind == TD_COLL_ALL_GATHER;
-    n->digest[c->nr % KEPT] = same ? digest_of(out, length_of(s, c, rank)) : 0;
+    n->digest[c->nr % KEPT] = (same && who ? digest_of(out, length_of(s, c, rank)) : 0) * 31 + who;
+}
+
+static unsigned contributors(const td_group *g)
+{
+    uint32_t ranks[MOST], n = td_group_contributors(g, ranks, MOST);
+    unsigned who = 0;
+    for (uint32_t i = 0; i < n && i < MOST; i++) who |= 1u << ranks[i];
+    return who;
+}
+
+/* Have all made enough calls? All learn it in the same one. */
+static bool is_last(const storm *s, const call *c, const float *out)
+{
+    return s->shrinks ? c->nr % ASKS == 0 && out[0] > 0 : c->nr == s->last;
 }
 
 static void go_on(td_group *g, const storm *s, note *n)
@@ -182,15 +210,20 @@ static void go_on(td_group *g, const storm *s, note *n)
     int rc = v && out ? TD_OK : TD_E_SYSTEM;
     n->size = td_group_size(g);
     n->epoch = td_group_epoch(g);
-    for (uint64_t nr = 1; !rc && (!s->last || nr <= s->last); nr++) {
+    bool last = false;
+    for (uint64_t nr = 1; !rc && !last; nr++) {
         call c = call_of(s, nr);
         n->began = now_ns();
         n->calls = nr;
         rc = make(g, s, &c, v, out);
         n->told = now_ns();
-        if (rc) break;
-        n->bad += !is_right(s, &c, rank, out);
-        keep_digest(s, &c, rank, out, n);
+        bool no_root = s->shrinks && rc == TD_E_MEMBER && td_group_last_fault(g).rank == c.root;
+        if (rc && !no_root) break;
+        unsigned who = no_root ? 0 : contributors(g);
+        rc = TD_OK;
+        last = !no_root && is_last(s, &c, out);
+        if (!no_root && !(s->shrinks && nr % ASKS == 0)) n->bad += !is_right(s, &c, who, rank, out);
+        keep_digest(s, &c, who, rank, out, n);
         n->done = nr;
     }
     td_group_fault f = td_group_last_fault(g);
@@ -231,7 +264,8 @@ static void be_rank(const storm *s, int rank, bool comes_new)
     int before = held_here();
     td_client *c = td_connect(d.socket);
     td_group *g = NULL;
-    do g = c ? td_group_open(c, "storm", s->size, rank, s->timeout_ms) : NULL;
+    td_on_death on_death = s->shrinks ? TD_ON_DEATH_SHRINK : TD_ON_DEATH_FAIL;
+    do g = c ? td_group_open_between(c, "storm", s->size, s->size, rank, on_death, s->timeout_ms) : NULL;
     while (!g && comes_new && td_last_error()->code == TD_E_EXISTS);
     if (!g) {
         n->rc = td_last_error()->code;
@@ -262,6 +296,7 @@ typedef struct weather {
     fate what;
     uint32_t victim, other;
     uint64_t worst[FATES], count[FATES], told[FATES], late[FATES]; /* ns, over all; how many were told, and too late */
+    uint64_t shrunk, again; /* groups that went on without the dead, or with others in their seats */
     bool strict;
 } weather;
 
@@ -337,10 +372,20 @@ static void wait_for_end(const storm *s, const weather *w, pid_t *pids, uint32_t
     pids[r] = is_victim(w, r) && s->again ? start_rank(s, (int)r, true) : 0;
 }
 
+/* Those who are left go on for some calls. */
+static void let_them_go_on(const storm *s, const weather *w)
+{
+    for (uint32_t r = 0; r < s->size; r++)
+        for (uint64_t from = notes[r].calls; !is_victim(w, r) && notes[r].calls < from + 3 * ASKS && !notes[r].rc;)
+            nap_us(300);
+    *enough = 1;
+}
+
 static void wait_for_ends(const storm *s, const weather *w, pid_t *pids)
 {
     for (uint32_t r = 0; r < s->size; r++)
         if (is_victim(w, r)) wait_for_end(s, w, pids, r);
+    if (s->shrinks) let_them_go_on(s, w);
     for (uint32_t r = 0; r < s->size; r++)
         if (pids[r] && !is_victim(w, r) && !(is_stopped(w) && r == w->victim)) wait_for_end(s, w, pids, r);
     for (uint32_t r = 0; r < s->size; r++)
@@ -368,8 +413,9 @@ static int expected_code(fate what)
     return what == DAEMON_DIES ? TD_E_LOST : what == STOPPED_FOR_GOOD ? TD_E_TIMEOUT : TD_E_MEMBER;
 }
 
-static bool is_told_rightly(const weather *w, const note *n, const note *first)
+static bool is_told_rightly(const storm *s, const weather *w, const note *n, const note *first)
 {
+    if (s->shrinks) return !n->rc && !n->bad && n->left <= 0 && n->done == first->done;
     bool right = n->rc == expected_code(w->what) && !n->bad && n->left <= 0;
     if (w->what == DAEMON_DIES) return right;
     right = right && n->of_call == first->of_call;
@@ -393,9 +439,9 @@ static void look_at_ranks(const storm *s, weather *w)
         note *n = &notes[r];
         if (is_victim(w, r)) continue;
         if (!first) first = n;
-        bool right = is_told_rightly(w, n, first);
+        bool right = is_told_rightly(s, w, n, first);
         uint64_t after = told_after(w, n);
-        bool counts = s->warm && !(is_stopped(w) && r == w->victim);
+        bool counts = s->warm && !s->shrinks && !(is_stopped(w) && r == w->victim);
         bool late = counts && after > SLACK_MS * UINT64_C(1000000);
         if (counts && after > w->worst[w->what]) w->worst[w->what] = after;
         w->told[w->what] += counts;
@@ -443,9 +489,10 @@ static void one_storm(uint64_t seed, weather *w)
     if (w->what == TWO_DIE && s.size < 3) s.size = 3;
     w->victim = (uint32_t)(draw(&x) % s.size);
     w->other = (w->victim + 1 + (uint32_t)(draw(&x) % (s.size - 1))) % s.size;
-    s.again = w->what <= TWO_DIE && draw(&x) % 2;
+    s.shrinks = w->what <= TWO_DIE && draw(&x) % 3 == 0;
+    s.again = w->what <= TWO_DIE && !s.shrinks && draw(&x) % 2;
     s.timeout_ms = w->what == STOPPED_FOR_GOOD ? DEADLINE_MS : TEST_LONG_MS;
-    memset(notes, 0, 2 * MOST * sizeof *notes);
+    memset(notes, 0, (2 * MOST + 1) * sizeof *notes);
     for (uint32_t r = 0; r < s.size; r++) pids[r] = start_rank(&s, (int)r, false);
     wait_until_under_way(&s, 1 + s.warm + draw(&x) % (draw(&x) % 2 ? 24 : 240));
     if (draw(&x) % 3 == 0) stop_for_a_while(&s, pids, &x);
@@ -456,6 +503,8 @@ static void one_storm(uint64_t seed, weather *w)
     look_at_ranks(&s, w);
     if (s.again) look_at_second_epoch(&s);
     w->count[w->what]++;
+    w->shrunk += s.shrinks;
+    w->again += s.again;
     if (w->what != DAEMON_DIES) return;
     test_daemon_stop(&d);
     CU_ASSERT_EQUAL_FATAL(counted_start("1G", "1"), 0);
@@ -480,6 +529,8 @@ static void storms(void)
         printf("\n    %s: %llu times; %llu told, after %.1f ms at most, %llu of them later than %d ms", names[k],
                (unsigned long long)w.count[k], (unsigned long long)w.told[k], (double)w.worst[k] / 1e6,
                (unsigned long long)w.late[k], SLACK_MS);
+    printf("\n    %llu groups went on without the dead, %llu with others", (unsigned long long)w.shrunk,
+           (unsigned long long)w.again);
     for (int k = 0; k < FATES && w.strict; k++) CU_ASSERT_EQUAL(w.late[k], 0);
     printf(" ");
 }
@@ -612,7 +663,8 @@ static void another_user(void)
 
 static int start(void)
 {
-    notes = mmap(NULL, 2 * MOST * sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    notes = mmap(NULL, (2 * MOST + 1) * sizeof *notes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    enough = notes == MAP_FAILED ? NULL : &notes[2 * MOST].rc;
     return notes == MAP_FAILED ? 1 : counted_start("1G", "1");
 }
 
