@@ -597,11 +597,11 @@ typedef struct td_group_lost {
 /* The first `most` of them, and how many there are; none after td_group_open(). */
 TD_API uint32_t td_group_lost_members(const td_group *g, td_group_lost *out, uint32_t most);
 /* Which ranks were in the call that was done last: the first `most` of them, and how many there are. In a group that
- * shrinks (TD_ON_DEATH_SHRINK) a call is done by those that have come to it, once the others have gone: sums are theirs,
- * means divide by their number, and where the others' bytes would be there are zeros. A call of more than 4 MiB takes
- * several rounds, and each element is of those that were in its round: these are the ranks that were in all of them.
- * Bytes of a root that has gone (broadcast, scatter) are TD_E_MEMBER, and the group goes on. It does not go on without
- * a rank whose process lives and lost its connection. */
+ * shrinks (TD_ON_DEATH_SHRINK) a call is done by those that have come to it, once the others have gone: sums are
+ * theirs, means divide by their number, and where the others' bytes would be there are zeros. A call of more than 4 MiB
+ * takes several rounds, and each element is of those that were in its round: these are the ranks that were in all of
+ * them. Bytes of a root that has gone (broadcast, scatter) are TD_E_MEMBER, and the group goes on. It does not go on
+ * without a rank whose process lives and lost its connection. */
 TD_API uint32_t td_group_contributors(const td_group *g, uint32_t *ranks, uint32_t most);
 
 /* Leave it; no other thread may be in a call of it. Calls of others that need this rank fail from then on with
@@ -690,6 +690,22 @@ TD_API int td_pending_wait(td_pending *p, int timeout_ms);
 /* Of one that is not done nobody learns the result; when not all of it has been given to the others, no more calls can
  * be made. Before or after td_group_close(), with which all that are not done fail. NULL is fine. */
 TD_API void td_pending_free(td_pending *p);
+
+/* Memory that all ranks have mapped, for sums without a copy: each writes what it gives at td_buffer_input(), and the
+ * result is at td_buffer_result(), the same memory for all ranks: good until this rank's next call with the buffer.
+ * All ranks make it, with the same size. It serves as long as the group's epoch, and td_buffer_free() it also after
+ * td_group_close(); until then the memory is there. NULL on failure. */
+typedef struct td_group_buffer td_group_buffer;
+TD_API td_group_buffer *td_group_at_buffer(const char *where, td_group *g, uint64_t bytes);
+TD_API void *td_buffer_input(const td_group_buffer *b);
+TD_API void *td_buffer_result(const td_group_buffer *b);
+/* Of `count` elements from `offset` on, in bytes, of each input, into the result from there on. */
+TD_API int td_buffer_at_all_reduce(const char *where, td_group_buffer *b, uint64_t offset, td_dtype dtype,
+                                   uint64_t count, td_reduce_op op, int timeout_ms);
+TD_API void td_buffer_free(td_group_buffer *b);
+#define td_group_buffer(g, bytes) td_group_at_buffer(TD_HERE, g, bytes)
+#define td_buffer_all_reduce(b, offset, dtype, count, op, timeout_ms)                                                  \
+    td_buffer_at_all_reduce(TD_HERE, b, offset, dtype, count, op, timeout_ms)
 
 /* Messages from one rank to another, in order, beside all collectives: any two ranks, in any thread. `shape` and dtype
  * go along; `tag` tells kinds of messages apart, each of which has an order of its own. A message is copied on its way

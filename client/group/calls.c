@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 /* ---- which rank gives what */
 
@@ -318,6 +319,107 @@ TD_API int td_group_at_all_to_all_of(const char *where, td_group *g, const void 
     }
     free(given);
     free(told);
+    return rc;
+}
+
+/* ---- buffers
+ *
+ * Three calls of all ranks make one: they say how large it is to be, map it, and say that they have. */
+
+static int agree_on_bytes(td_group_buffer *b, const char *where)
+{
+    td_group *g = b->group;
+    uint64_t all[TD_GROUP_RANKS];
+    td_group_job j;
+    int rc = make(&j, where, g, &(asked){TD_COLL_ALL_GATHER, &b->bytes, all, TD_INT64, 1, 0, 0});
+    j.c.call.op = 1; /* for words */
+    begin_clock(&j, -1);
+    if (!rc) rc = run(&j);
+    for (uint32_t r = 0; r < g->size && !rc; r++)
+        if (all[r] != all[0] && !td_page_is_out(g->board.page, r, g->last_round))
+            rc = td_raise(TD_E_MISMATCH, NULL, "rank 0 makes a buffer of %llu bytes, and rank %u one of %llu",
+                          (unsigned long long)all[0], r, (unsigned long long)all[r]);
+    if (rc != TD_E_MISMATCH || g->broken.code) return rc;
+    g->broken = *td_last_error();
+    return tell(&j, rc);
+}
+
+static int make_buffer(td_group_buffer *b, const char *where)
+{
+    td_group_job j;
+    int rc = agree_on_bytes(b, where);
+    if (rc) return rc;
+    b->number = b->group->buffers++;
+    rc = td_group_map_buffer(b->group, b);
+    td_error why = *td_last_error();
+    if (rc == TD_E_LOST || rc == TD_E_CANCELLED) return rc;
+    if (make(&j, where, b->group, &(asked){.kind = TD_COLL_BARRIER})) return td_last_error()->code;
+    if (rc) j.refused = why;
+    begin_clock(&j, -1);
+    return run(&j);
+}
+
+TD_API td_group_buffer *td_group_at_buffer(const char *where, td_group *g, uint64_t bytes)
+{
+    if (!g || !bytes || bytes > INT64_MAX / (2 * TD_GROUP_RANKS)) {
+        td_raise(TD_E_INVALID, "buffer", g ? "a buffer of %llu bytes" : "the group is NULL", (unsigned long long)bytes);
+        return NULL;
+    }
+    td_group_buffer *b = calloc(1, sizeof *b);
+    int rc = b ? enter(g, "buffer") : td_raise(TD_E_SYSTEM, "buffer", "no memory for a buffer's handle");
+    if (!rc) {
+        *b = (td_group_buffer){.group = g, .epoch = g->epoch, .size = g->size, .rank = g->rank, .bytes = bytes};
+        rc = make_buffer(b, where);
+        leave(g);
+    }
+    if (!rc) return b;
+    td_error why = *td_last_error();
+    td_buffer_free(b);
+    td_raise_error(&why, NULL, NULL);
+    return NULL;
+}
+
+TD_API void *td_buffer_input(const td_group_buffer *b)
+{
+    return b->at + td_board_buffer_input(b->bytes, b->rank);
+}
+
+TD_API void *td_buffer_result(const td_group_buffer *b)
+{
+    return b->at + td_board_buffer_input(b->bytes, b->size);
+}
+
+TD_API void td_buffer_free(td_group_buffer *b)
+{
+    if (b && b->mapping) munmap(b->mapping, b->mapped);
+    free(b);
+}
+
+TD_API int td_buffer_at_all_reduce(const char *where, td_group_buffer *b, uint64_t offset, td_dtype dtype,
+                                   uint64_t count, td_reduce_op op, int timeout_ms)
+{
+    td_group *g = b->group;
+    td_group_job j;
+    int rc = make(&j, where, g,
+                  &(asked){TD_COLL_ALL_REDUCE, td_buffer_input(b), td_buffer_result(b), dtype, count, (int)op, 0});
+    if (!rc && (offset % j.element || offset > b->bytes || j.length > b->bytes - offset))
+        rc = td_raise(TD_E_INVALID, "all_reduce", "%llu elements from byte %llu on are not in a buffer of %llu bytes",
+                      (unsigned long long)count, (unsigned long long)offset, (unsigned long long)b->bytes);
+    if (!rc) rc = enter(g, "all_reduce");
+    if (rc) return rc;
+    if (b->epoch != g->epoch) {
+        rc = td_raise(TD_E_EPOCH, "all_reduce", "the buffer is of an epoch of group '%s' that is over; make another",
+                      g->name);
+    } else {
+        j.buffer = b;
+        j.offset = offset;
+        j.in = NULL;
+        j.out = NULL; /* nothing is copied */
+        j.c.call.root = (uint16_t)b->number;
+        begin_clock(&j, timeout_ms);
+        rc = run(&j);
+    }
+    leave(g);
     return rc;
 }
 

@@ -43,6 +43,44 @@ static int map_part(td_group *g, Td__Wire__GroupPart which, uint64_t size, unsig
     return rc;
 }
 
+/* Its mapping is its own, and stays until the buffer is freed, whatever becomes of the group. */
+static int on_buffer(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
+{
+    td_group_buffer *b = w->context;
+    int32_t mapping;
+    unsigned char *bytes;
+    uint64_t size = td_board_buffer_bytes(b->size, b->bytes);
+    if (!r->address || r->address->nbytes < size || !r->address->writable)
+        return td_fail(e, TD_E_PROTOCOL, "no memory came for a buffer of a group");
+    int rc = td_map_address(c, r->address, fd, &mapping, &bytes, e);
+    if (rc) return rc;
+    uint64_t before = (uintptr_t)bytes % 4096;
+    b->mapped = size + before;
+    b->mapping = mremap(bytes - before, 0, b->mapped, MREMAP_MAYMOVE); /* of shared memory: the same pages once more */
+    if (b->mapping == MAP_FAILED) {
+        b->mapping = NULL;
+        rc = td_fail(e, TD_E_SYSTEM, "cannot map a buffer of %llu bytes", (unsigned long long)b->mapped);
+    } else {
+        b->at = (unsigned char *)b->mapping + before;
+    }
+    td_end_mapping(c, mapping);
+    return rc;
+}
+
+int td_group_map_buffer(td_group *g, td_group_buffer *b)
+{
+    Td__Wire__GroupMemory q = TD__WIRE__GROUP_MEMORY__INIT;
+    q.group = TD_GROUP_HANDLE;
+    q.part = TD__WIRE__GROUP_PART__GROUP_BUFFER;
+    q.buffer = b->number;
+    q.bytes = b->bytes;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    call.group_memory = &q;
+    int rc = td_ask_once(g->client, "group_memory", &call, on_buffer, b);
+    td_step_aside(); /* as the caller has */
+    return rc;
+}
+
 int td_group_need_large(td_group *g)
 {
     if (g->large) return TD_OK;
@@ -132,6 +170,7 @@ static void begin(td_group *g, const seat *s)
     memset(&g->board, 0, sizeof g->board);
     g->memory = g->large = NULL;
     g->calls = 0;
+    g->buffers = 0;
     memset(g->pieces, 0, sizeof g->pieces);
     memset(g->passes, 0, sizeof g->passes);
     g->last_round = 0;

@@ -44,6 +44,7 @@ struct td_group {
     td_board board;
     td_sites sites;
     unsigned char *memory, *large; /* the board's small slots, and the large ones; NULL: not there yet */
+    uint32_t buffers;              /* that were made in this epoch */
     uint32_t calls;                /* that were made */
     td_group_job *jobs, **last;    /* in the order of their calls; where the next one is put */
     td_piece pieces[TD_IN_FLIGHT];
@@ -56,9 +57,18 @@ struct td_group {
         unsigned count;
         _Atomic unsigned calls; /* that are under way */
     } mail;                     /* mail.c */
-    uint64_t last_round;     /* of the call that was done last; 0: none was */
+    uint64_t last_round;        /* of the call that was done last; 0: none was */
     td_group_fault fault;
     td_error broken; /* code 0: calls can be made; else why they cannot */
+};
+
+struct td_group_buffer {
+    td_group *group;
+    uint32_t epoch, rank, size, number;
+    uint64_t bytes; /* of each rank's input, and of the result */
+    unsigned char *at;
+    void *mapping; /* its own, of `mapped` bytes */
+    uint64_t mapped;
 };
 
 /* What a call is, for words. */
@@ -87,6 +97,8 @@ enum { TD_GROUP_HANDLE = 1 }; /* the one group of its connection */
 /* The seat has been asked for: the call's answer brings the epoch that the handle has from then on. What it had of an
  * earlier one is gone, whatever comes of it. */
 int td_group_enter(td_group *g, const char *op, Td__Wire__Call *call);
+/* Under the group's lock: maps a buffer. */
+int td_group_map_buffer(td_group *g, td_group_buffer *b);
 /* Under the group's lock: maps the large slots. */
 int td_group_need_large(td_group *g);
 

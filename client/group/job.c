@@ -152,6 +152,15 @@ static void begin_in_slot(const td_group_job *j, td_piece *p, uint64_t from, uin
     td_board_arrive(&g->board, &p->round, &call, NULL, p->in, p->out);
 }
 
+static void begin_in_buffer(const td_group_job *j, td_piece *p)
+{
+    td_group *g = j->c.group;
+    const td_group_buffer *b = j->buffer;
+    for (uint32_t r = 0; r < g->size; r++) p->in[r] = b->at + td_board_buffer_input(b->bytes, r) + j->offset;
+    p->out = b->at + td_board_buffer_input(b->bytes, g->size) + j->offset;
+    td_board_arrive(&g->board, &p->round, &j->c.call, NULL, p->in, p->out);
+}
+
 static void begin_piece(td_group_job *j)
 {
     td_group *g = j->c.group;
@@ -162,6 +171,7 @@ static void begin_piece(td_group_job *j)
     p->open = true;
     if (j->c.call.place == TD_BOARD_IN_CALL) begin_in_call(j, p);
     else if (j->refused.code) begin_refused(j, p);
+    else if (j->buffer) begin_in_buffer(j, p);
     else begin_in_slot(j, p, from, piece_bytes(j, from));
     g->passes[1] = g->passes[0];
     g->passes[0] = td_board_in_slot(j->c.call.place) && !td_collective_sums(j->way);
@@ -312,13 +322,11 @@ int td_group_job_submit(td_group_job *j)
     td_board_call *k = &j->c.call;
     if (g->broken.code) return td_group_refuse(g);
     k->site = td_sites_number(&g->sites, j->c.where);
-    k->place = place_of(j->columns * j->length);
+    k->place = j->buffer ? TD_BOARD_IN_BUFFER : place_of(j->columns * j->length);
     int rc = k->place == TD_BOARD_IN_LARGE ? td_group_need_large(g) : TD_OK;
     if (rc == TD_E_LOST || rc == TD_E_CANCELLED) return rc;
-    if (rc) {
-        j->refused = *td_last_error();
-        k->place = TD_BOARD_REFUSED;
-    }
+    if (rc) j->refused = *td_last_error();
+    if (j->refused.code) k->place = TD_BOARD_REFUSED;
     enum { ALIGNED = 64 };
     uint64_t slot = k->place == TD_BOARD_IN_SMALL ? TD_BOARD_SMALL : TD_BOARD_LARGE;
     j->step = k->place == TD_BOARD_IN_LARGE ? slot / j->columns / ALIGNED * ALIGNED : j->length;

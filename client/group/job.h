@@ -16,10 +16,12 @@ struct td_group_job {
     size_t element;          /* bytes */
     uint32_t columns;        /* 1, or a column for each rank: of what is given, the next rank's behind the last one's */
     uint64_t length;         /* bytes of a column; of the longest, where they differ */
+    const td_group_buffer *buffer; /* where the bytes lie already; NULL: in slots */
+    uint64_t offset;               /* there, of each input and of the result */
+    td_error refused;        /* code 0: nothing was; else why this rank has no memory for it, which all are told */
     const uint64_t *lengths; /* bytes from rank r to rank s at [r * size + s]; NULL: all have `length` */
     /* Below: job.c's. */
-    td_error refused; /* code 0: no. Else this rank has no memory for its slot, and all are told */
-    uint64_t step;    /* bytes of each column in a piece */
+    uint64_t step; /* bytes of each column in a piece */
     uint64_t pieces, begun, taken;
     td_group_job *next;
     int rc;

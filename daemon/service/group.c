@@ -46,6 +46,7 @@ struct td_making {
 static uint64_t part_bytes(const td_epoch *x, td_group_part part)
 {
     if (part == TD_GROUP_PAGE) return td_page_bytes(x->size);
+    if (part >= TD_GROUP_BUFFERS) return td_board_buffer_bytes(x->size, x->parts[part].bytes);
     return part == TD_GROUP_BOARD ? td_board_bytes(x->size) + td_sites_bytes(x->size) : td_board_large_bytes(x->size);
 }
 
@@ -100,6 +101,7 @@ static int step_making(td_job *j, td_error *e)
     free(m);
     if (!x) return TD_OK;
     x->parts[part].making = NULL;
+    if (rc) x->parts[part].bytes = 0; /* whoever asks next may ask for less */
     td_epoch_tell(x, part, rc ? &why : NULL);
     return TD_OK;
 }
@@ -307,6 +309,24 @@ int td_group_regroup(td_group_member *m, uint32_t timeout_ms, td_group_wait **wa
     }
     return m->epoch == before ? await_epoch(m, timeout_ms, wait, then, arg, e)
                               : await_part(m, TD_GROUP_BOARD, timeout_ms, wait, then, arg, e);
+}
+
+int td_group_buffer(td_group_member *m, uint32_t buffer, uint64_t bytes, td_group_part *part, td_error *e)
+{
+    const td_named_group *g = m->group;
+    if (buffer >= TD_GROUP_BUFFERS_MOST)
+        return td_fail(e, TD_E_INVALID, "group '%s' has %d buffers in this epoch, and can have no more", g->name,
+                       TD_GROUP_BUFFERS_MOST);
+    if (bytes == 0 || bytes > INT64_MAX / (2 * TD_BOARD_RANKS))
+        return td_fail(e, TD_E_INVALID, "a buffer has at least one byte, and fewer than %llu",
+                       (unsigned long long)bytes);
+    *part = (td_group_part)(TD_GROUP_BUFFERS + (int)buffer);
+    uint64_t *has = &m->epoch->parts[*part].bytes;
+    if (*has && *has != bytes)
+        return td_fail(e, TD_E_MISMATCH, "buffer %u of group '%s' has %llu bytes, not %llu", buffer, g->name,
+                       (unsigned long long)*has, (unsigned long long)bytes);
+    *has = bytes;
+    return TD_OK;
 }
 
 td_storage *td_group_memory(const td_group_member *m, td_group_part part)

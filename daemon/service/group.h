@@ -25,8 +25,16 @@
 typedef struct td_named_group td_named_group;
 typedef struct td_group_member td_group_member;
 
+enum { TD_GROUP_BUFFERS_MOST = 64 /* of an epoch */ };
+
 /* A part of an epoch's memory. */
-typedef enum td_group_part { TD_GROUP_PAGE, TD_GROUP_BOARD, TD_GROUP_SLOTS, TD_GROUP_PARTS } td_group_part;
+typedef enum td_group_part {
+    TD_GROUP_PAGE,
+    TD_GROUP_BOARD,
+    TD_GROUP_SLOTS,
+    TD_GROUP_BUFFERS, /* the first of them; the others follow */
+    TD_GROUP_PARTS = TD_GROUP_BUFFERS + TD_GROUP_BUFFERS_MOST
+} td_group_part;
 
 /* What all members of a group say alike. */
 typedef struct td_group_form {
@@ -60,6 +68,9 @@ int td_group_regroup(td_group_member *m, uint32_t timeout_ms, td_group_wait **wa
 /* Wait for a part of its memory: TD_OK: it is there; TD_WAIT: *wait is armed; or an error. `then` as above. */
 int td_group_await(td_group_member *m, td_group_part part, uint32_t timeout_ms, td_group_wait **wait,
                    void (*then)(void *, const td_error *), void *arg, td_error *e);
+/* Which part is buffer number `buffer` of its epoch. `bytes` of each rank, and of the result: whoever asks first says
+ * how many. TD_E_MISMATCH: others asked for another size. */
+int td_group_buffer(td_group_member *m, uint32_t buffer, uint64_t bytes, td_group_part *part, td_error *e);
 /* Of the member's epoch. Borrowed; NULL: it is not there yet. */
 td_storage *td_group_memory(const td_group_member *m, td_group_part part);
 uint32_t td_group_rank_of(const td_group_member *m);

@@ -49,6 +49,7 @@ struct td_epoch {
     struct {
         td_storage *storage;
         struct td_making *making; /* the job that does */
+        uint64_t bytes;           /* of a buffer, of each rank; 0: nobody has said yet */
     } parts[TD_GROUP_PARTS];
     td_seat seats[];
 };

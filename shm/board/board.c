@@ -127,6 +127,16 @@ uint64_t td_board_large_result(uint32_t members, unsigned turn)
     return td_board_large_input(members, members, turn);
 }
 
+uint64_t td_board_buffer_input(uint64_t bytes, uint32_t rank)
+{
+    return rank * ((bytes + 4095) & ~UINT64_C(4095));
+}
+
+uint64_t td_board_buffer_bytes(uint32_t members, uint64_t bytes)
+{
+    return td_board_buffer_input(bytes, members + 1);
+}
+
 uint64_t td_board_large_bytes(uint32_t members)
 {
     return td_board_large_result(members, 2);

@@ -52,6 +52,9 @@ uint64_t td_board_small_input(uint32_t members, uint32_t rank, unsigned turn);
 uint64_t td_board_small_result(uint32_t members, unsigned turn);
 uint64_t td_board_large_input(uint32_t members, uint32_t rank, unsigned turn);
 uint64_t td_board_large_result(uint32_t members, unsigned turn);
+/* A buffer of `bytes` for each rank: the inputs in the order of ranks, then the result, each from a page on. */
+uint64_t td_board_buffer_bytes(uint32_t members, uint64_t bytes);
+uint64_t td_board_buffer_input(uint64_t bytes, uint32_t rank);
 
 /* -- Calls ------------------------------------------------------------------------------------------------------- */
 
@@ -83,13 +86,15 @@ typedef enum td_board_place {
         0, /* behind the call: no chunks, each rank works the result out for itself when the round is done */
     TD_BOARD_IN_SMALL = 1, /* in small slots */
     TD_BOARD_IN_LARGE = 2, /* in large slots */
-    TD_BOARD_REFUSED = 3 /* nowhere: this rank has no memory for its slot, and says why behind the call; so the call is
-                          * another than that of ranks that have */
+    TD_BOARD_REFUSED = 3, /* nowhere: this rank has no memory for its slot, and says why behind the call; so the call is
+                           * another than that of ranks that have */
+    TD_BOARD_IN_BUFFER = 4 /* in a buffer, where each rank writes its input itself; `root` is its number */
 } td_board_place;
 
+/* In memory that all have mapped? */
 static inline bool td_board_in_slot(unsigned place)
 {
-    return place == TD_BOARD_IN_SMALL || place == TD_BOARD_IN_LARGE;
+    return place == TD_BOARD_IN_SMALL || place == TD_BOARD_IN_LARGE || place == TD_BOARD_IN_BUFFER;
 }
 
 /* What became of a round. OPEN is none: it goes on. */

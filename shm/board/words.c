@@ -26,7 +26,10 @@ const char *td_board_say_call(const td_board_call *k, char *text, size_t size)
         snprintf(text, size, "%s #%u (%s[%llu] to each, of rank %u)", name, nr, dtype, count, k->root);
         break;
     case TD_COLL_GATHER: snprintf(text, size, "%s #%u (%s[%llu], to rank %u)", name, nr, dtype, count, k->root); break;
-    case TD_COLL_ALL_GATHER: snprintf(text, size, "%s #%u (%s[%llu])", name, nr, dtype, count); break;
+    case TD_COLL_ALL_GATHER:
+        if (k->op) snprintf(text, size, "buffer #%u", nr);
+        else snprintf(text, size, "%s #%u (%s[%llu])", name, nr, dtype, count);
+        break;
     case TD_COLL_ALL_TO_ALL:
         if (k->op) snprintf(text, size, "%s #%u (%s, as many to each as it says)", name, nr, dtype);
         else snprintf(text, size, "%s #%u (%s[%llu] to each)", name, nr, dtype, count);

@@ -110,6 +110,15 @@ static uint32_t group_memory(raw *r, uint32_t handle, uint32_t part)
     return answer(r, memory_later(r, handle, part));
 }
 
+static uint32_t group_buffer(raw *r, uint32_t handle, uint32_t buffer, uint64_t bytes)
+{
+    Td__Wire__Call c = TD__WIRE__CALL__INIT;
+    Td__Wire__GroupMemory q = TD__WIRE__GROUP_MEMORY__INIT;
+    q.group = handle, q.part = TD__WIRE__GROUP_PART__GROUP_BUFFER, q.buffer = buffer, q.bytes = bytes;
+    c.group_memory = &q;
+    return answer(r, raw_call(r, &c));
+}
+
 /* ---- limits */
 
 static void beyond_limits(void)
@@ -150,6 +159,31 @@ static void beyond_limits(void)
     CU_ASSERT_EQUAL(answer(&r, cancel_later(&r, opens[5])), TD_OK);
     CU_ASSERT_EQUAL(group_leave(&r, 5), TD_E_NOT_FOUND);
     raw_close(&r);
+    back_to_normal();
+}
+
+/* The first says how large a buffer is; one that cannot be made may be asked for again, with less. */
+static void buffers(void)
+{
+    raw r[2];
+    for (int k = 0; k < 2; k++) CU_ASSERT_TRUE_FATAL(raw_open(&r[k], d.socket));
+    uint64_t first = open_later(&r[0], "b", 1, 2, 0, FOR_EVER);
+    CU_ASSERT_EQUAL(group_buffer(&r[0], 1, 0, 10), TD_E_BUSY);
+    CU_ASSERT_EQUAL(group_open(&r[1], "b", 1, 2, 0, FOR_EVER), TD_OK);
+    CU_ASSERT_EQUAL(answer(&r[0], first), TD_OK);
+    const uint64_t bad[] = {0, UINT64_MAX, INT64_MAX, INT64_MAX / TD_BOARD_RANKS};
+    for (int k = 0; k < 4; k++) CU_ASSERT_EQUAL(group_buffer(&r[0], 1, 0, bad[k]), TD_E_INVALID);
+    CU_ASSERT_EQUAL(group_buffer(&r[0], 1, 64, 10), TD_E_INVALID);
+    CU_ASSERT_EQUAL(group_buffer(&r[0], 1, UINT32_MAX, 10), TD_E_INVALID);
+    CU_ASSERT_EQUAL(group_buffer(&r[0], 2, 0, 10), TD_E_NOT_FOUND);
+    CU_ASSERT_EQUAL(group_buffer(&r[0], 1, 0, UINT64_C(1) << 50), TD_E_MEMORY);
+    for (uint32_t k = 0; k < 64; k++) {
+        CU_ASSERT_EQUAL(group_buffer(&r[k % 2], 1, k, 10 + k), TD_OK);
+        CU_ASSERT_EQUAL(group_buffer(&r[0], 1, k, 11 + k), TD_E_MISMATCH);
+        CU_ASSERT_EQUAL(group_buffer(&r[1], 1, k, 10 + k), TD_OK);
+    }
+    CU_ASSERT_EQUAL(group_memory(&r[0], 1, TD__WIRE__GROUP_PART__GROUP_BUFFER + 1), TD_E_INVALID);
+    for (int k = 0; k < 2; k++) raw_close(&r[k]);
     back_to_normal();
 }
 
@@ -585,9 +619,8 @@ static void seats_that_are_left_alone(void)
     back_to_normal();
 }
 
-TD_CUNIT_MAIN_WITH("hostile_groups", start, stop, {"beyond limits", beyond_limits},
+TD_CUNIT_MAIN_WITH("hostile_groups", start, stop, {"beyond limits", beyond_limits}, {"buffers", buffers},
                    {"given up at once", given_up_at_once}, {"when memory is full", when_memory_is_full},
-                   {"seats that are left alone", seats_that_are_left_alone}, {"who scribbles", who_scribbles},
                    {"seats that are left alone", seats_that_are_left_alone}, {"who scribbles", who_scribbles},
                    {"figures that are scribbled over", figures_that_are_scribbled_over},
                    {"told while they go", told_while_they_go}, {"epochs", epochs},

@@ -453,6 +453,82 @@ static PyType_Spec message_spec = {.name = "tensord.RawMessage",
                                    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                                    .slots = message_slots};
 
+/* ---- buffers */
+
+typedef struct buffer {
+    PyObject_HEAD td_group_buffer *is;
+    PyObject *of; /* the member */
+} buffer;
+
+static PyTypeObject *buffer_type;
+
+/* buffer(bytes) */
+static PyObject *member_buffer(PyObject *self, PyObject *bytes)
+{
+    unsigned long long n = PyLong_AsUnsignedLongLong(bytes);
+    td_group *g = PyErr_Occurred() ? NULL : group_of(self);
+    if (!g) return NULL;
+    allocfunc alloc = (allocfunc)PyType_GetSlot(buffer_type, Py_tp_alloc);
+    buffer *b = (buffer *)(void *)alloc(buffer_type, 0);
+    if (!b) return NULL;
+    b->of = Py_NewRef(self);
+    const char *where = tdpy_site();
+    begin(self);
+    b->is = td_group_at_buffer(where, g, n);
+    PyObject *none = done(self, b->is ? 0 : td_last_error()->code);
+    if (none) Py_DECREF(none);
+    else Py_CLEAR(b);
+    return (PyObject *)b;
+}
+
+/* facts(): the addresses of this rank's input and of the result: there as long as the buffer. */
+static PyObject *buffer_facts(PyObject *self, PyObject *ignored)
+{
+    (void)ignored;
+    const td_group_buffer *b = ((buffer *)self)->is;
+    return Py_BuildValue("KK", (unsigned long long)(uintptr_t)td_buffer_input(b),
+                         (unsigned long long)(uintptr_t)td_buffer_result(b));
+}
+
+/* all_reduce(offset, dtype, count, op, timeout, [where]) */
+static PyObject *buffer_all_reduce(PyObject *self, PyObject *args)
+{
+    unsigned long long offset, count;
+    int op, ms;
+    PyObject *dtype, *timeout, *where = NULL;
+    td_dtype as;
+    buffer *b = (buffer *)self;
+    if (!group_of(b->of) ||
+        !PyArg_ParseTuple(args, "KOKiO|O:all_reduce", &offset, &dtype, &count, &op, &timeout, &where) ||
+        !tdpy_as_dtype(dtype, &as) || !tdpy_as_timeout(timeout, &ms))
+        return NULL;
+    const char *at = site(where);
+    begin(b->of);
+    return done(b->of, td_buffer_at_all_reduce(at, b->is, offset, as, count, (td_reduce_op)op, ms));
+}
+
+static void buffer_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    td_buffer_free(((buffer *)self)->is);
+    Py_XDECREF(((buffer *)self)->of);
+    freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
+    free_object(self);
+    Py_DECREF(type);
+}
+
+static PyMethodDef buffer_methods[] = {{"facts", buffer_facts, METH_NOARGS, NULL},
+                                       {"all_reduce", buffer_all_reduce, METH_VARARGS, NULL},
+                                       {NULL, NULL, 0, NULL}};
+static PyType_Slot buffer_slots[] = {{Py_tp_doc, "Memory that all ranks have mapped; see tensord.Group."},
+                                     {Py_tp_dealloc, buffer_dealloc},
+                                     {Py_tp_methods, buffer_methods},
+                                     {0, NULL}};
+static PyType_Spec buffer_spec = {.name = "tensord.RawGroupBuffer",
+                                  .basicsize = sizeof(buffer),
+                                  .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                                  .slots = buffer_slots};
+
 /* ---- the member */
 
 /* facts(): rank, size, epoch, the daemon's socket. */
@@ -473,6 +549,7 @@ static PyMethodDef member_methods[] = {{"all_reduce", member_all_reduce, METH_VA
                                        {"all_to_all", member_all_to_all, METH_VARARGS, NULL},
                                        {"all_to_all_of", member_all_to_all_of, METH_VARARGS, NULL},
                                        {"begin", member_begin, METH_VARARGS, NULL},
+                                       {"buffer", member_buffer, METH_O, NULL},
                                        {"send", member_send, METH_VARARGS, NULL},
                                        {"receive", member_receive, METH_VARARGS, NULL},
                                        {"broadcast", member_broadcast, METH_VARARGS, NULL},
@@ -497,7 +574,8 @@ bool tdpy_init_group(PyObject *module)
 {
     pending_type = (PyTypeObject *)PyType_FromSpec(&pending_spec);
     message_type = (PyTypeObject *)PyType_FromSpec(&message_spec);
-    if (!pending_type || !message_type) return false;
+    buffer_type = (PyTypeObject *)PyType_FromSpec(&buffer_spec);
+    if (!pending_type || !message_type || !buffer_type) return false;
     PyObject *type = PyType_FromModuleAndSpec(module, &member_spec, NULL);
     bool added = type && !PyModule_AddObjectRef(module, "_RawGroup", type);
     Py_XDECREF(type);

@@ -207,11 +207,13 @@ int td_call_group_memory(td_session *s, const Td__Wire__Call *call, td_error *e)
     const Td__Wire__GroupMemory *q = call->group_memory;
     td_group_handle *h = handle_of(s, q->group, e);
     if (!h) return e->code;
-    if ((unsigned)q->part >= TD_GROUP_PARTS)
+    td_group_part part = (td_group_part)q->part;
+    if ((unsigned)q->part > TD_GROUP_BUFFERS)
         return td_fail(e, TD_E_INVALID, "a group's memory has no part %d", (int)q->part);
     if (!td_group_epoch_of(h->member)) return td_fail(e, TD_E_BUSY, "group %u is not complete yet", q->group);
-    int rc = td_held_room(s);
-    return rc ? rc : hold(s, &for_memory, h, (td_group_part)q->part, call->serial, UINT32_MAX, e);
+    int rc = part == TD_GROUP_BUFFERS ? td_group_buffer(h->member, q->buffer, q->bytes, &part, e) : TD_OK;
+    if (!rc) rc = td_held_room(s);
+    return rc ? rc : hold(s, &for_memory, h, part, call->serial, UINT32_MAX, e);
 }
 
 /* A request of it is on its way: it comes first. */

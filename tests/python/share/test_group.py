@@ -539,3 +539,69 @@ def test_backward_of_a_group():
         s.backward(group=g)
         assert s.grad.item() == 1
     """, 2, "backward")
+
+
+def test_buffers():
+    pytest.importorskip("numpy")
+    run("""
+        import numpy as np
+        g = td.Group(name, size, rank=rank)
+        big, small = g.buffer(40_000_000), g.buffer(100)
+        given, total = np.frombuffer(big.input, np.float32), np.frombuffer(big.result, np.float32)
+        for k in range(3):
+            given[:] = rank + 1 + k
+            big.all_reduce(td.float32, "mean")
+            assert (total == (size + 1) / 2 + k).all() and (given == rank + 1 + k).all()
+        given[1000:2000] = rank
+        big.all_reduce(td.float32, "max", offset=4000, count=1000)
+        assert (total[1000:2000] == size - 1).all() and total[999] == total[2000] == (size + 1) / 2 + 2
+        memoryview(small.input).cast("B")[:3] = bytes([rank, 1, 255])
+        small.all_reduce(td.uint8, count=3)
+        assert bytes(small.result)[:3] == bytes([sum(range(size)), size, 255 * size % 256])
+        for bad in (dict(offset=2), dict(offset=100), dict(count=26), dict(offset=96, count=2), dict(offset=2**63)):
+            try:
+                small.all_reduce(td.float32, **{"count": 1, **bad})
+                raise AssertionError(bad)
+            except td.InvalidError as e:
+                assert "are not in a buffer of 100 bytes" in str(e), e
+        try:
+            g.buffer(0)
+            raise AssertionError
+        except td.InvalidError:
+            pass
+        assert g.all_reduce(np.ones(2_000_000)).sum() == size * 2_000_000  # in slots, beside them
+        try:
+            g.buffer(5_000 * (1 if rank else 2))
+            raise AssertionError
+        except td.Mismatch as e:
+            assert "10000 bytes" in str(e) and "one of 5000" in str(e), e
+        g.regroup()
+        try:
+            small.all_reduce(td.uint8)
+            raise AssertionError
+        except td.EpochOver as e:
+            assert "make another" in str(e)
+        again = g.buffer(100)
+        np.frombuffer(again.input, np.int32)[:] = 1
+        again.all_reduce(td.int32)
+        assert (np.frombuffer(again.result, np.int32) == size).all()
+        g.leave()
+        del big, small, again
+        assert (given[:1000] == rank + 3).all() and total[0] == (size + 1) / 2 + 2  # whatever looks at it keeps it
+        try:
+            g.buffer(8)
+            raise AssertionError
+        except td.Closed:
+            pass
+    """, 3, "buffers")
+
+
+def test_a_buffer_that_does_not_fit():
+    run("""
+        g = td.Group(name, size, rank=rank)
+        try:
+            g.buffer(1 << 50)
+            raise AssertionError
+        except td.OutOfMemory as e:
+            assert "memory" in str(e), e
+    """, 2, "toolarge")

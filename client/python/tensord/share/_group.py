@@ -317,6 +317,31 @@ class Pending:
         return f"<call of a group, {'done' if self.done() else 'not done'}>"
 
 
+class Buffer:
+    """Memory that all ranks of a group have mapped: Group.buffer(). Sums of what lies there copy nothing.
+
+    `input` is this rank's, and `result` that of all: bytes, for numpy.frombuffer(), torch.frombuffer() or memoryview(). A result is good until
+    this rank's next all_reduce() of these bytes. Whatever was made of them keeps the memory, also when the group has ended.
+    """
+
+    def __init__(self, group, nbytes):
+        import ctypes
+        self._raw = group._raw.buffer(nbytes)
+        self.nbytes = nbytes
+        kind = type("Bytes", (ctypes.c_uint8 * nbytes,), {})
+        self.input, self.result = (kind.from_address(at) for at in self._raw.facts())
+        self.input.of = self.result.of = self._raw  # whatever looks at the bytes keeps them
+
+    def all_reduce(self, dtype, op="sum", *, offset=0, count=None, timeout=None):
+        """The sum, mean, min, max or prod of all ranks' `count` elements from byte `offset` on, in the result from there on; None: all behind it."""
+        if count is None:
+            count = (self.nbytes - offset) // dtype.itemsize
+        self._raw.all_reduce(offset, dtype, count, _op(op), timeout)
+
+    def __repr__(self):
+        return f"<buffer of {self.nbytes} bytes for each rank of a group>"
+
+
 class Group:
     """A seat in the group of this name: `size` processes that make the same collectives in the same order.
 
@@ -512,6 +537,10 @@ class Group:
         if out is not None and not fits:
             kind.copy(made, out)
         return (made if out is None else out), source
+
+    def buffer(self, nbytes):
+        """Memory of `nbytes` bytes for each rank, which all have mapped: a Buffer. All ranks make it, with the same size. It serves for one epoch."""
+        return Buffer(self, nbytes)
 
     def barrier(self, *, timeout=None, wait=True):
         """Returns when all ranks have come to it."""
