@@ -13,7 +13,6 @@ import torch.distributed as dist
 
 from tensord import _C
 from tensord.share._group import kind_of, lies_plainly
-from tensord.share._letters import memory
 from tensord.torch._errors import for_torch
 from tensord.torch._works import Done, Received, Sent
 
@@ -124,12 +123,8 @@ def _one(tensors, what):
     return tensors[0]
 
 
-def _note(t):
-    return f"{str(t.dtype).rpartition('.')[2]}[{t.numel()}]"
-
-
 class Collectives:
-    """Of a process group, which has _group, _letters, _rank, _size and _timeout, and _keep(work)."""
+    """Of a process group, which has _group, _mail, _rank, _size and _timeout, and _keep(work)."""
 
     def _done(self, results):
         return self._keep(Done(results))
@@ -354,18 +349,16 @@ class Collectives:
     def send(self, tensors, to, tag=0):
         given = _one(tensors, "send")
         self._check_peer(to, "send to")
-        p = plain(given)
-        letter = self._told(self._letters.post, to, tag, _note(p), memory(p.data_ptr(), p.numel() * p.element_size()))
+        letter = self._told(self._mail.post, to, tag, moved(plain(given)), _site())
         return self._keep(Sent(self, letter, tensors))
 
     def sent(self, letter, timeout):
-        self._told(self._letters.sent, letter, self._patience(timeout))
+        self._told(self._mail.sent, letter, self._patience(timeout))
 
     def _receive(self, tensors, sender, tag):
         out = _one(tensors, "recv")
         t = plain(out)
-        asked = self._told(self._letters.ask, sender, tag, _note(t), memory(t.data_ptr(), t.numel() * t.element_size()))
-        asked.keeps = t  # its memory is written until it has come
+        asked = self._mail.ask(sender, tag, moved(t), _site())
         return self._keep(Received(self, asked, out, None if lies_plainly(out) else t, tensors))
 
     def recv(self, tensors, sender, tag=0):
@@ -376,10 +369,10 @@ class Collectives:
         return self._receive(tensors, None, tag)
 
     def received(self, asked, timeout):
-        self._told(self._letters.receive, asked, self._patience(timeout))
+        self._told(self._mail.received, asked, self._patience(timeout))
 
     def has_come(self, asked):
-        return self._letters.look(asked)
+        return self._mail.look(asked)
 
     # ---- several calls as one
 

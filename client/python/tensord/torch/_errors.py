@@ -24,6 +24,7 @@ _BEGIN_ANEW = "destroy_process_group() and init_process_group() begin anew"
 def for_torch(e, group):
     """An error of a group as users of torch.distributed are to have it: they never said the group's name, and know no td.Group."""
     text = re.sub(r"\bgroup_open\(\)", f"{group.made_by}()", str(e))
+    text = text.replace("receive(): ", "recv(): ", 1)
     text = re.sub(rf"group '{group.drawn}' cannot go on[^;]*", f"the process group cannot go on ({_BEGIN_ANEW})", text)
     text = text.replace(f"group '{group.drawn}'", "the process group")
     error = (MemberLost if isinstance(e, _C.MemberLost) else type(e))(text + group.say_ranks(text))

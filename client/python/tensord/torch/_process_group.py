@@ -16,9 +16,9 @@ import torch.distributed as dist
 
 from tensord import _C
 from tensord.share._group import Group
-from tensord.share._letters import Letters
 from tensord.torch._collectives import Collectives
 from tensord.torch._errors import for_torch
+from tensord.torch._mail import Mail
 from tensord.torch._store import rendezvous
 
 
@@ -111,12 +111,11 @@ class ProcessGroup(Collectives, dist.ProcessGroup):
         self._works = collections.deque(maxlen=64)  # PyTorch 1.13 forgets what is Python's of a work that nobody here has
         seconds = timeout.total_seconds()
         self._timeout = seconds if seconds > 0 else None
-        self._letters = Letters(self.drawn, rank, size)  # before anybody sees the group complete
         try:
             self._group = Group(self.drawn, size, rank=rank, timeout=seconds, socket=socket)
         except _C.Error as e:
-            self._letters.close()
             raise for_torch(e, self) from None
+        self._mail = Mail(self._group._raw)
 
     def say_ranks(self, text):
         """In a group of some of the ranks a number says little."""
@@ -170,7 +169,6 @@ class ProcessGroup(Collectives, dist.ProcessGroup):
         return False
 
     def shutdown(self):
-        self._letters.close()
         self._group.leave()
 
     def abort(self):
