@@ -5,8 +5,8 @@
  *     bench_mpi [RANKS]
  *
  * It starts itself by mpirun, with 2, 4 and 8 ranks. Without Open MPI it forks the ranks, and these lines are skipped.
- * All ways sum float32 from a rank's own memory to its own memory, written anew before each round, and begin after a
- * barrier of the group. */
+ * Ours is in a buffer of the group, or (plain) from a rank's own memory to its own memory, as the other ways are.
+ * Inputs are written anew before each round, and all begin after a barrier of the group. */
 #include "shm/board/combine.h"
 #include "tests/bench/bench.h"
 
@@ -18,7 +18,7 @@
 #endif
 
 enum { RANKS = 8, ROUNDS = 600, TURNS = 5, BEGINNING = 3, SIZES = 4, LARGEST = 32 << 20 };
-enum way { OURS, MPI, COPIES, WAYS };
+enum way { OURS, SHARED, MPI, COPIES, WAYS }; /* SHARED: in a buffer of the group */
 
 static const struct {
     const char *name;
@@ -65,8 +65,9 @@ static void copy_in_and_out(td_group *g, common *c, const float *in, float *out,
     memcpy(out, c->result, bytes);
 }
 
-static void sum(enum way way, td_group *g, common *c, const float *in, float *out, size_t bytes)
+static void sum(enum way way, td_group *g, td_group_buffer *b, common *c, const float *in, float *out, size_t bytes)
 {
+    if (way == SHARED) must(!td_buffer_all_reduce(b, 0, TD_FLOAT32, bytes / 4, TD_SUM, -1), "all_reduce");
     if (way == OURS) must(!td_group_all_reduce(g, in, out, TD_FLOAT32, bytes / 4, TD_SUM, -1), "all_reduce");
     if (way == COPIES) copy_in_and_out(g, c, in, out, bytes);
 #ifdef TD_WITH_MPI
@@ -74,19 +75,22 @@ static void sum(enum way way, td_group *g, common *c, const float *in, float *ou
 #endif
 }
 
-static void take_turn(int size, enum way way, int turn, td_group *g, common *c, float *in, float *out)
+static void take_turn(int size, enum way way, int turn, td_group *g, td_group_buffer *b, common *c, float *in,
+                      float *out)
 {
+    if (way == SHARED) in = td_buffer_input(b);
     uint32_t rank = td_group_rank(g), ranks = td_group_size(g);
     size_t count = sizes[size].bytes / 4;
     for (int k = -BEGINNING; k < sizes[size].rounds; k++) {
         for (size_t i = 0; i < count; i++) in[i] = (float)((i + rank + (size_t)k) & 255);
         must(!td_group_barrier(g, -1), "barrier");
         uint64_t entered = now_ns();
-        sum(way, g, c, in, out, sizes[size].bytes);
+        sum(way, g, b, c, in, out, sizes[size].bytes);
         uint64_t left = now_ns();
         must(!td_group_barrier(g, -1), "barrier"); /* or the others would wait for a processor that fills inputs */
         float expected = 0;
         for (uint32_t r = 0; r < ranks; r++) expected += (float)((count - 1 + r + (size_t)k) & 255);
+        if (way == SHARED) out = td_buffer_result(b);
         if (out[count - 1] != expected) abort();
         if (k < 0) continue;
         c->entered[size][way][turn * sizes[size].rounds + k][rank] = entered;
@@ -101,10 +105,12 @@ static int be_rank(const char *socket, const char *memory, uint32_t ranks, int r
     float *in = malloc(LARGEST), *out = malloc(LARGEST);
     td_client *client = td_connect(socket);
     td_group *g = client ? td_group_open(client, "bench", ranks, rank, -1) : NULL;
-    must(c != MAP_FAILED && in && out && g, "a rank has no group");
+    td_group_buffer *b = g ? td_group_buffer(g, LARGEST) : NULL;
+    must(c != MAP_FAILED && in && out && b, "a rank has no group, or no buffer");
     for (int size = 0; size < SIZES; size++)
         for (int turn = 0; turn < TURNS; turn++)
-            for (int way = 0; way < WAYS; way++) take_turn(size, (enum way)way, turn, g, c, in, out);
+            for (int way = 0; way < WAYS; way++) take_turn(size, (enum way)way, turn, g, b, c, in, out);
+    td_buffer_free(b);
     td_group_close(g);
     td_disconnect(client);
     return 0;
@@ -169,21 +175,25 @@ static double took(const common *c, int size, enum way way, uint32_t ranks)
     return bench_quantile(all, rounds, 0.5);
 }
 
+static void say_beside(const common *c, const char *what, int size, uint32_t ranks, enum way ours, enum way other,
+                       double goal)
+{
+    char name[64];
+    snprintf(name, sizeof name, "group.%s.%s.%u", what, sizes[size].name, ranks);
+    if (other == MPI && !with_mpi) {
+        printf("skip %s Open MPI was not there when this was built (libopenmpi-dev, openmpi-bin)\n", name);
+        return;
+    }
+    bench_ours(name, took(c, size, ours, ranks), "us", goal);
+    bench_reference(name, took(c, size, other, ranks), other == MPI ? "Open MPI" : "copy in, slices, copy out");
+}
+
 static void say(const common *c, uint32_t ranks)
 {
     for (int size = 0; size < SIZES; size++) {
-        char name[64];
-        double ours = took(c, size, OURS, ranks);
-        snprintf(name, sizeof name, "group.mpi.%s.%u", sizes[size].name, ranks);
-        if (with_mpi) {
-            bench_ours(name, ours, "us", sizes[size].goal);
-            bench_reference(name, took(c, size, MPI, ranks), "Open MPI");
-        } else {
-            printf("skip %s Open MPI was not there when this was built (libopenmpi-dev, openmpi-bin)\n", name);
-        }
-        snprintf(name, sizeof name, "group.copies.%s.%u", sizes[size].name, ranks);
-        bench_ours(name, ours, "us", 0.6);
-        bench_reference(name, took(c, size, COPIES, ranks), "copy in, slices, copy out");
+        say_beside(c, "mpi", size, ranks, SHARED, MPI, sizes[size].goal);
+        say_beside(c, "copies", size, ranks, SHARED, COPIES, 0.6);
+        say_beside(c, "plain", size, ranks, OURS, MPI, 0.6);
     }
 }
 
