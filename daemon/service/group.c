@@ -41,6 +41,8 @@ struct td_making {
     td_job job;
     td_epoch *epoch; /* NULL: it is over, and wants none */
     td_group_part part;
+    td_storage *storage; /* from when there is memory on */
+    uint64_t cleared;    /* bytes of it */
 };
 
 static uint64_t part_bytes(const td_epoch *x, td_group_part part)
@@ -59,14 +61,22 @@ static td_place place_of(const td_epoch *x, td_group_part part)
                       .flags = page ? TD_SF_SERVICE : TD_SF_LENT};
 }
 
-/* Its segment may have been another's before, whatever that wrote there: an empty board is all zeros. */
-static int make_part(td_epoch *x, td_group_part part, td_need *need, td_error *e)
+static int find_memory(td_epoch *x, td_group_part part, td_storage **out, td_need *need, td_error *e)
 {
     td_place where = place_of(x, part);
-    int rc = td_storage_new(&x->parts[part].storage, &where, part_bytes(x, part), need, e);
-    if (!rc && part == TD_GROUP_BOARD) memset(td_epoch_board(x), 0, td_board_small_input(x->size, 0, 0));
-    if (!rc && part == TD_GROUP_BOARD) td_epoch_mourn_all(x);
-    return rc;
+    return td_storage_new(out, &where, part_bytes(x, part), need, e);
+}
+
+/* Some of it. Its segment may have been another's before, whatever that wrote there: an empty board is all zeros. True:
+ * there is more. */
+static bool clear_board(struct td_making *m)
+{
+    enum { AT_ONCE = 256 << 10 };
+    uint64_t all = m->part == TD_GROUP_BOARD ? td_board_small_input(m->epoch->size, 0, 0) : 0;
+    uint64_t n = all - m->cleared < AT_ONCE ? all - m->cleared : AT_ONCE;
+    memset((char *)m->storage->data + m->cleared, 0, n);
+    m->cleared += n;
+    return m->cleared < all;
 }
 
 void td_epoch_tell(td_epoch *x, td_group_part part, const td_error *error)
@@ -79,30 +89,43 @@ void td_epoch_tell(td_epoch *x, td_group_part part, const td_error *error)
 
 static bool drop_making(td_job *j, int most)
 {
+    struct td_making *m = (struct td_making *)(void *)j;
     (void)most;
-    free(j);
+    if (m->storage) td_storage_unref(m->storage);
+    free(m);
     return true;
+}
+
+/* It is there, or it cannot be had. */
+static void made(struct td_making *m, const td_error *why)
+{
+    td_epoch *x = m->epoch;
+    td_group_part part = m->part;
+    x->parts[part].storage = m->storage;
+    x->parts[part].making = NULL;
+    if (why) x->parts[part].bytes = 0; /* whoever asks next may ask for less */
+    free(m);
+    if (!why && part == TD_GROUP_BOARD) td_epoch_mourn_all(x);
+    td_epoch_tell(x, part, why);
 }
 
 static int step_making(td_job *j, td_error *e)
 {
     struct td_making *m = (struct td_making *)(void *)j;
-    td_epoch *x = m->epoch;
-    td_group_part part = m->part;
     td_need need = {0};
     td_error why = {0};
     (void)e; /* a failure is told to whoever waits */
-    int rc = x ? make_part(x, part, &need, &why) : TD_OK;
+    if (!m->epoch) {
+        drop_making(j, 1);
+        return TD_OK;
+    }
+    int rc = m->storage ? TD_OK : find_memory(m->epoch, m->part, &m->storage, &need, &why);
     if (rc && td_need_may_pass(rc)) {
-        td_owner *o = td_owner_of(j->issuer);
-        rc = td_owner_lacks(o, rc, &need, &why);
+        rc = td_owner_lacks(td_owner_of(j->issuer), rc, &need, &why);
         if (rc < 0) return rc;
     }
-    free(m);
-    if (!x) return TD_OK;
-    x->parts[part].making = NULL;
-    if (rc) x->parts[part].bytes = 0; /* whoever asks next may ask for less */
-    td_epoch_tell(x, part, rc ? &why : NULL);
+    if (!rc && clear_board(m)) return TD_AGAIN;
+    made(m, rc ? &why : NULL);
     return TD_OK;
 }
 
@@ -124,7 +147,7 @@ int td_epoch_want(td_epoch *x, td_group_part part, td_error *e)
 /* The page is small, and is there from the first moment on. */
 static int make_page(td_epoch *x, td_error *e)
 {
-    int rc = make_part(x, TD_GROUP_PAGE, NULL, e);
+    int rc = find_memory(x, TD_GROUP_PAGE, &x->parts[TD_GROUP_PAGE].storage, NULL, e);
     if (rc) return rc;
     memset((void *)td_epoch_page(x), 0, td_page_bytes(x->size));
     td_page_init(td_epoch_page(x), x->size, x->number, (td_page_policy)x->group->form.policy);
