@@ -563,7 +563,9 @@ enum { TD_GROUP_RANKS = 256 /* most members */ };
 /* Take a seat in the group of this name, in the daemon that `client` is connected to, by a connection of its own; waits
  * up to timeout_ms (< 0: for ever) until all `size` members have come. `rank` -1: the lowest that is free. `timeout_ms`
  * is also the deadline of each call that names none. TD_E_TIMEOUT names who came and who did not; TD_E_EXISTS says who
- * has the rank, or the name with another size. A process that is forked later is no member. NULL on failure. */
+ * has the rank, or the name with another size, or that all are there. A group has its name as long as somebody is in it:
+ * for the seat of a member that has gone one waits at its door until the others regroup, or have gone, too. A process
+ * that is forked later is no member. NULL on failure. */
 TD_API td_group *td_group_open(td_client *client, const char *name, uint32_t size, int rank, int timeout_ms);
 /* A member dies: these say what becomes of calls of the others that it had not come to. */
 typedef enum td_on_death {
@@ -580,7 +582,8 @@ TD_API td_group *td_group_open_between(td_client *client, const char *name, uint
  * has called it comes to no later call of the present epoch, so others that wait for it there are told (TD_E_MEMBER).
  * The next epoch begins when all living members have called, and there are `least`. Members keep their order, and in a
  * group of one size their ranks; then come those from the door. The handle has a new rank, size and epoch afterwards,
- * calls are counted from 1 again, and no failure is remembered. No other thread may be in a call.
+ * calls are counted from 1 again, and no failure is remembered. Calls that were begun and are not over are
+ * TD_E_CLOSED. No other thread may be in a call.
  *
  * `timeout_ms` < 0: the group's. At the deadline members that have not called are expelled, if there are `least`
  * without them: their calls are TD_E_EPOCH from then on. Else TD_E_TIMEOUT names who came and who did not, and it may

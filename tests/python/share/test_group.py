@@ -367,6 +367,14 @@ def test_epochs():
         (lost,) = g.lost
         assert lost.rank == 1 and lost.how == "died" and lost.pid and lost.program
         assert g.all_reduce(1).item() == 2
+        begun = g.all_reduce(td.ones(3), wait=False)
+        g.regroup()
+        try:
+            begun.wait()
+            assert False
+        except td.Closed as e:
+            assert "asked for its next epoch" in str(e)
+        assert g.all_reduce(1).item() == 2 and g.lost == []
         g.leave()
         try:
             g.regroup()
