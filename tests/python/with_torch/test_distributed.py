@@ -148,3 +148,37 @@ OLDER = TRAIN + """
 
 def test_ways_of_ddp_are_gloos(name):  # noqa: F811
     assert len(beside_gloo(OLDER, 2, name)[0]) == 10
+
+
+HOOK = TRAIN + """
+    DDP = nn.parallel.DistributedDataParallel
+    for ways in ({"bucket_cap_mb": 0.0001}, {"gradient_as_bucket_view": True}):
+        told = []
+        for hook in (False, True):
+            m = DDP(model(), **ways)
+            if hook:
+                m.register_comm_hook(None if ways.get("bucket_cap_mb") else dist.new_group(), tensord.torch.ddp_hook)
+            losses = train(m, 10)
+            with m.no_sync():
+                m(torch.ones(3, 10)).sum().backward()
+            m(torch.ones(3, 10)).sum().backward()
+            for p in m.parameters():
+                p.grad.mul_(2 + rank)  # nobody else's
+            dist.barrier()
+            told.append([losses, digest(m.parameters()), digest(p.grad for p in m.parameters())])
+        say(told[0] == told[1])
+    if rank == 1:
+        os._exit(0)
+    try:
+        for _ in range(2):
+            m(torch.ones(3, 10)).sum().backward()
+        say("nothing was told")
+    except RuntimeError as e:
+        say(["rank 1 (pid " in str(e), isinstance(e, td.MemberLost) or not NEW])
+    os._exit(0)
+"""
+
+
+def test_the_hook_gives_what_goes_without_it(name):  # noqa: F811
+    """To the bit in two ranks; gradients are each rank's own; an error comes out of backward()."""
+    assert run(HOOK, 2, name) == [[True, True, [True, True]], [True, True]]

@@ -18,7 +18,8 @@ if _torch.distributed.is_available():
 
     _register()
 
-_LAZY = {"MemberLost": "tensord.torch._errors", "Store": "tensord.torch._store", "DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
+_LAZY = {"MemberLost": "tensord.torch._errors", "Store": "tensord.torch._store", "ddp_hook": "tensord.torch._hooks",
+         "DataLoader": "tensord.torch._loader", "SharedList": "tensord.data._shared", "SharedDict": "tensord.data._shared"}
 
 
 def __getattr__(name):

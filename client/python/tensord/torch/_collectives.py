@@ -58,7 +58,7 @@ _SITES_MOST = 4096
 _sites: "dict[tuple[object, int], bytes]" = {}  # texts that the library keeps by their address
 
 
-def _site():
+def call_site():
     """The innermost line that is neither PyTorch's nor ours."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_BETWEEN):
@@ -131,7 +131,7 @@ class Collectives:
 
     def _run(self, call, *args):
         try:
-            call(*args, _site())
+            call(*args, call_site())
         except _C.Error as e:
             raise for_torch(e, self) from None
 
@@ -349,7 +349,7 @@ class Collectives:
     def send(self, tensors, to, tag=0):
         given = _one(tensors, "send")
         self._check_peer(to, "send to")
-        letter = self._told(self._mail.post, to, tag, moved(plain(given)), _site())
+        letter = self._told(self._mail.post, to, tag, moved(plain(given)), call_site())
         return self._keep(Sent(self, letter, tensors))
 
     def sent(self, letter, timeout):
@@ -358,7 +358,7 @@ class Collectives:
     def _receive(self, tensors, sender, tag):
         out = _one(tensors, "recv")
         t = plain(out)
-        asked = self._mail.ask(sender, tag, moved(t), _site())
+        asked = self._mail.ask(sender, tag, moved(t), call_site())
         return self._keep(Received(self, asked, out, None if lies_plainly(out) else t, tensors))
 
     def recv(self, tensors, sender, tag=0):
