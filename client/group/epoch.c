@@ -63,7 +63,7 @@ static int on_buffer(td_client *c, td_reply_wait *w, const td_reply *r, int *fd,
     } else {
         b->at = (unsigned char *)b->mapping + before;
     }
-    td_end_mapping(c, mapping);
+    td_unuse_mapping(c, mapping); /* the segment's stays: the next buffer may lie there, too, and brings no descriptor */
     return rc;
 }
 

@@ -613,3 +613,13 @@ def test_a_buffer_that_does_not_fit():
         except td.OutOfMemory as e:
             assert "memory" in str(e), e
     """, 2, "toolarge")
+
+
+def test_buffers_that_share_memory():
+    run("""
+        with td.Group(name, size, rank=rank) as g:
+            for times in (1, 2):
+                [g.buffer(4 * n) for n in (1000, 50_000, 100_000, 100_000, 300_000, 300_000, 1_000_000, 700_000, 60_000)]
+                g.regroup()
+            assert g.all_reduce(1).item() == 2
+    """, 2, "shared")
