@@ -349,6 +349,9 @@ static int make_buffer(td_group_buffer *b, const char *where)
     td_group_job j;
     int rc = agree_on_bytes(b, where);
     if (rc) return rc;
+    if (b->group->buffers == TD_BUFFERS_MOST) /* so it is in all ranks */
+        return td_raise(TD_E_BUSY, "buffer", "group '%s' has %d buffers in this epoch, and can have no more",
+                        b->group->name, TD_BUFFERS_MOST);
     b->number = b->group->buffers++;
     rc = td_group_map_buffer(b->group, b);
     td_error why = *td_last_error();

@@ -63,7 +63,7 @@ static int on_buffer(td_client *c, td_reply_wait *w, const td_reply *r, int *fd,
     } else {
         b->at = (unsigned char *)b->mapping + before;
     }
-    td_unuse_mapping(c, mapping); /* the segment's stays: the next buffer may lie there, too, and brings no descriptor */
+    b->group->buffer_mapped[b->number] = mapping + 1; /* another buffer may lie in that segment */
     return rc;
 }
 
@@ -114,6 +114,8 @@ static void unmap_epoch(td_group *g)
         if (i == TD__WIRE__GROUP_PART__GROUP_PAGE) td_unuse_mapping(g->client, g->mapped[i] - 1);
         else td_end_mapping(g->client, g->mapped[i] - 1);
     }
+    for (uint32_t i = 0; i < TD_BUFFERS_MOST; i++)
+        if (g->buffer_mapped[i]) td_end_mapping(g->client, g->buffer_mapped[i] - 1);
     td_unlock(g->client);
 }
 
@@ -167,6 +169,7 @@ static void begin(td_group *g, const seat *s)
     g->size = s->size;
     g->epoch = s->epoch;
     memset(g->mapped, 0, sizeof g->mapped);
+    memset(g->buffer_mapped, 0, sizeof g->buffer_mapped);
     memset(&g->board, 0, sizeof g->board);
     g->memory = g->large = NULL;
     g->calls = 0;

@@ -14,6 +14,7 @@
 #include "shm/board/site.h"
 #include "shm/board/words.h"
 
+enum { TD_BUFFERS_MOST = 64 /* that the daemon makes in an epoch */ };
 enum { TD_IN_FLIGHT = 2 }; /* rounds of one call that are under way at once */
 
 typedef struct td_group_job td_group_job;
@@ -43,10 +44,11 @@ struct td_group {
     int32_t mapped[3]; /* by part of its memory: 1 + the mapping; 0: it is not mapped */
     td_board board;
     td_sites sites;
-    unsigned char *memory, *large; /* the board's small slots, and the large ones; NULL: not there yet */
-    uint32_t buffers;              /* that were made in this epoch */
-    uint32_t calls;                /* that were made */
-    td_group_job *jobs, **last;    /* in the order of their calls; where the next one is put */
+    unsigned char *memory, *large;          /* the board's small slots, and the large ones; NULL: not there yet */
+    int32_t buffer_mapped[TD_BUFFERS_MOST]; /* by number: 1 + the mapping of its segment; 0: none */
+    uint32_t buffers;                       /* that were made in this epoch */
+    uint32_t calls;                         /* that were made */
+    td_group_job *jobs, **last;             /* in the order of their calls; where the next one is put */
     td_piece pieces[TD_IN_FLIGHT];
     unsigned in_flight; /* rounds that are under way */
     bool passes[2]; /* of the last round and of the one before: others read its inputs until they come to the next */

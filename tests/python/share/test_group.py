@@ -589,7 +589,13 @@ def test_buffers():
             raise AssertionError
         except td.EpochOver as e:
             assert "make another" in str(e)
+        small = [g.buffer(1000) for _ in range(63)]  # several in a segment
         again = g.buffer(100)
+        try:
+            g.buffer(1)
+            raise AssertionError
+        except td.Busy as e:
+            assert "64 buffers" in str(e), e
         np.frombuffer(again.input, np.int32)[:] = 1
         again.all_reduce(td.int32)
         assert (np.frombuffer(again.result, np.int32) == size).all()

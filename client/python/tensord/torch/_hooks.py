@@ -3,8 +3,7 @@
     model.register_comm_hook(group, tensord.torch.ddp_hook)     # None: the default group
 
 Without it a bucket of gradients is divided, copied to where all see it, and the sum is copied back into the bucket, from where DDP copies it to
-the gradients. With it a bucket is copied once, and DDP takes the gradients from the result itself. Invariant: DDP has read a result before it
-calls for the next one of the bucket, and writes none.
+the gradients. With it a bucket is copied once, and DDP takes the gradients from the result itself.
 """
 
 import torch
@@ -17,18 +16,58 @@ from tensord.torch._errors import for_torch
 from tensord.torch._process_group import ProcessGroup
 
 _MEAN = 1
+_BUFFERS_MOST = 60  # of a group; a bucket beyond that is added up in its own memory
 
 
-def _buffer(group, bucket, t):
-    """The group's memory for a bucket, as tensors: what this rank gives, and the result. DDP makes its buckets anew after the first step."""
-    key, wanted = bucket.index(), (t.dtype, t.numel())
-    kept = group.buckets.get(key)
-    if kept is None or kept[0] != wanted:
-        group.buckets.pop(key, None)
-        made = group._group.buffer(max(1, t.numel() * t.element_size()))
-        kept = group.buckets[key] = (wanted, made, torch.frombuffer(made.input, dtype=t.dtype, count=t.numel()) if t.numel() else t,
-                                     torch.frombuffer(made.result, dtype=t.dtype, count=t.numel()) if t.numel() else t)
-    return kept[1:]
+class Buckets:
+    """The buffers of a process group, which buckets have in turn, of whichever models. A result is good until DDP has taken the gradients from it,
+    at the end of a backward.
+
+    Invariant: all ranks ask for the same sizes in the same order, so that each buffer is made by all.
+    """
+
+    def __init__(self, group):
+        self._group = group
+        self.made, self.free, self.taken = 0, [], []
+        self.open = 0  # models whose backward has begun, and who have not taken their gradients
+
+    def _buffer(self, nbytes):
+        fits = [b for b in self.free if b.nbytes >= nbytes]
+        if fits:
+            buffer = min(fits, key=lambda b: b.nbytes)
+            self.free.remove(buffer)
+        elif self.made == _BUFFERS_MOST:
+            return None
+        else:
+            buffer = self._group.buffer(nbytes)
+            self.made += 1
+        self.taken.append(buffer)
+        return buffer
+
+    def _later(self):
+        """DDP takes the gradients in a callback, too, which it queues after its last hook: what is queued here comes after that one."""
+        torch.autograd.Variable._execution_engine.queue_callback(self._over)
+
+    def _over(self):
+        self.open -= 1
+        if not self.open:
+            self.free, self.taken = self.free + self.taken, []
+
+    def mean(self, bucket, t):
+        """`t`: the bucket's gradients, without gaps."""
+        if bucket.index() == 0:
+            self.open += 1
+        if bucket.is_last():
+            torch.autograd.Variable._execution_engine.queue_callback(self._later)
+        if not t.numel():
+            return t
+        buffer, dtype = self._buffer(t.numel() * t.element_size()), kind_of(t).dtype(t)
+        if buffer is None:
+            self._group._raw.all_reduce(t.data_ptr(), t.data_ptr(), dtype, t.numel(), _MEAN, None, call_site())
+            return t
+        torch.frombuffer(buffer.input, dtype=t.dtype, count=t.numel()).copy_(t)
+        buffer._raw.all_reduce(0, dtype, t.numel(), _MEAN, None, call_site())
+        return torch.frombuffer(buffer.result, dtype=t.dtype, count=t.numel())
 
 
 def ddp_hook(group, bucket):
@@ -39,12 +78,10 @@ def ddp_hook(group, bucket):
     group = dist.distributed_c10d._get_default_group() if group is None else group
     if not isinstance(group, ProcessGroup):
         raise _C.Unsupported("ddp_hook is for a process group of tensord: init_process_group('tensord')")
-    t = plain(bucket.buffer())
+    if group.buckets is None:
+        group.buckets = Buckets(group._group)
     try:
-        made, mine, result = _buffer(group, bucket, t)
-        if t.numel():
-            mine.copy_(t)
-            made._raw.all_reduce(0, kind_of(t).dtype(t), t.numel(), _MEAN, None, call_site())
+        result = group.buckets.mean(bucket, plain(bucket.buffer()))
     except _C.Error as e:
         raise for_torch(e, group) from None
     future = torch.futures.Future()

@@ -116,7 +116,7 @@ class ProcessGroup(Collectives, dist.ProcessGroup):
         except _C.Error as e:
             raise for_torch(e, self) from None
         self._mail = Mail(self._group._raw)
-        self.buckets = {}  # of _hooks.py
+        self.buckets = None  # of _hooks.py
 
     def say_ranks(self, text):
         """In a group of some of the ranks a number says little."""
