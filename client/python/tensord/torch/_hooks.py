@@ -3,7 +3,8 @@
     model.register_comm_hook(group, tensord.torch.ddp_hook)     # None: the default group
 
 Without it a bucket of gradients is divided, copied to where all see it, and the sum is copied back into the bucket, from where DDP copies it to
-the gradients. With it a bucket is copied once, and DDP takes the gradients from the result itself.
+the gradients. With it a bucket is copied once, and DDP takes the gradients from the result itself. (With
+gradient_as_bucket_view=True DDP copies the result into the bucket, so nothing is saved.)
 """
 
 import torch
@@ -71,7 +72,8 @@ class Buckets:
 
 
 def ddp_hook(group, bucket):
-    """For DistributedDataParallel.register_comm_hook(group, ddp_hook): means of gradients, one copy less of each and no division.
+    """For DistributedDataParallel.register_comm_hook(group, ddp_hook): means of gradients, one copy less of each and no division. It saves nothing
+    with gradient_as_bucket_view=True.
 
     group: a process group of tensord; None: the default one. An error comes out of backward().
     """
