@@ -330,7 +330,7 @@ PyMethodDef tdpy_autograd_methods[] = {
      "backward($self, gradient=None, retain_graph=None, create_graph=False, inputs=None, group=None)\n--\n\n"
      "Add the gradients of this tensor to the .grad of the leaves it was made from. With a tensord.Group all of its ranks\n"
      "call this, each with a loss of its own; afterwards each .grad is the mean of all ranks', the same in all of them.\n"
-     "`inputs` (the parameters of a model, say) saves the look for the leaves."},
+     "`inputs` (the parameters of a model, say) saves the look for the leaves, and is wanted where graphs of ranks differ."},
     {"requires_grad_", (PyCFunction)(void (*)(void))requires_grad_, METH_VARARGS | METH_KEYWORDS,
      "requires_grad_($self, requires_grad=True)\n--\n\nSet requires_grad; returns the tensor."},
     {"retain_grad", retain_grad, METH_NOARGS,

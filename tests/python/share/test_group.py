@@ -546,6 +546,15 @@ def test_backward_of_a_group():
         s = td.tensor(2.0, requires_grad=True)
         s.backward(group=g)
         assert s.grad.item() == 1
+        p, q = td.ones(2, requires_grad=True), td.ones(3, requires_grad=True)
+        one, other = (p, q) if rank else (q, p)
+        try:
+            (one.sum() * other.sum()).backward(group=g)
+            raise AssertionError
+        except td.Mismatch as e:
+            assert "inputs=" in str(e)
+        (one.sum() * other.sum()).backward(group=g, inputs=[p, q])
+        assert p.grad is not None and q.grad is not None
     """, 2, "backward")
 
 

@@ -5,6 +5,7 @@ rank copies the result out. The daemon says who is in the group and who has died
 """
 
 import collections
+import hashlib
 import pickle
 import sys
 
@@ -491,8 +492,13 @@ class Group:
         import tensord
         with tensord.no_grad():
             grads = [leaf.grad for leaf in leaves]
-            has = (ctypes.c_uint8 * len(leaves))(*(grad is not None for grad in grads))
-            self._raw.all_reduce(ctypes.addressof(has), ctypes.addressof(has), tensord.uint8, len(leaves), _OPS["max"], None)
+            alike = hashlib.blake2b(repr([(leaf.dtype, tuple(leaf.shape)) for leaf in leaves]).encode(), digest_size=8).digest()
+            alike += bytes(255 - b for b in alike)  # the largest of all ranks' is this one's only if all have it
+            has = (ctypes.c_uint8 * (len(leaves) + len(alike)))(*(grad is not None for grad in grads), *alike)
+            self._raw.all_reduce(ctypes.addressof(has), ctypes.addressof(has), tensord.uint8, len(has), _OPS["max"], None)
+            if bytes(has[len(leaves):]) != alike:
+                raise _C.Mismatch("backward() of a group: the graphs of its ranks come to leaves of different shapes, or in another order; name them by "
+                                  "backward(group=g, inputs=[...])")
             kinds = {}
             for leaf, grad, any_has in zip(leaves, grads, has):
                 if any_has:
