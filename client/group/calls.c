@@ -419,6 +419,7 @@ TD_API int td_buffer_at_all_reduce(const char *where, td_group_buffer *b, uint64
         j.in = NULL;
         j.out = NULL; /* nothing is copied */
         j.c.call.root = (uint16_t)b->number;
+        j.c.call.offset = offset;
         begin_clock(&j, timeout_ms);
         rc = run(&j);
     }

@@ -74,7 +74,10 @@ typedef struct td_board_call {
     uint16_t root;  /* of what one rank gives or gets */
     uint16_t bytes; /* of the payload, at most TD_BOARD_PAYLOAD */
     uint64_t count; /* elements of one rank, in this round: of sums, those that are added up */
-    uint64_t whole; /* elements of one rank in the whole call, which may take several rounds */
+    union {
+        uint64_t whole;  /* elements of one rank in the whole call, which may take several rounds */
+        uint64_t offset; /* in a buffer: the byte of each input where they begin; such a call takes one round */
+    };
     uint32_t site;  /* the caller's number of the line that called, for messages */
     uint32_t nr;    /* of the call, which may take several rounds */
     uint64_t round; /* written by td_board_arrive */

@@ -7,12 +7,18 @@
 const char *td_board_say_call(const td_board_call *k, char *text, size_t size)
 {
     const char *name = td_collective_name(k->kind);
-    unsigned long long count = k->whole;
+    bool in_buffer = k->place == TD_BOARD_IN_BUFFER;
+    unsigned long long count = in_buffer ? k->count : k->whole;
     unsigned nr = k->nr;
     const char *dtype = k->kind == TD_COLL_BARRIER ? "" : td_dtype_name((td_dtype)k->dtype);
     const char *op = td_reduce_op_name(k->op);
     switch (k->kind) {
-    case TD_COLL_ALL_REDUCE: snprintf(text, size, "%s #%u (%s[%llu], %s)", name, nr, dtype, count, op); break;
+    case TD_COLL_ALL_REDUCE:
+        if (in_buffer)
+            snprintf(text, size, "%s #%u (%s[%llu] at byte %llu of buffer %u, %s)", name, nr, dtype, count,
+                     (unsigned long long)k->offset, k->root, op);
+        else snprintf(text, size, "%s #%u (%s[%llu], %s)", name, nr, dtype, count, op);
+        break;
     case TD_COLL_REDUCE:
         snprintf(text, size, "%s #%u (%s[%llu], %s, to rank %u)", name, nr, dtype, count, op, k->root);
         break;

@@ -619,6 +619,19 @@ def test_buffers():
     """, 3, "buffers")
 
 
+def test_places_in_a_buffer_that_differ():
+    """Who adds up a chunk adds what lies at its own offset, so ranks that differ in it would get anything."""
+    run("""
+        g = td.Group(name, size, rank=rank)
+        b = g.buffer(4096)
+        try:
+            b.all_reduce(td.float32, offset=64 * rank, count=16)
+            raise AssertionError
+        except td.Mismatch as e:
+            assert "float32[16] at byte 0 of buffer 0, sum" in str(e) and "at byte 64 of buffer 0" in str(e), e
+    """, 2, "places")
+
+
 def test_a_buffer_that_does_not_fit():
     run("""
         g = td.Group(name, size, rank=rank)
