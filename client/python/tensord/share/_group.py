@@ -6,7 +6,7 @@ rank copies the result out. The daemon says who is in the group and who has died
 
 import collections
 import hashlib
-import pickle
+import json
 import sys
 
 from tensord import _C
@@ -455,13 +455,13 @@ class Group:
         note = ctypes.create_string_buffer(256)
         if what is not None:
             shape, dtype = what
-            said = pickle.dumps((shape, str(dtype).rpartition(".")[2]))
+            said = json.dumps([shape, str(dtype).rpartition(".")[2]]).encode()
             if len(said) > len(note):
                 raise _C.ShapeError(f"a shape of {len(shape)} dimensions is more than scatter() takes")
-            note.raw = said.ljust(len(note), b"\0")
+            note.raw = said.ljust(len(note))
         self._raw.broadcast(ctypes.addressof(note), tensord.uint8, len(note), root, timeout)
-        shape, name = pickle.loads(note.raw)
-        return shape, getattr(tensord, name)
+        shape, name = json.loads(note.raw)
+        return tuple(shape), getattr(tensord, name)
 
     def gather(self, x, root=0, *, out=None, timeout=None, wait=True):
         """all_gather() for the rank `root` alone; the others get None."""
