@@ -129,3 +129,23 @@ def test_a_sender_that_dies(name):  # noqa: F811
         os._exit(0)
     """, 2, name)
     assert said[1] == [[[1.0] * 3, 0, True, True]]
+
+
+def test_a_receive_that_was_given_up(name):  # noqa: F811
+    """It stays so: nobody takes for received what never came."""
+    said = run("""
+        import datetime
+        begin()
+        if rank == 0:
+            w = dist.irecv(torch.empty(3), 1)
+            for _ in range(2):
+                try:
+                    w.wait(datetime.timedelta(milliseconds=50))
+                    say("came")
+                except td.Timeout:
+                    say("late")
+            say(w.is_success())
+        dist.barrier()
+        os._exit(0)
+    """, 2, name)
+    assert said[0] == ["late", "late", False]

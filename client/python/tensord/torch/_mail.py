@@ -168,16 +168,20 @@ class Mail:
                 first = self._first(asked)
                 if first is None:
                     self._changed.wait(_SLICE)
+                    if until is not None and time.monotonic() >= until and not asked.busy and not asked.done:
+                        asked.failed = _C.Timeout(f"recv(): other threads have waited for messages of tag {asked.tag} for {seconds:g} s, before this receive")
+                        self._over(asked)
                     continue
                 first.busy = True
             left = None if until is None else max(0.0, until - time.monotonic())
             try:
                 self._receive(first, _SLICE if self._kept else left)
-            except _C.Timeout:
-                if left is not None and time.monotonic() >= until:
+            except _C.Timeout as e:
+                if left is None or time.monotonic() < until:
+                    self._move_receives()
+                elif not asked.done:
+                    asked.failed = e
                     self._over(asked)
-                    raise
-                self._move_receives()
             except _C.Error as e:
                 first.failed = e
                 self._over(first)
