@@ -291,6 +291,8 @@ static PyObject *pending_wait(PyObject *self, PyObject *timeout)
     int ms;
     pending *p = (pending *)self;
     if (!tdpy_as_timeout(timeout, &ms)) return NULL;
+    if (!((member *)p->of)->group && !td_pending_done(p->call)) /* another thread is about to end it, and the group */
+        return tdpy_raise(TD_E_CLOSED, "the group was left");
     begin(p->of);
     int rc = td_pending_wait(p->call, ms);
     ((member *)p->of)->calls--;
