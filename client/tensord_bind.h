@@ -159,6 +159,7 @@ typedef struct td_group_wish {
     int rank;
     td_on_death on_death;
     int timeout_ms;
+    bool is_private; /* the path is that of this program's private daemon: a timeout says how others are to meet */
 } td_group_wish;
 /* In the daemon that listens at `path`; calls may be stopped as td_set_interrupt() says. */
 td_group *td_group_open_at(const char *path, bool (*stop)(void *), void *context, const td_group_wish *wish);

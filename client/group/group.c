@@ -70,11 +70,25 @@ TD_API td_group *td_group_open(td_client *client, const char *name, uint32_t siz
 TD_API td_group *td_group_open_between(td_client *client, const char *name, uint32_t least, uint32_t most, int rank,
                                        td_on_death on_death, int timeout_ms)
 {
-    td_group_wish wish = {
-        .name = name, .least = least, .most = most, .rank = rank, .on_death = on_death, .timeout_ms = timeout_ms};
+    td_group_wish wish = {.name = name,
+                          .least = least,
+                          .most = most,
+                          .rank = rank,
+                          .on_death = on_death,
+                          .timeout_ms = timeout_ms,
+                          .is_private = client && td_is_private(client)};
     if (client) return td_group_open_at(client->path, client->threads.stop, client->threads.stop_context, &wish);
     td_raise(TD_E_INVALID, "group_open", "the client is NULL");
     return NULL;
+}
+
+/* The missing ranks may wait in private daemons of their own. */
+static void hint_private(td_error *e)
+{
+    size_t n = strlen(e->message);
+    snprintf(e->message + n, sizeof e->message - n,
+             ". This program's daemon is a private one; ranks that nobody starts together meet in the user's daemon: "
+             "start tensord before them");
 }
 
 td_group *td_group_open_at(const char *path, bool (*stop)(void *), void *context, const td_group_wish *wish)
@@ -99,6 +113,7 @@ td_group *td_group_open_at(const char *path, bool (*stop)(void *), void *context
     if (g->client) td_keep_alone(g->client);
     if (g->client && !take_seat(g, wish->rank)) return g;
     td_error why = *td_last_error();
+    if (wish->is_private && why.code == TD_E_TIMEOUT) hint_private(&why);
     free_group(g);
     td_raise_error(&why, NULL, NULL);
     return NULL;

@@ -29,6 +29,7 @@ static PyObject *member_new(PyTypeObject *type, PyObject *args, PyObject *kw)
     w.on_death = (td_on_death)on_death;
     td_client *c = path ? NULL : tdpy_client();
     if (!path && !c) return NULL;
+    w.is_private = c && td_is_private(c);
     td_group *made = td_group_open_at(path ? path : td_socket_path(c), tdpy_wants_to_stop, NULL, &w);
     if (!made) return tdpy_fail();
     allocfunc alloc = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);

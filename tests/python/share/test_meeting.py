@@ -36,6 +36,23 @@ def one(lines, count):
     assert len(lines) == count and len(set(lines)) == 1, lines
 
 
+# ---- groups ----------------------------------------------------------------------------------------------------------
+
+
+def test_ranks_that_nobody_starts_together(program):
+    """Each waits alone, in a daemon of its own: the error says so, where no path was given."""
+    here = program("""
+        import tensord as td
+        for socket in None, td.connect() or td.connection()["path"]:
+            try:
+                td.Group("apart", 2, rank=0, timeout=0.01, socket=socket)
+            except td.Timeout as e:
+                print(e)
+    """)
+    assert len(here) == 2 and all("rank 1 did not" in line for line in here), here
+    assert ["daemon is a private one" in line and line.endswith("start tensord before them") for line in here] == [True, False], here
+
+
 # ---- children before the parent --------------------------------------------------------------------------------------
 
 
