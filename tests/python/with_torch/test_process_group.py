@@ -171,6 +171,23 @@ def test_ranks_that_do_not_come(tmp_path):
     assert "1 of 2 came in 1 s: rank 0 (pid" in p.stdout and "rank 1 did not" in p.stdout, p.stdout + p.stderr
 
 
+def test_a_second_job_at_one_store(tmp_path):
+    said = run("""
+        import subprocess
+        try:
+            begin()
+        except td.AlreadyExists as e:
+            print(e)
+            sys.exit()
+        if rank == 1:                                   # another rank 0 would begin a group of its own there
+            again = subprocess.run(sys.orig_argv, capture_output=True, text=True, timeout=60)
+            say(again.stdout.strip() or again.stderr)
+        dist.barrier()
+        dist.destroy_process_group()
+    """, 2, tmp_path)
+    assert "complete: rank 0 (pid " in said[1][0] and said[1][0].endswith("; another job that runs at the same time takes a MASTER_PORT or init_method of its own"), said
+
+
 def test_a_rank_0_that_does_not_come(tmp_path):
     text = BEGIN + textwrap.dedent("""
         try:

@@ -27,6 +27,8 @@ def for_torch(e, group):
     text = text.replace("receive(): ", "recv(): ", 1)
     text = re.sub(rf"group '{group.drawn}' cannot go on[^;]*", f"the process group cannot go on ({_BEGIN_ANEW})", text)
     text = text.replace(f"group '{group.drawn}'", "the process group")
+    if isinstance(e, _C.AlreadyExists) and group.made_by == "init_process_group":
+        text += "; another job that runs at the same time takes a MASTER_PORT or init_method of its own"
     error = (MemberLost if isinstance(e, _C.MemberLost) else type(e))(text + group.say_ranks(text))
     error.__dict__.update(e.__dict__)
     if error.__dict__.get("op") == "group_open":
