@@ -20,7 +20,6 @@ void td_group_unname(td_named_group *g)
 void td_group_end(td_named_group *g)
 {
     td_roll_pass(g);
-    td_roll_pass(g);
     td_group_unname(g);
     while (g->adrift) td_group_forget(g->adrift);
     while (g->epochs) td_epoch_end(g->epochs);
