@@ -499,6 +499,36 @@ static void replies(raw *r, uint32_t count, uint32_t code)
     }
 }
 
+/* Memory that is there is told a turn later, and the member may be in the next epoch by then, which has none yet. */
+static void epochs_that_begin_meanwhile(void)
+{
+    enum { ASKED = 150 };
+    for (int n = 0; n < 60; n++) {
+        raw r[2];
+        uint64_t opens[2], regroups[2];
+        for (uint32_t i = 0; i < 2; i++) CU_ASSERT_TRUE_FATAL(raw_open(&r[i], d.socket));
+        for (uint32_t i = 0; i < 2; i++) opens[i] = open_later(&r[i], "begins", 1, 2, i + 1, FOR_EVER);
+        for (uint32_t i = 0; i < 2; i++) CU_ASSERT_EQUAL(answer(&r[i], opens[i]), TD_OK);
+        kill(d.pid, SIGSTOP);
+        regroups[0] = regroup_later(&r[n % 2], 1, FOR_EVER);
+        uint64_t first = memory_later(&r[n % 2], 1, TD__WIRE__GROUP_PART__GROUP_BOARD);
+        for (int i = 1; i < ASKED; i++) memory_later(&r[n % 2], 1, TD__WIRE__GROUP_PART__GROUP_BOARD);
+        regroups[1] = regroup_later(&r[(n + 1) % 2], 1, FOR_EVER);
+        kill(d.pid, SIGCONT);
+        CU_ASSERT_EQUAL(answer(&r[(n + 1) % 2], regroups[1]), TD_OK);
+        int answers = 0;
+        for (; answers < ASKED + 1; answers++) {
+            Td__Wire__Reply *x = raw_reply(&r[n % 2], TEST_LONG_MS);
+            CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+            uint32_t code = x->error ? x->error->code : TD_OK;
+            if (x->serial == regroups[0]) CU_ASSERT_EQUAL(code, TD_OK);
+            if (x->serial >= first) CU_ASSERT_TRUE(code == TD_OK || code == TD_E_CLOSED);
+        }
+        for (uint32_t i = 0; i < 2; i++) raw_close(&r[i]);
+        back_to_normal();
+    }
+}
+
 /* The next epoch finds no memory, as an expelled member has that of the one before: everybody is told, and gives its
  * seat up. */
 static void epochs_without_memory(void)
@@ -625,4 +655,5 @@ TD_CUNIT_MAIN_WITH("hostile_groups", start, stop, {"beyond limits", beyond_limit
                    {"figures that are scribbled over", figures_that_are_scribbled_over},
                    {"told while they go", told_while_they_go}, {"epochs", epochs},
                    {"epochs that end meanwhile", epochs_that_end_meanwhile},
+                   {"epochs that begin meanwhile", epochs_that_begin_meanwhile},
                    {"epochs without memory", epochs_without_memory}, {"killed at each stage", killed_at_each_stage})

@@ -140,6 +140,8 @@ static void memory_finished(td_session *s, td_wait *wait)
     waiting *w = waiting_of(wait);
     td_error *e = &w->h.error;
     if (!wait->failed && !w->of) td_fail(e, TD_E_CLOSED, "the group was left before its memory was told");
+    else if (!wait->failed && td_group_epoch_of(w->of->member) != w->epoch)
+        td_fail(e, TD_E_CLOSED, "the group's next epoch began before the memory of epoch %u was told", w->epoch);
     if (e->code) td_reply_error(s, wait->serial, e);
     else td_lease_reply(s, wait->serial, td_group_memory(w->of->member, w->part), 0);
 }
