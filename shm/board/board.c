@@ -272,6 +272,7 @@ static uint64_t record_death(void *base, td_page *page, uint32_t rank, td_rank_s
         if (is_set(slot_of(base, page->members, until)->here, until, rank)) until++;
         if (!goes_on) lower(&page->broken, until, rank);
         atomic_store(&r->until, until);
+        if (goes_on) atomic_store(&r->out, until);
         if (goes_on) lower(&page->thinned, until, rank);
     }
     if (atomic_exchange(&r->state, how) != TD_RANK_DEAD && how == TD_RANK_DEAD) atomic_fetch_add(&page->dead, 1);

@@ -49,7 +49,8 @@ typedef struct td_page_rank {
     _Atomic uint32_t pid;
     _Atomic uint64_t until; /* the first round that it has no part in; 0 while it is in all */
     char program[48];
-    char label[64];
+    char label[56];
+    _Atomic uint64_t out; /* the first round that is completed without it; 0: none is */
 } td_page_rank;
 
 typedef struct td_page {
@@ -74,8 +75,8 @@ static inline size_t td_page_bytes(uint32_t members)
 static inline bool td_page_is_out(const td_page *page, uint32_t rank, uint64_t number)
 {
     if (page->policy != TD_PAGE_SHRINKS) return false;
-    uint64_t until = atomic_load(&page->rank[rank].until);
-    return until && until <= number;
+    uint64_t out = atomic_load(&page->rank[rank].out);
+    return out && out <= number;
 }
 
 /* The daemon's side. Memory of td_page_bytes(members), cleared; nobody else has it mapped yet. */

@@ -23,6 +23,7 @@ typedef struct plan {
     int odd;      /* the rank whose first call is another one; 0: none */
     bool shrinks; /* rounds are completed without the dead */
     bool root;    /* calls pass on what rank 1 has */
+    int cuts;     /* ranks that lose their connections, and go on */
 } plan;
 
 static struct {
@@ -32,10 +33,10 @@ static struct {
     struct member {
         td_board board;
         td_round round;
-        uint64_t phase, dead, told, stopped, alone, begun, input, sum, wakes;
+        uint64_t phase, dead, cut, told, stopped, alone, begun, input, sum, wakes;
     } members[RANKS];
     uint64_t result[MOST_CHUNKS];
-    uint64_t deaths, stops;          /* that may still come */
+    uint64_t deaths, stops, cuts;    /* that may still come */
     uint64_t arrived[1 + ROUNDS];    /* by round: a bit a rank */
     uint64_t fates[1 + ROUNDS];      /* by round: what it was for who is back, 0 as long as nobody is */
     uint64_t states, ends, outcomes; /* seen: states, ends, and which outcomes there were */
@@ -43,7 +44,7 @@ static struct {
 } w;
 
 /* The state in words: to keep one, and to go back to it. */
-enum { WORDS = 128 };
+enum { WORDS = 144 };
 
 static unsigned exchange(uint64_t *state, bool save)
 {
@@ -75,6 +76,7 @@ static unsigned exchange(uint64_t *state, bool save)
         WORD(line_of(w.base, (uint32_t)i)->work);
         WORD(w.page->rank[i].state);
         WORD(w.page->rank[i].until);
+        WORD(w.page->rank[i].out);
         WORD(m->board.next);
         WORD(m->board.broken);
         WORD(m->board.culprit);
@@ -95,6 +97,7 @@ static unsigned exchange(uint64_t *state, bool save)
         WORD(m->round.word);
         WORD(m->phase);
         WORD(m->dead);
+        WORD(m->cut);
         WORD(m->told);
         WORD(m->stopped);
         WORD(m->alone);
@@ -106,6 +109,7 @@ static unsigned exchange(uint64_t *state, bool save)
     for (int i = 0; i < MOST_CHUNKS; i++) WORD(w.result[i]);
     WORD(w.deaths);
     WORD(w.stops);
+    WORD(w.cuts);
 #undef WORD
     return n;
 }
@@ -202,10 +206,11 @@ static void check_end(struct member *m)
     if (done && w.plan.root && is_out(1, n)) wrong("done without the root");
     for (int i = 0; done && i < w.plan.chunks; i++)
         if (w.result[i] != total(n)) wrong("done, and the result is not whole");
-    if (r->outcome == TD_OUTCOME_MEMBER && w.plan.shrinks && !(w.plan.root && r->culprit == 1))
+    bool cut = w.members[r->culprit].cut;
+    if (r->outcome == TD_OUTCOME_MEMBER && w.plan.shrinks && !cut && !(w.plan.root && r->culprit == 1))
         wrong("a round failed for a rank that it can do without");
-    if (r->outcome == TD_OUTCOME_MEMBER && w.plan.shrinks && m->board.broken) wrong("the epoch does not go on");
-    if (r->outcome == TD_OUTCOME_MEMBER && (!w.members[r->culprit].dead || w.arrived[n] >> r->culprit & 1))
+    if (r->outcome == TD_OUTCOME_MEMBER && w.plan.shrinks && !cut && m->board.broken) wrong("the epoch does not go on");
+    if (r->outcome == TD_OUTCOME_MEMBER && !cut && (!w.members[r->culprit].dead || w.arrived[n] >> r->culprit & 1))
         wrong("a round failed for a rank that lives, or was there");
     if (r->outcome == TD_OUTCOME_MISMATCH && (n != 1 || !w.plan.odd || r->culprit != w.plan.odd))
         wrong("a mismatch of calls that are alike");
@@ -303,9 +308,9 @@ static bool go_on(struct member *m, int choice)
 static bool tell(uint32_t rank)
 {
     struct member *m = &w.members[rank];
-    if (!m->dead || m->told == 2) return false;
+    if (!(m->dead || m->cut) || m->told == 2) return false;
     if (!m->told) {
-        record_death(w.base, w.page, rank, TD_RANK_DEAD);
+        record_death(w.base, w.page, rank, m->cut ? TD_RANK_CUT : TD_RANK_DEAD);
     } else {
         for (int i = 1; i <= ROUNDS; i++) slot_of(w.base, RANKS, (uint64_t)i)->bell++;
         for (int i = 0; i < RANKS; i++)
@@ -316,7 +321,7 @@ static bool tell(uint32_t rank)
 }
 
 /* What may happen to a rank next: it goes on (three ways of it where it wakes somebody), ... */
-enum { GO, GO_1, GO_2, DIE, STOP, QUIT, TELL, ACTS };
+enum { GO, GO_1, GO_2, DIE, STOP, QUIT, TELL, CUT, ACTS };
 
 static bool act(uint32_t rank, int what)
 {
@@ -345,7 +350,12 @@ static bool act(uint32_t rank, int what)
         td_board_quit(&m->round);
         m->phase = STEPPING;
         return true;
-    default: return tell(rank);
+    case TELL: return tell(rank);
+    default:
+        if (!there || !w.cuts || m->cut) return false;
+        w.cuts--;
+        m->cut = 1;
+        return true;
     }
 }
 
@@ -383,7 +393,7 @@ static bool is_private(const struct member *m)
     if (m->phase == DOZING) return s->bell != r->bell;
     if (m->phase != STEPPING) return false;
     switch (r->at) {
-    case AT_NEXT: return !w.deaths;
+    case AT_NEXT: return !w.deaths && !w.plan.cuts;
     case AT_LOOK: return fate_state(s->fate, r->number) > FATE_READY;
     case AT_ALL: return all_set(s->here, r->number, RANKS);
     case AT_CURSOR: return low_bits(s->cursor, r->number) >= r->chunks;
@@ -394,7 +404,7 @@ static bool is_private(const struct member *m)
     case AT_BROKEN:
     case AT_THIN:
     case AT_DEATHS:
-    case AT_OVER: return !w.plan.deaths;
+    case AT_OVER: return !w.plan.deaths && !w.plan.cuts;
     case AT_PAGE:
     case AT_END: return true;
     default: return false;
@@ -457,6 +467,7 @@ static void search(plan p, unsigned outcomes)
     td_page_init(w.page, RANKS, 1, p.shrinks ? TD_PAGE_SHRINKS : TD_PAGE_FAILS);
     w.deaths = (uint64_t)p.deaths;
     w.stops = (uint64_t)p.stops;
+    w.cuts = (uint64_t)p.cuts;
     seen.room = seen.count = 0;
     seen.at = NULL;
     for (uint32_t i = 0; i < RANKS; i++) {
@@ -466,8 +477,8 @@ static void search(plan p, unsigned outcomes)
     }
     td_page_set(w.page, TD_PAGE_OPEN);
     explore(0);
-    printf("\n  %d chunks, %d rounds, %d deaths, %d stops%s%s%s: %llu states, %llu ends %s", p.chunks, p.rounds,
-           p.deaths, p.stops, p.quits ? ", deadlines" : "", p.shrinks ? ", without the dead" : "",
+    printf("\n  %d chunks, %d rounds, %d deaths, %d stops, %d cuts%s%s%s: %llu states, %llu ends %s", p.chunks,
+           p.rounds, p.deaths, p.stops, p.cuts, p.quits ? ", deadlines" : "", p.shrinks ? ", without the dead" : "",
            p.root ? ", of a root" : "", (unsigned long long)w.states, (unsigned long long)w.ends,
            w.wrong ? w.wrong : "");
     CU_ASSERT_PTR_NULL(w.wrong);
@@ -504,6 +515,13 @@ static void all_deaths_without_the_dead(void)
     search((plan){.chunks = 0, .rounds = 2, .deaths = 1, .shrinks = true, .root = true}, DONE | MEMBER);
 }
 
+/* One that has lost its connection may come to a round yet: all the others have it in, or none completes the round. */
+static void all_cuts_without_the_dead(void)
+{
+    search((plan){.chunks = 0, .rounds = 2, .cuts = 1, .shrinks = true}, DONE | MEMBER);
+    search((plan){.chunks = 1, .rounds = 1, .cuts = 1, .shrinks = true}, DONE | MEMBER);
+}
+
 static void all_stops(void)
 {
     search((plan){.chunks = 0, .rounds = 2, .stops = 1, .quits = true}, DONE | GAVE_UP);
@@ -527,6 +545,7 @@ static void all_of_it(void)
     search((plan){.chunks = 1, .rounds = 2, .deaths = 1}, DONE | MEMBER);
     search((plan){.chunks = 2, .rounds = 2, .deaths = 1}, DONE | MEMBER);
     search((plan){.chunks = 2, .rounds = 1, .deaths = 2}, DONE | MEMBER);
+    search((plan){.chunks = 1, .rounds = 1, .cuts = 2, .shrinks = true}, DONE | MEMBER);
     search((plan){.chunks = 1, .rounds = 2, .deaths = 1, .shrinks = true}, DONE);
     search((plan){.chunks = 0, .rounds = 2, .deaths = 2, .shrinks = true}, DONE);
     search((plan){.chunks = 2, .rounds = 1, .deaths = 2, .shrinks = true}, DONE);
@@ -536,5 +555,5 @@ static void all_of_it(void)
 TD_CUNIT_MAIN("shm_board", {"every order of three ranks over two rounds", all_orders},
               {"a death after any step", all_deaths},
               {"a death after any step, and on without the dead", all_deaths_without_the_dead},
-              {"a stop after any step", all_stops}, {"calls that differ", all_mismatches},
-              {"larger searches", all_of_it})
+              {"a lost connection after any step", all_cuts_without_the_dead}, {"a stop after any step", all_stops},
+              {"calls that differ", all_mismatches}, {"larger searches", all_of_it})
