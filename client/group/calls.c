@@ -236,14 +236,23 @@ static int check_counts(const td_group *g, const uint64_t *counts, const void *a
                        : TD_OK;
 }
 
-/* `told`: of each rank what it sends to each, then what it expects of each. All ranks find the same. */
-static int check_agreed(td_group *g, const uint64_t *told)
+/* Of the call that was done last. */
+static bool was_out(const td_group *g, uint32_t rank)
+{
+    return td_page_is_out(g->board.page, rank, g->last_round);
+}
+
+/* `told`: of each rank what it sends to each, then what it expects of each. All ranks find the same. One that has gone
+ * has told nothing: it gives zeros, as many as are expected of it, and takes what it is given. */
+static int check_agreed(td_group *g, uint64_t *told)
 {
     uint32_t n = g->size;
     for (uint32_t from = 0; from < n; from++)
         for (uint32_t to = 0; to < n; to++) {
-            uint64_t sent = told[2 * n * from + to], expected = told[2 * n * to + n + from];
-            if (sent != expected)
+            uint64_t expected = told[2 * n * to + n + from], *row = &told[2 * n * from];
+            if (was_out(g, from)) row[to] = expected;
+            uint64_t sent = row[to];
+            if (sent != expected && !was_out(g, to))
                 return td_raise(TD_E_MISMATCH, NULL, "rank %u gives %llu elements to rank %u, which expects %llu", from,
                                 (unsigned long long)sent, to, (unsigned long long)expected);
         }
@@ -335,10 +344,12 @@ static int agree_on_bytes(td_group_buffer *b, const char *where)
     j.c.call.op = 1; /* for words */
     begin_clock(&j, -1);
     if (!rc) rc = run(&j);
-    for (uint32_t r = 0; r < g->size && !rc; r++)
-        if (all[r] != all[0] && !td_page_is_out(g->board.page, r, g->last_round))
-            rc = td_raise(TD_E_MISMATCH, NULL, "rank 0 makes a buffer of %llu bytes, and rank %u one of %llu",
-                          (unsigned long long)all[0], r, (unsigned long long)all[r]);
+    uint32_t first = 0;
+    while (!rc && first < g->rank && was_out(g, first)) first++;
+    for (uint32_t r = first; r < g->size && !rc; r++)
+        if (all[r] != all[first] && !was_out(g, r))
+            rc = td_raise(TD_E_MISMATCH, NULL, "rank %u makes a buffer of %llu bytes, and rank %u one of %llu", first,
+                          (unsigned long long)all[first], r, (unsigned long long)all[r]);
     if (rc != TD_E_MISMATCH || g->broken.code) return rc;
     g->broken = *td_last_error();
     return tell(&j, rc);

@@ -284,6 +284,41 @@ static void on_without_one(void)
     }
 }
 
+/* Rank 0 tells nothing of what it gives, and of how large its buffer is. */
+static bool exchanges_without(td_group *g, const crew *c)
+{
+    uint32_t rank = td_group_rank(g);
+    uint64_t counts[3] = {2, 2, 2}, two[3] = {2, 2, 2};
+    int32_t in[8] = {0}, out[6] = {-1, -1, -1, -1, -1, -1};
+    (void)c;
+    for (int i = 0; i < 6; i++) in[i] = (int32_t)(10 * rank) + i / 2 + 1;
+    if (td_group_barrier(g, -1)) return false;
+    if (rank == 0) raise(SIGKILL);
+    if (td_group_all_to_all_of(g, in, counts, out, counts, TD_INT32, -1)) return false;
+    for (int i = 0; i < 6; i++)
+        if (out[i] != (i < 2 ? 0 : 10 * (i / 2) + (int32_t)rank + 1)) return false;
+    td_group_buffer *b = td_group_buffer(g, 4096);
+    if (!b) return false;
+    int32_t *at = td_buffer_input(b);
+    for (int i = 0; i < 1024; i++) at[i] = (int32_t)rank;
+    bool good = !td_buffer_all_reduce(b, 0, TD_INT32, 1024, TD_SUM, -1) && *(int32_t *)td_buffer_result(b) == 3;
+    td_buffer_free(b);
+    counts[3 - rank]++; /* no more than the other expects, if that one lives */
+    return good && td_group_all_to_all_of(g, in, counts, out, two, TD_INT32, -1) == TD_E_MISMATCH;
+}
+
+static void exchanges_without_the_first(void)
+{
+    pid_t pids[3];
+    crew c = {.name = "first",
+              .size = 3,
+              .timeout_ms = TEST_LONG_MS,
+              .on_death = TD_ON_DEATH_SHRINK,
+              .run = exchanges_without};
+    for (int r = 0; r < 3; r++) pids[r] = start_member(&c, r);
+    for (int r = 0; r < 3; r++) CU_ASSERT_EQUAL(end_of(pids[r]), r ? 0 : -SIGKILL);
+}
+
 enum { CALLS = 4000 };
 static struct {
     int32_t masks[MOST][CALLS][2]; /* of the first element and of the last, as each rank had them */
@@ -426,5 +461,5 @@ static void kills_and_newcomers(void)
 TD_CUNIT_MAIN_WITH("client_regroup", crew_start, stop_server, {"fewer go on", fewer_go_on},
                    {"one comes again", one_comes_again}, {"too few", too_few}, {"too late", too_late},
                    {"one regroups alone", one_regroups_alone}, {"other forms", other_forms},
-                   {"on without one", on_without_one}, {"on without many", on_without_many},
-                   {"kills and newcomers", kills_and_newcomers})
+                   {"on without one", on_without_one}, {"exchanges without the first", exchanges_without_the_first},
+                   {"on without many", on_without_many}, {"kills and newcomers", kills_and_newcomers})
