@@ -320,7 +320,7 @@ static int unpack(td_message *m, td_queue_item *item)
     for (uint32_t i = 0; good && i < h.ndim; i++)
         good = h.dims[i] >= 0 && !__builtin_mul_overflow(count, (uint64_t)h.dims[i], &count) && count < INT64_MAX / 16;
     size_t bytes = good ? count * td_dtype_size((td_dtype)h.dtype) : 0;
-    if (good && item->n) good = td_nbytes(item->at[0]) == (int64_t)bytes;
+    if (good && item->n) good = td_nbytes(item->at[0]) == (int64_t)bytes && td_is_contiguous(item->at[0]);
     else if (good) good = item->note_size == sizeof h + bytes;
     if (!good) return td_raise(TD_E_PROTOCOL, NULL, "the message is none that a rank sends");
     m->dtype = (td_dtype)h.dtype;

@@ -529,6 +529,53 @@ static void epochs_that_begin_meanwhile(void)
     }
 }
 
+/* What lies in the queue of a rank's messages may be anybody's: a tensor whose bytes are not all there is refused. */
+static void messages_of_others(void)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (!pid) {
+        td_client *own = td_connect(d.socket);
+        td_group *g = own ? td_group_open(own, "mail", 2, 1, TEST_LONG_MS) : NULL;
+        int rc = g ? td_group_barrier(g, -1) : TD_E_LOST; /* until it has been told that it may go */
+        _exit(rc == TD_OK ? 0 : 1);
+    }
+    td_client *c = td_connect(d.socket);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    td_group *g = td_group_open(c, "mail", 2, 0, TEST_LONG_MS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(g);
+    char name[64];
+    struct {
+        uint32_t dtype, ndim;
+        int64_t dims[TD_MAX_DIMS];
+    } head = {TD_FLOAT32, 1, {1 << 28}};
+    float one[4] = {1, 2, 3, 4};
+    td_array *a = td_from_data(c, TD_FLOAT32, td_dims(1), one), *wide = td_expand(a, td_dims(1 << 28));
+    td_array *four = td_from_data(c, TD_FLOAT32, td_dims(4), one),
+             *two = td_as_strided(four, td_dims(2), td_dims(2), 0);
+    CU_ASSERT_TRUE_FATAL(wide && two);
+    for (int tag = 0; tag < 2; tag++) {
+        td_array *x = tag ? two : wide;
+        head.dims[0] = tag ? 2 : 1 << 28;
+        snprintf(name, sizeof name, ".group/%u/1-0/%d", td_group_epoch(g), tag);
+        td_queue *q = td_queue_open(c, name, 8, TD_PRODUCER);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(q);
+        td_list list = {1, &x};
+        CU_ASSERT_EQUAL(td_queue_put(q, list, &head, sizeof head, TEST_LONG_MS), TD_OK);
+        td_message m;
+        int rc = td_group_receive(g, 1, tag, TEST_LONG_MS, &m);
+        CU_ASSERT_EQUAL(rc, TD_E_PROTOCOL);
+        if (!rc) td_message_clear(&m);
+        td_queue_close(q, false);
+    }
+    CU_ASSERT_EQUAL(td_group_barrier(g, -1), TD_OK);
+    CU_ASSERT_EQUAL(end_of(pid), 0);
+    td_release(a), td_release(wide), td_release(four), td_release(two);
+    td_group_close(g);
+    td_disconnect(c);
+    back_to_normal();
+}
+
 /* The next epoch finds no memory, as an expelled member has that of the one before: everybody is told, and gives its
  * seat up. */
 static void epochs_without_memory(void)
@@ -656,4 +703,5 @@ TD_CUNIT_MAIN_WITH("hostile_groups", start, stop, {"beyond limits", beyond_limit
                    {"told while they go", told_while_they_go}, {"epochs", epochs},
                    {"epochs that end meanwhile", epochs_that_end_meanwhile},
                    {"epochs that begin meanwhile", epochs_that_begin_meanwhile},
-                   {"epochs without memory", epochs_without_memory}, {"killed at each stage", killed_at_each_stage})
+                   {"messages of others", messages_of_others}, {"epochs without memory", epochs_without_memory},
+                   {"killed at each stage", killed_at_each_stage})
