@@ -234,7 +234,10 @@ TD_API int td_group_regroup(td_group *g, int timeout_ms)
     td_step_back();
     td_group_jobs_end(g, "asked for its next epoch");
     int rc = td_group_mail_end(g);
-    if (!rc) rc = regroup(g, timeout_ms);
+    if (!rc) {
+        rc = regroup(g, timeout_ms);
+        td_group_mail_go_on(g);
+    }
     pthread_mutex_unlock(&g->lock);
     return rc;
 }

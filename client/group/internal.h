@@ -111,6 +111,8 @@ int td_group_refuse_child(const td_group *g, const char *op);
 /* ---- mail.c */
 /* What was sent and not taken stays with the daemon for a while. TD_E_BUSY: another thread is in a call. */
 int td_group_mail_end(td_group *g);
+/* After that, and the next epoch: messages can be sent again. */
+void td_group_mail_go_on(td_group *g);
 
 /* ---- wait.c */
 /* Until the round is over; raises what became of it, unless it is done. With p->open it is not over: the program was

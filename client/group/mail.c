@@ -19,6 +19,8 @@ enum {
     LINES_MOST = 1024 /* of a member, in tags and other ranks */
 };
 
+#define NO_MORE (1u << 31) /* among g->mail.calls: none can begin */
+
 typedef struct td_mail_line {
     struct td_mail_line *next;
     td_queue *queue;
@@ -85,7 +87,8 @@ static td_queue *queue_for(td_group *g, uint32_t peer, int32_t tag, bool sends)
 
 int td_group_mail_end(td_group *g)
 {
-    if (atomic_load(&g->mail.calls))
+    unsigned none = 0;
+    if (!atomic_compare_exchange_strong(&g->mail.calls, &none, NO_MORE))
         return td_raise(TD_E_BUSY, NULL, "another thread sends or receives a message in group '%s'", g->name);
     while (g->mail.lines) {
         line *l = g->mail.lines;
@@ -95,6 +98,11 @@ int td_group_mail_end(td_group *g)
     }
     g->mail.count = 0;
     return TD_OK;
+}
+
+void td_group_mail_go_on(td_group *g)
+{
+    atomic_fetch_sub(&g->mail.calls, NO_MORE);
 }
 
 /* ---- waits */
@@ -179,18 +187,31 @@ static int judge(const wait *w, int rc, bool *go_on)
     return TD_OK;
 }
 
+static int check_peer(const td_group *g, uint32_t peer)
+{
+    if (peer != TD_ANY_RANK && peer >= g->size)
+        return td_raise(TD_E_INVALID, NULL, "group '%s' of %u has ranks 0 to %u; there is no rank %u", g->name, g->size,
+                        g->size - 1, peer);
+    return peer == g->rank ? td_raise(TD_E_INVALID, NULL, "rank %u cannot send itself messages", peer) : TD_OK;
+}
+
+/* The handle's epoch stays as it is until the call's end. */
 static int begin(wait *w, td_group *g, uint32_t peer, int tag, bool sends, int timeout_ms)
 {
     if (!g) return td_raise(TD_E_INVALID, NULL, "the group is NULL");
     if (g->generation != td_fork_generation() || !td_fork_intact()) return td_group_refuse_child(g, NULL);
-    if (peer != TD_ANY_RANK && peer >= g->size)
-        return td_raise(TD_E_INVALID, NULL, "group '%s' of %u has ranks 0 to %u; there is no rank %u", g->name, g->size,
-                        g->size - 1, peer);
-    if (peer == g->rank) return td_raise(TD_E_INVALID, NULL, "rank %u cannot send itself messages", peer);
+    if (atomic_fetch_add(&g->mail.calls, 1) & NO_MORE) {
+        atomic_fetch_sub(&g->mail.calls, 1);
+        return td_raise(TD_E_BUSY, NULL, "another thread regroups group '%s', or leaves it", g->name);
+    }
+    int rc = check_peer(g, peer);
+    if (rc) {
+        atomic_fetch_sub(&g->mail.calls, 1);
+        return rc;
+    }
     *w = (wait){.group = g, .peer = peer, .tag = tag, .sends = sends, .began = td_now_ms()};
     w->timeout_ms = timeout_ms < 0 ? g->timeout_ms : timeout_ms;
     w->due = w->timeout_ms < 0 ? INT64_MAX : w->began + w->timeout_ms;
-    atomic_fetch_add(&g->mail.calls, 1);
     return TD_OK;
 }
 

@@ -3,6 +3,7 @@
 #include "tests/client/group/crew.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 
 /* ---- words among ranks ------------------------------------------------------------------------------------------- */
@@ -383,6 +384,47 @@ static void on_without_many(void)
     munmap(seen, sizeof *seen);
 }
 
+/* ---- messages meanwhile ------------------------------------------------------------------------------------------ */
+
+typedef struct listener {
+    td_group *group;
+    _Atomic bool stops, wrong;
+} listener;
+
+static void *listen_on(void *at)
+{
+    listener *l = at;
+    while (!l->stops) {
+        td_message m;
+        int rc = td_group_receive(l->group, TD_ANY_RANK, 0, 0, &m);
+        if (rc != TD_E_TIMEOUT && rc != TD_E_BUSY && rc != TD_E_MEMBER) l->wrong = true;
+        usleep(50);
+    }
+    return NULL;
+}
+
+static bool regroups_and_listens(td_group *g, const crew *c)
+{
+    listener l = {.group = g};
+    pthread_t thread;
+    (void)c;
+    if (pthread_create(&thread, NULL, listen_on, &l)) return false;
+    int rc = TD_OK;
+    for (int i = 0; i < 200 && !rc; i++) do
+            rc = td_group_regroup(g, -1);
+        while (rc == TD_E_BUSY);
+    l.stops = true;
+    pthread_join(thread, NULL);
+    return !rc && !l.wrong && sum_is_size(g);
+}
+
+/* A thread asks for messages again and again, another regroups: each is told when it comes in the other's way. */
+static void listens_meanwhile(void)
+{
+    crew c = {.name = "listens", .size = 2, .timeout_ms = TEST_LONG_MS, .except = -1, .run = regroups_and_listens};
+    run_all(&c);
+}
+
 /* ---- a storm ----------------------------------------------------------------------------------------------------- */
 
 static int open_files(void)
@@ -462,4 +504,5 @@ TD_CUNIT_MAIN_WITH("client_regroup", crew_start, stop_server, {"fewer go on", fe
                    {"one comes again", one_comes_again}, {"too few", too_few}, {"too late", too_late},
                    {"one regroups alone", one_regroups_alone}, {"other forms", other_forms},
                    {"on without one", on_without_one}, {"exchanges without the first", exchanges_without_the_first},
-                   {"on without many", on_without_many}, {"kills and newcomers", kills_and_newcomers})
+                   {"on without many", on_without_many}, {"listens meanwhile", listens_meanwhile},
+                   {"kills and newcomers", kills_and_newcomers})
