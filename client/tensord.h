@@ -589,7 +589,7 @@ TD_API td_group *td_group_open_between(td_client *client, const char *name, uint
  * without them: their calls are TD_E_EPOCH from then on. Else TD_E_TIMEOUT names who came and who did not, and it may
  * be called again. TD_E_EPOCH: this process was expelled, or is no member any more; it may open the group anew. */
 TD_API int td_group_regroup(td_group *g, int timeout_ms);
-/* How many wait at the door. Asks nobody. */
+/* How many wait at the door. Asks nobody. Not while another thread regroups. */
 TD_API uint32_t td_group_door(const td_group *g);
 /* A member of the epoch before that is not in this one. */
 typedef struct td_group_lost {

@@ -76,7 +76,7 @@ static int make(td_group_job *j, const char *where, td_group *g, const asked *a)
     if (rc) return rc;
     td_dtype dtype = barrier ? TD_DTYPE_NONE : a->dtype;
     bool root = a->root == g->rank;
-    *j = (td_group_job){.c = {.group = g, .where = where},
+    *j = (td_group_job){.c = {.group = g, .where = where, .epoch = g->epoch},
                         .way = a->kind,
                         .in = barrier || (is_from_root(a->kind) && !root) ? NULL : a->in,
                         .out = barrier || (is_to_root(a->kind) && !root) ? NULL : a->out,
@@ -129,7 +129,8 @@ static int submit(td_group_job *j)
 {
     td_group *g = j->c.group;
     j->c.call.nr = g->calls + 1;
-    int rc = td_group_job_submit(j);
+    int rc = j->c.epoch == g->epoch ? td_group_job_submit(j)
+                                    : td_raise(TD_E_EPOCH, NULL, "another thread of this rank regrouped meanwhile");
     if (!rc) g->calls++;
     return rc ? tell(j, rc) : TD_OK;
 }

@@ -80,7 +80,8 @@ typedef struct td_group_call {
     td_board_call call;
     int64_t began_ms;
     int timeout_ms;
-    bool yields; /* whoever wants the lock gets it in the middle of a wait */
+    uint32_t epoch; /* that it was made for */
+    bool yields;    /* whoever wants the lock gets it in the middle of a wait */
 } td_group_call;
 
 enum { TD_GROUP_WANTED = -1 }; /* the result of such a wait, beside codes of errors */

@@ -6,7 +6,8 @@
 
 typedef struct member {
     PyObject_HEAD td_group *group;
-    unsigned calls; /* that are under way in other threads */
+    unsigned calls;    /* that are under way in other threads */
+    unsigned regroups; /* of them: the epoch ends */
 } member;
 
 static td_group *group_of(PyObject *self)
@@ -332,13 +333,24 @@ static PyObject *member_regroup(PyObject *self, PyObject *args)
     td_group *g = group_of(self);
     if (!g || !PyArg_ParseTuple(args, "O:regroup", &timeout) || !tdpy_as_timeout(timeout, &ms)) return NULL;
     begin(self);
-    return done(self, td_group_regroup(g, ms));
+    ((member *)self)->regroups++;
+    int rc = td_group_regroup(g, ms);
+    ((member *)self)->regroups--;
+    return done(self, rc);
+}
+
+/* The epoch's page may go at any moment while another thread regroups: whoever asks about it then is told nothing. */
+static const td_group *group_at_rest(PyObject *self)
+{
+    const td_group *g = group_of(self);
+    if (g && ((member *)self)->regroups) return tdpy_raise(TD_E_BUSY, "another thread regroups");
+    return g;
 }
 
 static PyObject *member_door(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
-    const td_group *g = group_of(self);
+    const td_group *g = group_at_rest(self);
     return g ? PyLong_FromUnsignedLong(td_group_door(g)) : NULL;
 }
 
@@ -346,7 +358,7 @@ static PyObject *member_contributors(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     uint32_t ranks[TD_GROUP_RANKS];
-    const td_group *g = group_of(self);
+    const td_group *g = group_at_rest(self);
     if (!g) return NULL;
     uint32_t n = td_group_contributors(g, ranks, TD_GROUP_RANKS);
     PyObject *list = PyList_New(n);
@@ -362,7 +374,7 @@ static PyObject *member_lost(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     td_group_lost lost[TD_GROUP_RANKS];
-    const td_group *g = group_of(self);
+    const td_group *g = group_at_rest(self);
     if (!g) return NULL;
     uint32_t n = td_group_lost_members(g, lost, TD_GROUP_RANKS);
     PyObject *list = PyList_New(n);

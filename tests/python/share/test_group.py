@@ -293,6 +293,13 @@ for root in (size, -1, None, 0.5):
         except td.InvalidError as e:
             assert f"there is no rank {root}" in str(e)
 g.barrier()  # nothing of that spent a round
+for wrong in (np.zeros(3), np.zeros(4, np.float32), td.zeros(5, 5)):
+    try:
+        y = g.scatter(np.zeros((size, 4)) if rank == 0 else None, out=None if rank == 0 else wrong)
+        assert rank == 0 and y.shape == (4,)
+    except td.ShapeError as e:
+        assert rank and "(4,)" in str(e), e
+g.barrier()
 """, 2, "all")
 
 

@@ -445,6 +445,12 @@ class Group:
         if not mine:
             import tensord
             given = _Given(tensord.empty(shape, dtype=dtype) if out is None else out)
+            if given.shape != shape or given.dtype != dtype:  # the others are not kept waiting for it
+                import ctypes
+                row = _Given(tensord.empty(shape, dtype=dtype))
+                room = ctypes.create_string_buffer(max(1, row.count * dtype.itemsize))
+                _Call(self, "scatter", row, row.count, root=root, timeout=timeout)(0, ctypes.addressof(room))
+                raise _C.ShapeError(f"rank {root} scatters rows of the shape {shape} and of {dtype}, which do not fit into out")
         count = given.count // self.size if mine else given.count
         return self._make(_Call(self, "scatter", given, count, root=root, timeout=timeout), given, shape, out, wait)
 
