@@ -1,6 +1,7 @@
 """torch.distributed by tensord, beside gloo: collectives, DistributedDataParallel, ranks that die."""
 import json
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -169,6 +170,24 @@ def test_ranks_that_do_not_come(tmp_path):
     """)
     p = subprocess.run([sys.executable, "-c", text, "tensord", "0", "2", str(tmp_path / "store")], capture_output=True, text=True, timeout=120 * SLOW)
     assert "1 of 2 came in 1 s: rank 0 (pid" in p.stdout and "rank 1 did not" in p.stdout, p.stdout + p.stderr
+
+
+def test_nothing_is_written_while_rank_0_is_awaited():
+    """By PyTorch's store at a port, whose own wait writes lines when it ends without the key."""
+    with socket.socket() as s:
+        s.bind(("localhost", 0))
+        port = s.getsockname()[1]
+    text = BEGIN + textwrap.dedent("""
+        import time
+        at = dist.TCPStore("localhost", int(store), size, rank == 0, datetime.timedelta(seconds=60))
+        time.sleep(1 if rank == 0 else 0)
+        dist.init_process_group(backend, store=at, rank=rank, world_size=size)
+        dist.barrier()
+        dist.destroy_process_group()
+    """)
+    ranks = [subprocess.Popen([sys.executable, "-c", text, "tensord", str(r), "2", str(port)], stderr=subprocess.PIPE, text=True) for r in range(2)]
+    said = [p.communicate(timeout=120 * SLOW)[1] for p in ranks]
+    assert [p.returncode for p in ranks] == [0, 0] and not any("waitForInput" in words for words in said), said
 
 
 def test_a_second_job_at_one_store(tmp_path):

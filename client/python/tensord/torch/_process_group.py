@@ -55,13 +55,24 @@ def _here(store, rank):
     return True
 
 
+def _wait(store, key, seconds):
+    """PyTorch 2's own wait writes lines to stderr each time it ends without the key, so that one is only begun when the key is there."""
+    until, pause = time.monotonic() + seconds, 0.001
+    while hasattr(store, "check") and not store.check([key]) and time.monotonic() < until:
+        time.sleep(min(pause, max(0, until - time.monotonic())))
+        pause = min(2 * pause, 0.02)
+    if hasattr(store, "check") and not store.check([key]):
+        raise RuntimeError(f"timeout: {key} has not been set in {seconds:g} s")
+    store.wait([key], datetime.timedelta(seconds=seconds))
+
+
 def _told_by_rank_0(store, rank, size, timeout):
     """What rank 0 says; while it says nothing it is seen who else has come, as it may hold the store, which then goes with it."""
     until, pause, missing = time.monotonic() + timeout.total_seconds(), 0.25, None
     while True:
         left = max(0.001, until - time.monotonic())
         try:
-            store.wait(["tensord"], datetime.timedelta(seconds=min(pause, left)))
+            _wait(store, "tensord", min(pause, left))
             return store.get("tensord").decode()
         except RuntimeError as e:  # of PyTorch, in all its versions
             if isinstance(e, _C.MemberLost):
