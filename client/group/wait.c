@@ -84,14 +84,23 @@ static int look_at_daemon(td_client *c)
     return rc;
 }
 
-/* One look between two slices; *o is the round's outcome when the deadline has ended it. */
+/* Without a daemon nobody tells of deaths: the round is given up, so that it fails in all ranks or in none. */
+static int lost_daemon(const td_group_call *c, td_piece *p, td_round_outcome *o, int rc)
+{
+    *o = td_board_give_up(&c->group->board, &p->round);
+    if (*o == TD_OUTCOME_DONE) return TD_OK;
+    p->open = false;
+    return rc;
+}
+
+/* One look between two slices; *o is the round's outcome when that has ended it. */
 static int look(td_group_call *c, td_piece *p, watch *w, td_round_outcome *o)
 {
     td_group *g = c->group;
     int64_t now = td_now_ms();
     if (wants_to_stop(g->client)) return td_raise(TD_E_CANCELLED, NULL, "stopped while waiting for other ranks");
     int rc = look_at_daemon(g->client);
-    if (rc) return rc;
+    if (rc) return lost_daemon(c, p, o, rc);
     if (!w->looked) look_at_missing(c, p, w);
     if (now >= w->due) {
         int64_t most = c->began_ms + (int64_t)c->timeout_ms * PATIENCE;
@@ -130,5 +139,9 @@ int td_group_await_round(td_group_call *c, td_piece *p)
         if (rc) return rc;
     }
     p->open = false;
+    if (o == TD_OUTCOME_GAVE_UP) { /* by another rank, when the daemon has ended */
+        int rc = look_at_daemon(g->client);
+        if (rc) return rc;
+    }
     return o == TD_OUTCOME_DONE ? TD_OK : td_group_failed(c, p, o);
 }
