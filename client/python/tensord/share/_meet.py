@@ -14,11 +14,11 @@ import os
 import socket
 import struct
 import sys
-import threading
 import time
 import weakref
 
 from tensord import _C
+from tensord.core import _forking
 
 PATIENCE = 60  # seconds until an address whose holder cannot be found is an error
 _HEAD, _RECORD = struct.Struct("<QQQ"), struct.Struct("<II")  # generation, begin, end of the log; bytes of a key and of its value
@@ -88,7 +88,7 @@ class Table:
     def __init__(self, name, *key):
         self.name, self._address = name, address("table", name, *key)
         self._memory = "tensord" + self._address[1:].rpartition("/")[2]
-        self._threads, self._listener, self._fd = threading.Lock(), None, None
+        self._threads, self._listener, self._fd = _forking.lock(), None, None
         self._index, self._generation, self._begun, self._at, self._live = {}, 0, 0, 0, 0
         self._fd = self._find()
         _tables.add(self)
@@ -167,7 +167,7 @@ class Table:
         """The name and the lock are the parent's."""
         if self._fd is None:
             return
-        self._threads = threading.Lock()
+        self._threads = _forking.lock()
         if self._listener is not None:
             self._listener.close()
             self._listener = None

@@ -13,6 +13,7 @@ import threading
 import time
 
 from tensord import _C
+from tensord.core import _forking
 
 _SLICE = 0.002  # seconds between two looks at what else can be moved, while there is something
 
@@ -40,7 +41,7 @@ class Mail:
     """raw: the member of the group. What is sent and received is a (tensor without gaps, dtype, count)."""
 
     def __init__(self, raw):
-        self._raw, self._changed = raw, threading.Condition(threading.RLock())
+        self._raw, self._changed = raw, threading.Condition(_forking.rlock())
         self._kept = collections.defaultdict(collections.deque)  # by (to, tag)
         self._asked = []
 
