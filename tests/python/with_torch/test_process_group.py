@@ -160,7 +160,8 @@ def test_what_is_not_there_says_so(tmp_path):
     assert said[0] == said[1] and "went" not in said[0] and "is of integers and bools" in said[0][0], said
 
 
-def test_ranks_that_do_not_come(tmp_path):
+def alone(rank, path):
+    """One of two ranks, of which the other does not come."""
     text = BEGIN + textwrap.dedent("""
         try:
             begin(seconds=1)
@@ -168,7 +169,11 @@ def test_ranks_that_do_not_come(tmp_path):
         except td.Timeout as e:
             say(str(e))
     """)
-    p = subprocess.run([sys.executable, "-c", text, "tensord", "0", "2", str(tmp_path / "store")], capture_output=True, text=True, timeout=120 * SLOW)
+    return subprocess.run([sys.executable, "-c", text, "tensord", str(rank), "2", str(path / "store")], capture_output=True, text=True, timeout=120 * SLOW)
+
+
+def test_ranks_that_do_not_come(tmp_path):
+    p = alone(0, tmp_path)
     assert "1 of 2 came in 1 s: rank 0 (pid" in p.stdout and "rank 1 did not" in p.stdout, p.stdout + p.stderr
 
 
@@ -208,14 +213,7 @@ def test_a_second_job_at_one_store(tmp_path):
 
 
 def test_a_rank_0_that_does_not_come(tmp_path):
-    text = BEGIN + textwrap.dedent("""
-        try:
-            begin(seconds=1)
-            say("went")
-        except td.Timeout as e:
-            say(str(e))
-    """)
-    p = subprocess.run([sys.executable, "-c", text, "tensord", "1", "2", str(tmp_path / "store")], capture_output=True, text=True, timeout=120 * SLOW)
+    p = alone(1, tmp_path)
     assert "rank 1 was not told by rank 0 which daemon" in p.stdout, p.stdout + p.stderr
 
 
