@@ -23,13 +23,16 @@ static bool is_to_root(td_collective kind)
     return kind == TD_COLL_REDUCE || kind == TD_COLL_GATHER;
 }
 
-static int check_memory(const char *op, const td_group *g, td_dtype dtype, uint64_t count)
+static int check_count(const char *op, uint64_t count)
+{
+    if (count <= UINT64_MAX / 64 / TD_GROUP_RANKS) return TD_OK;
+    return td_raise(TD_E_INVALID, op, "%llu elements are more than a process can have", (unsigned long long)count);
+}
+
+static int check_memory(const char *op, td_dtype dtype, uint64_t count)
 {
     if (dtype < 0 || dtype >= TD_DTYPE_COUNT) return td_raise(TD_E_TYPE, op, "there is no dtype %d", (int)dtype);
-    if (count > UINT64_MAX / 64 / TD_GROUP_RANKS)
-        return td_raise(TD_E_INVALID, op, "%llu elements are more than a process can have", (unsigned long long)count);
-    (void)g;
-    return TD_OK;
+    return check_count(op, count);
 }
 
 static int check_root(const char *op, const td_group *g, uint32_t root)
@@ -68,7 +71,7 @@ static int make(td_group_job *j, const char *where, td_group *g, const asked *a)
         return td_raise(TD_E_INVALID, NULL, "there is no collective %d", (int)a->kind);
     bool barrier = a->kind == TD_COLL_BARRIER;
     uint64_t count = barrier ? 0 : a->count;
-    int rc = barrier ? TD_OK : check_memory(op, g, a->dtype, count);
+    int rc = barrier ? TD_OK : check_memory(op, a->dtype, count);
     if (!rc && rooted) rc = check_root(op, g, a->root);
     if (!rc && sums && !td_combine_takes((unsigned)a->op, a->dtype))
         rc = td_raise(TD_E_TYPE, op, "there is no %s of %s", td_reduce_op_name((unsigned)a->op),
@@ -105,7 +108,7 @@ int td_group_refuse_child(const td_group *g, const char *op)
 
 static int enter(td_group *g, const char *op)
 {
-    if (g->generation != td_fork_generation() || !td_fork_intact()) return td_group_refuse_child(g, op);
+    if (!td_group_is_own(g)) return td_group_refuse_child(g, op);
     td_step_aside();
     td_group_lock(g);
     return TD_OK;
@@ -123,6 +126,15 @@ static int tell(const td_group_job *j, int rc)
     td_error why = *td_last_error();
     td_raise_error(&why, td_collective_name(j->c.call.kind), j->c.where);
     return rc;
+}
+
+/* Ranks do not agree on what they have told each other: all of them find that, and no more calls can be made. */
+static int disagree(const td_group_job *j, int rc)
+{
+    td_group *g = j->c.group;
+    if (rc != TD_E_MISMATCH || g->broken.code) return rc;
+    g->broken = *td_last_error();
+    return tell(j, rc);
 }
 
 static int submit(td_group_job *j)
@@ -228,9 +240,8 @@ static int check_counts(const td_group *g, const uint64_t *counts, const void *a
 {
     *sum = 0;
     for (uint32_t r = 0; r < g->size; r++) {
-        if (counts[r] > UINT64_MAX / 64 / TD_GROUP_RANKS)
-            return td_raise(TD_E_INVALID, "all_to_all", "%llu elements are more than a process can have",
-                            (unsigned long long)counts[r]);
+        int rc = check_count("all_to_all", counts[r]);
+        if (rc) return rc;
         *sum += counts[r];
     }
     return *sum && !at ? td_raise(TD_E_INVALID, "all_to_all", "%llu elements at NULL", (unsigned long long)*sum)
@@ -274,7 +285,7 @@ static uint64_t lengths_of(const td_group *g, uint64_t *told, size_t element)
     return longest;
 }
 
-enum { OF_OWN_COUNTS = 1 }; /* in a call's `op` */
+enum { OF_OWN_COUNTS = 1 }; /* in the `op` of an all_to_all: another call than one of equal counts */
 
 static int tell_counts(td_group_job *j, const uint64_t *given, uint64_t *told)
 {
@@ -288,9 +299,7 @@ static int tell_counts(td_group_job *j, const uint64_t *given, uint64_t *told)
     first.c.call.count = first.length;
     int rc = run(&first);
     if (!rc) rc = check_agreed(j->c.group, told);
-    if (rc != TD_E_MISMATCH || j->c.group->broken.code) return rc;
-    j->c.group->broken = *td_last_error();
-    return tell(j, rc);
+    return disagree(j, rc);
 }
 
 static int exchange(td_group_job *j, const uint64_t *given, uint64_t *told)
@@ -336,24 +345,25 @@ TD_API int td_group_at_all_to_all_of(const char *where, td_group *g, const void 
  *
  * Three calls of all ranks make one: they say how large it is to be, map it, and say that they have. */
 
+enum { OF_A_BUFFER = 1 }; /* in the `op` of an all_gather: another call than the program's own */
+
 static int agree_on_bytes(td_group_buffer *b, const char *where)
 {
     td_group *g = b->group;
     uint64_t all[TD_GROUP_RANKS];
     td_group_job j;
     int rc = make(&j, where, g, &(asked){TD_COLL_ALL_GATHER, &b->bytes, all, TD_INT64, 1, 0, 0});
-    j.c.call.op = 1; /* for words */
+    if (rc) return rc;
+    j.c.call.op = OF_A_BUFFER;
     begin_clock(&j, -1);
-    if (!rc) rc = run(&j);
+    rc = run(&j);
     uint32_t first = 0;
     while (!rc && first < g->rank && was_out(g, first)) first++;
     for (uint32_t r = first; r < g->size && !rc; r++)
         if (all[r] != all[first] && !was_out(g, r))
             rc = td_raise(TD_E_MISMATCH, NULL, "rank %u makes a buffer of %llu bytes, and rank %u one of %llu", first,
                           (unsigned long long)all[first], r, (unsigned long long)all[r]);
-    if (rc != TD_E_MISMATCH || g->broken.code) return rc;
-    g->broken = *td_last_error();
-    return tell(&j, rc);
+    return disagree(&j, rc);
 }
 
 static int make_buffer(td_group_buffer *b, const char *where)
@@ -469,7 +479,7 @@ TD_API bool td_pending_done(td_pending *p)
 {
     td_group *g = p->job.c.group;
     if (p->job.over) return true;
-    if (g->generation != td_fork_generation() || !td_fork_intact()) return false;
+    if (!td_group_is_own(g)) return false;
     if (pthread_mutex_trylock(&g->lock)) return false; /* somebody waits, and works on it */
     td_error kept = *td_last_error();
     bool over = td_group_job_poll(&p->job);
@@ -511,9 +521,7 @@ TD_API void td_pending_free(td_pending *p)
 {
     if (!p) return;
     td_group *g = p->job.c.group;
-    if (!p->job.over && g->generation == td_fork_generation() && td_fork_intact()) {
-        td_step_aside();
-        td_group_lock(g);
+    if (!p->job.over && td_group_is_own(g) && !enter(g, NULL)) {
         td_group_job_drop(&p->job);
         leave(g);
     }

@@ -228,7 +228,7 @@ static int regroup(td_group *g, int timeout_ms)
 TD_API int td_group_regroup(td_group *g, int timeout_ms)
 {
     if (!g) return td_raise(TD_E_INVALID, "regroup", "the group is NULL");
-    if (g->generation != td_fork_generation() || !td_fork_intact()) return td_group_refuse_child(g, "regroup");
+    if (!td_group_is_own(g)) return td_group_refuse_child(g, "regroup");
     td_step_aside();
     td_group_lock(g);
     td_step_back();

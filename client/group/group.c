@@ -132,7 +132,7 @@ static void say_that_it_leaves(td_group *g)
 TD_API int td_group_close(td_group *g)
 {
     if (!g) return TD_OK;
-    bool member = g->generation == td_fork_generation() && td_fork_intact();
+    bool member = td_group_is_own(g);
     td_error before = *td_last_error();
     if (member) {
         td_step_aside();

@@ -86,6 +86,12 @@ typedef struct td_group_call {
 
 enum { TD_GROUP_WANTED = -1 }; /* the result of such a wait, beside codes of errors */
 
+/* This process joined: it was not forked from the one that did. */
+static inline bool td_group_is_own(const td_group *g)
+{
+    return g->generation == td_fork_generation() && td_fork_intact();
+}
+
 static inline void td_group_lock(td_group *g)
 {
     if (!pthread_mutex_trylock(&g->lock)) return;

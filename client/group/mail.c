@@ -199,7 +199,7 @@ static int check_peer(const td_group *g, uint32_t peer)
 static int begin(wait *w, td_group *g, uint32_t peer, int tag, bool sends, int timeout_ms)
 {
     if (!g) return td_raise(TD_E_INVALID, NULL, "the group is NULL");
-    if (g->generation != td_fork_generation() || !td_fork_intact()) return td_group_refuse_child(g, NULL);
+    if (!td_group_is_own(g)) return td_group_refuse_child(g, NULL);
     if (atomic_fetch_add(&g->mail.calls, 1) & NO_MORE) {
         atomic_fetch_sub(&g->mail.calls, 1);
         return td_raise(TD_E_BUSY, NULL, "another thread regroups group '%s', or leaves it", g->name);
