@@ -3,7 +3,7 @@
 
 Invariant that it keeps: a file includes its own room and the rooms to its right, never to its left, where
     server > session > service > graph > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto;
-shm/board stands on proto/base alone; inside proto: passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream.
+shm/board and shm/cuda stand on proto/base alone; inside proto: passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream.
 A room's internal.h is included by that room alone. A device is written against public headers alone (BACKEND_MAY): the fake
 device of the tests shows that these are enough.
 Inside client a room uses itself, the rooms that CLIENT names for it, and the public headers. The part of a td_client that is called
@@ -23,7 +23,7 @@ MAY["client"] = {"client", "shm", "proto"}
 # one (a row names its rule, a rule looks at the row).
 INNER = {"daemon/session": [{"calls"}, {"objects"}, {"stream"}], "proto": [{"passes"}, {"program"}, {"wire"}, {"ops", "infer"}, {"base"}]}
 # Rooms that stand on less than theirs does: all that their files include.
-NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h")}
+NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h"), "shm/cuda": ("shm/cuda/", "proto/base/", "proto/types.h")}
 # Files that are a device, and what such a file includes of the daemon's rooms.
 BACKENDS = ("tests/support/fake_device.", "daemon/cuda/")
 BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/tensor/device.h",
@@ -206,6 +206,7 @@ def main():
     assert list(parts_faults("client/wire/fork.c", "c->grad.telling = 0;")) and list(parts_faults("client/program/call.c", "p->client->grad.hooks"))
     assert not list(parts_faults("client/grad/grad.c", "c->tensor.storages")) and not list(parts_faults("client/wire/fork.c", "c->above.forked(c)"))
     assert is_too_much("shm/board/board.c", "shm/heap.h") and is_too_much("shm/board/board.c", "proto/wire/ring.h")
+    assert is_too_much("shm/cuda/driver.c", "shm/segment.h")
     assert not is_too_much("shm/board/board.c", "proto/base/clock.h") and not is_too_much("shm/heap.c", "shm/segment.h")
     assert not is_private(fake, "daemon/sched/executor.h") and not is_private("daemon/sched/pool.c", "daemon/sched/internal.h")
     results = [check_top(root), check_backend(root), check_itself()]
