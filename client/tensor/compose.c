@@ -78,7 +78,7 @@ static int check(td_fx *f, const td_op *op, int nin, const td_fval *values, cons
         operands[i].desc = values[i].kind == TD_F_TENSOR ? &((td_array *)values[i].ref)->desc : NULL;
         operands[i].scalar = values[i].kind == TD_F_NUMBER ? values[i].number : NULL;
     }
-    td_infer call = {.op = op, .in = operands, .nin = nin, .attrs = attrs};
+    td_inference call = {.op = op, .in = operands, .nin = nin, .attrs = attrs};
     return td_op_check(&call, f->error) ? td_raise_error(f->error, op->name, ((making *)f->arg)->where) : TD_OK;
 }
 

@@ -203,7 +203,7 @@ static int try_view(const td_desc *d, td_ints shape, td_error *e)
     if (!td_attrs_ints(&attrs, shape.n, shape.at)) return td_fail(e, TD_E_SHAPE, "a shape of %d dimensions", shape.n);
     td_desc out;
     td_operand in = {d, NULL};
-    td_infer f = {.op = td_op_by_name("view"), .in = &in, .nin = 1, .attrs = &attrs, .out = &out, .max_out = 1};
+    td_inference f = {.op = td_op_by_name("view"), .in = &in, .nin = 1, .attrs = &attrs, .out = &out, .max_out = 1};
     return td_op_infer(&f, e);
 }
 

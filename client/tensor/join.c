@@ -54,7 +54,8 @@ static int infer_whole(join *j, const td_attrs *attrs)
 {
     td_operand *in = malloc((size_t)j->list.n * sizeof *in);
     if (!in) return td_raise(TD_E_SYSTEM, j->op->name, "no memory for a list of %d tensors", j->list.n);
-    td_infer f = {.op = j->op, .in = in, .nin = j->list.n, .whole = true, .attrs = attrs, .out = &j->out, .max_out = 1};
+    td_inference f = {
+        .op = j->op, .in = in, .nin = j->list.n, .whole = true, .attrs = attrs, .out = &j->out, .max_out = 1};
     td_error e;
     td_error_clear(&e);
     int rc = take_operands(j, in);
@@ -75,7 +76,7 @@ static int64_t extent(const join *j, td_list piece, int *dim)
     td_desc out;
     for (int i = 0; i < piece.n; i++) in[i] = (td_operand){&piece.at[i]->desc, NULL};
     along(j->dim, &attrs);
-    td_infer f = {.op = j->op, .in = in, .nin = piece.n, .attrs = &attrs, .out = &out, .max_out = 1};
+    td_inference f = {.op = j->op, .in = in, .nin = piece.n, .attrs = &attrs, .out = &out, .max_out = 1};
     bool nothing = td_op_infer(&f, NULL) != TD_OK;
     *dim = nothing ? 0 : j->dim;
     return nothing ? 0 : out.shape[j->dim];

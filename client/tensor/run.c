@@ -260,7 +260,7 @@ static int infer(issue *u)
         u->nout = 1;
         return TD_OK;
     }
-    td_infer f = {.op = u->op,
+    td_inference f = {.op = u->op,
                   .in = u->operands,
                   .nin = u->nin,
                   .attrs = u->attrs,

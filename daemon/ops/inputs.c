@@ -23,7 +23,7 @@ int td_prep_open(td_prep *p, td_call *c, td_need *need, td_error *e)
     int room = c->nout > c->op->nouts ? c->nout : c->op->nouts;
     td_operand *in = c->nin <= TD_CALL_INLINE ? p->in_inline : malloc((size_t)c->nin * sizeof *in);
     td_desc *out = room <= TD_CALL_INLINE ? p->out_inline : malloc((size_t)room * sizeof *out);
-    p->f = (td_infer){.op = c->op, .in = in, .nin = c->nin, .attrs = &c->attrs, .out = out, .max_out = room};
+    p->f = (td_inference){.op = c->op, .in = in, .nin = c->nin, .attrs = &c->attrs, .out = out, .max_out = room};
     p->f.device = made_on_given(c) ? c->out[0]->desc.device : td_prep_device(c);
     p->c = c;
     p->need = need;

@@ -9,7 +9,7 @@
 
 typedef struct td_prep {
     td_call *c;
-    td_infer f;
+    td_inference f;
     td_place place; /* of new storages */
     td_need *need;  /* NULL: grow right here */
     bool writes;    /* some input is written */

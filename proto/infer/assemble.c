@@ -33,7 +33,7 @@ static int join_sizes(const td_desc *a, const td_desc *b, int number, int dim, i
 }
 
 /* The first tensor that counts gives the number of dimensions. */
-static int first_joined(const td_infer *f, const td_desc **first, td_error *e)
+static int first_joined(const td_inference *f, const td_desc **first, td_error *e)
 {
     if (f->nin == 0) return td_fail(e, TD_E_INVALID, "expected a non-empty list of tensors ('xs')");
     *first = NULL;

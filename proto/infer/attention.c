@@ -6,7 +6,7 @@
 
 enum { MOST = 1024 }; /* columns: rows of a tile lie in scratch */
 
-static int check_heads(const td_infer *f, int q, td_error *e)
+static int check_heads(const td_inference *f, int q, td_error *e)
 {
     for (int i = q; i < q + 3; i++) {
         const td_desc *d = td_in(f, i);
@@ -28,7 +28,7 @@ static int check_heads(const td_infer *f, int q, td_error *e)
 }
 
 /* It is broadcast to (B, H, L, S). */
-static int check_mask(const td_infer *f, int i, const int64_t *qs, int64_t keys, td_error *e)
+static int check_mask(const td_inference *f, int i, const int64_t *qs, int64_t keys, td_error *e)
 {
     const td_desc *d = td_in(f, i);
     const int64_t all[4] = {qs[0], qs[1], qs[2], keys};

@@ -20,7 +20,7 @@ static int infer_one(td_fx *f, const td_op *op, int nin, const td_fval *in, cons
         operands[i].desc = in[i].kind == TD_F_TENSOR ? in[i].ref : NULL;
         operands[i].scalar = in[i].kind == TD_F_NUMBER ? in[i].number : NULL;
     }
-    td_infer one = {.op = op, .in = operands, .nin = nin, .attrs = attrs, .out = made, .max_out = room};
+    td_inference one = {.op = op, .in = operands, .nin = nin, .attrs = attrs, .out = made, .max_out = room};
     if (op->flags & TD_OF_CREATION) one.device = w->device;
     TD_TRY(td_op_infer(&one, f->error));
     for (int o = 0; o < one.nout; o++) out[o] = (td_fval){TD_F_TENSOR, {&made[o]}};
@@ -36,7 +36,7 @@ static void meta_of(td_fx *f, const td_fval *v, td_fmeta *m)
 
 static int infer_whole(td_fx *how, void *arg)
 {
-    td_infer *f = arg;
+    td_inference *f = arg;
     td_fval *in = td_fx_values(how, f->nin), *out = td_fx_values(how, f->max_out);
     for (int i = 0; i < f->nin; i++) {
         if (f->in[i].desc) in[i] = (td_fval){TD_F_TENSOR, {(void *)f->in[i].desc}};

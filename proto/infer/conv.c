@@ -13,7 +13,7 @@ typedef struct window {
     bool ceil_mode;
 } window;
 
-static int is_image(const td_infer *f, int i, td_error *e)
+static int is_image(const td_inference *f, int i, td_error *e)
 {
     char text[TD_TEXT];
     if (td_in(f, i)->ndim == 4) return TD_OK;
@@ -64,7 +64,7 @@ static int out_sides(const window *w, const int64_t *in, int64_t *out, td_error 
 /* ---- convolution */
 
 /* Attributes from `k` on: stride, padding, dilation, groups. */
-static int read_conv(const td_infer *f, int k, const td_desc *weight, window *w, td_error *e)
+static int read_conv(const td_inference *f, int k, const td_desc *weight, window *w, td_error *e)
 {
     *w = (window){.kernel = weight->shape + H};
     TD_TRY(td_infer_ints(f, k, 2, 1, &w->stride, e));
@@ -75,7 +75,7 @@ static int read_conv(const td_infer *f, int k, const td_desc *weight, window *w,
 }
 
 /* The output shape of x and w (inputs ix, ix + 1). */
-static int conv_shape(const td_infer *f, int ix, int k, int64_t *shape, td_error *e)
+static int conv_shape(const td_inference *f, int ix, int k, int64_t *shape, td_error *e)
 {
     const td_desc *x = td_in(f, ix), *w = td_in(f, ix + 1);
     int64_t groups = td_attr_int(f->attrs, k + 3);
@@ -122,7 +122,7 @@ TD_RULE(conv2d_backward)
 /* ---- pooling */
 
 /* Attributes from `k` on: kernel, stride, padding. */
-static int read_pool(const td_infer *f, int k, window *w, td_error *e)
+static int read_pool(const td_inference *f, int k, window *w, td_error *e)
 {
     TD_TRY(td_infer_ints(f, k, 2, 1, &w->kernel, e));
     TD_TRY(td_infer_ints(f, k + 1, 2, 1, &w->stride, e));
@@ -164,7 +164,7 @@ TD_RULE(max_pool2d)
 }
 
 /* Attribute `k` as the shape of the image whose gradient is made. */
-static int image_shape(const td_infer *f, int k, const int64_t **shape, td_error *e)
+static int image_shape(const td_inference *f, int k, const int64_t **shape, td_error *e)
 {
     TD_TRY(td_infer_ints(f, k, 4, 0, shape, e));
     const td_desc *g = td_in(f, 0);

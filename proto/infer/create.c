@@ -1,11 +1,11 @@
 /* Creation ops: the shape comes from attributes, the dtype from the `dtype` attribute (always given: clients resolve
- * defaults), and the device from td_infer.device. And the one op that takes a tensor from one to another. */
+ * defaults), and the device from td_inference.device. And the one op that takes a tensor from one to another. */
 #include "proto/infer/infer.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-static int make(td_infer *f, int ndim, const int64_t *shape, td_error *e)
+static int make(td_inference *f, int ndim, const int64_t *shape, td_error *e)
 {
     td_dtype t = td_attr_dtype(f->attrs, td_infer_attr_of(f, TD_A_DTYPE));
     f->compute = t;
@@ -149,7 +149,7 @@ TD_RULE(randperm)
 }
 
 /* A parameter of a distribution, attribute `k`, that must be above 0. */
-static int positive(td_infer *f, int k, td_error *e)
+static int positive(td_inference *f, int k, td_error *e)
 {
     double v = td_attr_float(f->attrs, k);
     if (!(v > 0))

@@ -7,7 +7,7 @@
 enum { MOST = 5 };
 
 /* The dimensions, checked; the last of them. */
-static int transformed(const td_infer *f, unsigned *bits, int *last, td_error *e)
+static int transformed(const td_inference *f, unsigned *bits, int *last, td_error *e)
 {
     int n, ndim = td_in(f, 0)->ndim;
     const int64_t *dims = td_attr_ints(f->attrs, 0, &n);

@@ -4,7 +4,7 @@
  * result lies so when any image that they take does, or of a list each. */
 #include "proto/infer/infer.h"
 
-static bool pointwise_last(const td_infer *f, const td_desc *out)
+static bool pointwise_last(const td_inference *f, const td_desc *out)
 {
     for (int i = 0; i < f->nin; i++) {
         const td_desc *in = f->in[i].desc;
@@ -21,7 +21,7 @@ static bool is_last(const td_desc *in, const td_desc *out)
 }
 
 /* Of a list (cat) all, else any. */
-static bool images_last(const td_infer *f, const td_desc *out)
+static bool images_last(const td_inference *f, const td_desc *out)
 {
     bool list = f->op->nparams && f->op->params[0].kind == TD_P_LIST, all = f->nin > 0, any = false;
     for (int i = 0; i < f->nin; i++) {
@@ -32,7 +32,7 @@ static bool images_last(const td_infer *f, const td_desc *out)
     return list ? all : any;
 }
 
-void td_infer_format(td_infer *f)
+void td_infer_format(td_inference *f)
 {
     bool pointwise = f->op->flags & TD_OF_POINTWISE;
     for (int o = 0; o < f->nout && (pointwise || o == 0); o++) {

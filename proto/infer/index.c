@@ -5,7 +5,7 @@
 #include <inttypes.h>
 
 /* One index tensor of at most one dimension. */
-static int is_index_vector(const td_infer *f, int i, td_error *e)
+static int is_index_vector(const td_inference *f, int i, td_error *e)
 {
     TD_TRY(td_infer_is_index(f, i, e));
     if (td_in(f, i)->ndim <= 1) return TD_OK;
@@ -67,7 +67,7 @@ typedef struct indexing {
 } indexing;
 
 /* Index tensors are inputs 1..n, one for each leading dimension of x; an absent one takes the whole dimension. */
-static int read_indices(const td_infer *f, int n, indexing *ix, td_error *e)
+static int read_indices(const td_inference *f, int n, indexing *ix, td_error *e)
 {
     const td_desc *x = td_in(f, 0);
     char a[TD_TEXT], b[TD_TEXT];
@@ -91,7 +91,7 @@ static int read_indices(const td_infer *f, int n, indexing *ix, td_error *e)
 }
 
 /* Shape of x[idx]: the index dimensions stand where the indexed ones stood when those are neighbours, else in front. */
-static int indexed_shape(const td_infer *f, int n, int64_t *shape, int *ndim, td_error *e)
+static int indexed_shape(const td_inference *f, int n, int64_t *shape, int *ndim, td_error *e)
 {
     const td_desc *x = td_in(f, 0);
     indexing ix;

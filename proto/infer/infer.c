@@ -4,25 +4,25 @@
 
 #include <inttypes.h>
 
-const char *td_infer_name(const td_infer *f, int i)
+const char *td_infer_name(const td_inference *f, int i)
 {
     return f->op->params[td_op_param_of(f->op, f->nin, i)].name;
 }
 
-uint8_t td_infer_device(const td_infer *f)
+uint8_t td_infer_device(const td_inference *f)
 {
     for (int i = 0; i < f->nin; i++)
         if (f->in[i].desc && f->in[i].desc->device != TD_CPU) return f->in[i].desc->device;
     return f->device;
 }
 
-static int room(const td_infer *f, td_error *e)
+static int room(const td_inference *f, td_error *e)
 {
     if (f->nout < f->max_out) return TD_OK;
     return td_fail(e, TD_E_INVALID, "the call makes more than %d results", f->max_out);
 }
 
-int td_infer_make(td_infer *f, td_dtype dtype, int ndim, const int64_t *shape, td_error *e)
+int td_infer_make(td_inference *f, td_dtype dtype, int ndim, const int64_t *shape, td_error *e)
 {
     TD_TRY(room(f, e));
     td_desc *out = &f->out[f->nout];
@@ -32,7 +32,7 @@ int td_infer_make(td_infer *f, td_dtype dtype, int ndim, const int64_t *shape, t
     return TD_OK;
 }
 
-int td_infer_like(td_infer *f, td_dtype dtype, const td_desc *shape, td_error *e)
+int td_infer_like(td_inference *f, td_dtype dtype, const td_desc *shape, td_error *e)
 {
     return td_infer_make(f, dtype, shape->ndim, shape->shape, e);
 }
@@ -45,7 +45,7 @@ static void settle_strides(td_desc *d)
         if (d->stride[i] > TD_DESC_BYTES && (d->shape[i] == 1 || td_desc_numel(d) == 0)) d->stride[i] = 0;
 }
 
-int td_infer_append(td_infer *f, const td_desc *d, td_error *e)
+int td_infer_append(td_inference *f, const td_desc *d, td_error *e)
 {
     TD_TRY(room(f, e));
     f->out[f->nout] = *d;
@@ -53,7 +53,7 @@ int td_infer_append(td_infer *f, const td_desc *d, td_error *e)
     return TD_OK;
 }
 
-int td_infer_wanted(td_infer *f, int bit, int64_t mask, td_dtype t, int ndim, const int64_t *shape, td_error *e)
+int td_infer_wanted(td_inference *f, int bit, int64_t mask, td_dtype t, int ndim, const int64_t *shape, td_error *e)
 {
     static const int64_t nothing[1] = {0};
     bool wanted = mask >> bit & 1;
@@ -82,7 +82,7 @@ static bool is_signed(td_dtype t)
 }
 
 /* One behind `from` in the tier, in which whole numbers of any kind can lie. */
-static td_dtype some_inexact(const td_infer *f, int from, bool tier)
+static td_dtype some_inexact(const td_inference *f, int from, bool tier)
 {
     for (int i = from; i < f->nin; i++)
         if (f->in[i].desc && (f->in[i].desc->ndim == 0) == tier && td_dtype_is_inexact(td_in_dtype(f, i)))
@@ -91,7 +91,7 @@ static td_dtype some_inexact(const td_infer *f, int from, bool tier)
 }
 
 /* The one pair that nothing holds: uint64 and signed whole numbers, of one tier. */
-static int none_for_both(const td_infer *f, int from, int tier, td_error *e)
+static int none_for_both(const td_inference *f, int from, int tier, td_error *e)
 {
     int whole = -1, natural = -1;
     for (int i = from; i < f->nin; i++) {
@@ -104,7 +104,7 @@ static int none_for_both(const td_infer *f, int from, int tier, td_error *e)
                    td_infer_name(f, natural), td_infer_name(f, whole), td_dtype_name(td_in_dtype(f, whole)));
 }
 
-int td_infer_promote(const td_infer *f, int from, const td_scalar *extra, td_dtype *out, td_error *e)
+int td_infer_promote(const td_inference *f, int from, const td_scalar *extra, td_dtype *out, td_error *e)
 {
     td_dtype tier[3] = {TD_DTYPE_NONE, TD_DTYPE_NONE, TD_DTYPE_NONE};
     for (int i = from; i < f->nin; i++) {
@@ -121,7 +121,7 @@ int td_infer_promote(const td_infer *f, int from, const td_scalar *extra, td_dty
     return TD_OK;
 }
 
-static int cannot_broadcast(const td_infer *f, int last, int i, int ndim, int64_t *shape, td_error *e)
+static int cannot_broadcast(const td_inference *f, int last, int i, int ndim, int64_t *shape, td_error *e)
 {
     const td_desc *d = td_in(f, i);
     char a[TD_TEXT], b[TD_TEXT];
@@ -131,7 +131,7 @@ static int cannot_broadcast(const td_infer *f, int last, int i, int ndim, int64_
                    td_shape_text(ndim, shape, a, sizeof a), td_infer_name(f, i), TD_SHAPE(d, b));
 }
 
-int td_infer_broadcast(const td_infer *f, int from, int64_t *shape, int *ndim, td_error *e)
+int td_infer_broadcast(const td_inference *f, int from, int64_t *shape, int *ndim, td_error *e)
 {
     int last = -1;
     *ndim = 0;
@@ -146,12 +146,12 @@ int td_infer_broadcast(const td_infer *f, int from, int64_t *shape, int *ndim, t
 
 /* ---- checks */
 
-int td_infer_dim(const td_infer *f, int k, int ndim, int *dim, td_error *e)
+int td_infer_dim(const td_inference *f, int k, int ndim, int *dim, td_error *e)
 {
     return td_wrap_dim(td_attr_int(f->attrs, k), ndim, dim, e);
 }
 
-int td_infer_dims(const td_infer *f, int k, int ndim, unsigned *bits, td_error *e)
+int td_infer_dims(const td_inference *f, int k, int ndim, unsigned *bits, td_error *e)
 {
     int n, dim;
     const int64_t *dims = td_attr_ints(f->attrs, k, &n);
@@ -166,7 +166,7 @@ int td_infer_dims(const td_infer *f, int k, int ndim, unsigned *bits, td_error *
     return TD_OK;
 }
 
-int td_infer_ints(const td_infer *f, int k, int n, int64_t least, const int64_t **v, td_error *e)
+int td_infer_ints(const td_inference *f, int k, int n, int64_t least, const int64_t **v, td_error *e)
 {
     int count;
     const char *name = f->op->attrs[k].name;
@@ -179,14 +179,14 @@ int td_infer_ints(const td_infer *f, int k, int n, int64_t least, const int64_t 
     return TD_OK;
 }
 
-int td_infer_attr_of(const td_infer *f, td_attr_kind kind)
+int td_infer_attr_of(const td_inference *f, td_attr_kind kind)
 {
     int k = f->op->nattrs - 1;
     while (k >= 0 && f->op->attrs[k].kind != kind) k--;
     return k;
 }
 
-int td_infer_same_dtype(const td_infer *f, int i, int k, td_error *e)
+int td_infer_same_dtype(const td_inference *f, int i, int k, td_error *e)
 {
     if (!td_in(f, i) || !td_in(f, k) || td_in(f, i)->dtype == td_in(f, k)->dtype) return TD_OK;
     return td_fail(e, TD_E_TYPE, "expected '%s' and '%s' to have the same dtype, but got: %s != %s",
@@ -194,7 +194,7 @@ int td_infer_same_dtype(const td_infer *f, int i, int k, td_error *e)
                    td_dtype_name(td_in_dtype(f, k)));
 }
 
-int td_infer_has_shape(const td_infer *f, int i, int ndim, const int64_t *shape, td_error *e)
+int td_infer_has_shape(const td_inference *f, int i, int ndim, const int64_t *shape, td_error *e)
 {
     const td_desc *d = td_in(f, i);
     if (!d || (d->ndim == ndim && (ndim == 0 || !memcmp(d->shape, shape, (size_t)ndim * sizeof *shape)))) return TD_OK;
@@ -204,7 +204,7 @@ int td_infer_has_shape(const td_infer *f, int i, int ndim, const int64_t *shape,
 }
 
 /* The shape that parameter i must have; the number of dimensions. */
-static int shape_of(const td_infer *f, int i, const int64_t **shape, int64_t *size)
+static int shape_of(const td_inference *f, int i, const int64_t **shape, int64_t *size)
 {
     const td_param *p = &f->op->params[i];
     *shape = size;
@@ -219,7 +219,7 @@ static int shape_of(const td_infer *f, int i, const int64_t **shape, int64_t *si
     return p->shape == TD_SHAPE_TAIL ? tail : head;
 }
 
-int td_infer_shapes(const td_infer *f, td_error *e)
+int td_infer_shapes(const td_inference *f, td_error *e)
 {
     for (int i = 0; i < f->nin; i++) {
         const int64_t *shape;
@@ -231,7 +231,7 @@ int td_infer_shapes(const td_infer *f, td_error *e)
     return TD_OK;
 }
 
-int td_infer_is_index(const td_infer *f, int i, td_error *e)
+int td_infer_is_index(const td_inference *f, int i, td_error *e)
 {
     td_dtype t = td_in_dtype(f, i);
     if (t == TD_INT64 || t == TD_INT32) return TD_OK;
@@ -239,14 +239,14 @@ int td_infer_is_index(const td_infer *f, int i, td_error *e)
                    td_dtype_name(t), t == TD_BOOL ? " (a mask is turned into indices with nonzero() first)" : "");
 }
 
-int td_infer_is_bool(const td_infer *f, int i, td_error *e)
+int td_infer_is_bool(const td_inference *f, int i, td_error *e)
 {
     if (td_in_dtype(f, i) == TD_BOOL) return TD_OK;
     return td_fail(e, TD_E_TYPE, "expected '%s' to be a boolean tensor, but got a tensor with dtype %s",
                    td_infer_name(f, i), td_dtype_name(td_in_dtype(f, i)));
 }
 
-int td_infer_alpha(const td_infer *f, int k, td_dtype t, td_error *e)
+int td_infer_alpha(const td_inference *f, int k, td_dtype t, td_error *e)
 {
     if (!td_attr_given(f->attrs, k)) return TD_OK;
     const char *name = f->op->attrs[k].name;

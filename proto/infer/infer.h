@@ -11,7 +11,7 @@
 
 #include "proto/ops/op.h"
 
-#define TD_RULE(rule) int td_infer_##rule(td_infer *f, td_error *e)
+#define TD_RULE(rule) int td_infer_##rule(td_inference *f, td_error *e)
 
 /* infer/create.c */
 TD_RULE(shape);         /* of the shape given */
@@ -201,55 +201,55 @@ TD_RULE(composed); /* what the ops make that it is made of */
 /* A shape as text in a buffer of TD_TEXT bytes. */
 #define TD_SHAPE(d, buffer) td_shape_text((d)->ndim, (d)->shape, buffer, TD_TEXT)
 
-static inline const td_desc *td_in(const td_infer *f, int i)
+static inline const td_desc *td_in(const td_inference *f, int i)
 {
     return f->in[i].desc;
 }
-static inline td_dtype td_in_dtype(const td_infer *f, int i)
+static inline td_dtype td_in_dtype(const td_inference *f, int i)
 {
     return (td_dtype)f->in[i].desc->dtype;
 }
 
 /* Name of the argument that flattened input `i` belongs to. */
-const char *td_infer_name(const td_infer *f, int i);
+const char *td_infer_name(const td_inference *f, int i);
 /* Where its results lie: beside its tensors, of which a number on the CPU may be one. */
-uint8_t td_infer_device(const td_infer *f);
+uint8_t td_infer_device(const td_inference *f);
 /* Is the dtype in the op's `dtypes`? `name` is the argument's, or NULL for the dtype that all arguments promote to. */
-int td_infer_takes(const td_infer *f, const char *name, td_dtype t, td_error *e);
+int td_infer_takes(const td_inference *f, const char *name, td_dtype t, td_error *e);
 /* Append a contiguous output; td_infer_view appends any descriptor. */
-int td_infer_make(td_infer *f, td_dtype dtype, int ndim, const int64_t *shape, td_error *e);
-int td_infer_like(td_infer *f, td_dtype dtype, const td_desc *shape, td_error *e);
-int td_infer_append(td_infer *f, const td_desc *d, td_error *e);
+int td_infer_make(td_inference *f, td_dtype dtype, int ndim, const int64_t *shape, td_error *e);
+int td_infer_like(td_inference *f, td_dtype dtype, const td_desc *shape, td_error *e);
+int td_infer_append(td_inference *f, const td_desc *d, td_error *e);
 /* The common dtype of inputs from..nin-1 by the three tiers; `extra` (may be NULL) joins as a number. uint64 and signed
  * numbers have none. */
-int td_infer_promote(const td_infer *f, int from, const td_scalar *extra, td_dtype *out, td_error *e);
+int td_infer_promote(const td_inference *f, int from, const td_scalar *extra, td_dtype *out, td_error *e);
 /* Broadcast inputs from..nin-1 together. */
-int td_infer_broadcast(const td_infer *f, int from, int64_t *shape, int *ndim, td_error *e);
+int td_infer_broadcast(const td_inference *f, int from, int64_t *shape, int *ndim, td_error *e);
 /* Attribute `k`, a dimension of a tensor of `ndim` dimensions, wrapped. */
-int td_infer_dim(const td_infer *f, int k, int ndim, int *dim, td_error *e);
+int td_infer_dim(const td_inference *f, int k, int ndim, int *dim, td_error *e);
 /* Attribute `k`, a list that must have `n` numbers, each >= least. */
-int td_infer_ints(const td_infer *f, int k, int n, int64_t least, const int64_t **v, td_error *e);
+int td_infer_ints(const td_inference *f, int k, int n, int64_t least, const int64_t **v, td_error *e);
 /* Index of the attribute of this kind (the last one), or -1. */
-int td_infer_attr_of(const td_infer *f, td_attr_kind kind);
+int td_infer_attr_of(const td_inference *f, td_attr_kind kind);
 /* Inputs i and k have one dtype. */
-int td_infer_same_dtype(const td_infer *f, int i, int k, td_error *e);
+int td_infer_same_dtype(const td_inference *f, int i, int k, td_error *e);
 /* Input i has exactly this shape; an absent one passes. */
-int td_infer_has_shape(const td_infer *f, int i, int ndim, const int64_t *shape, td_error *e);
+int td_infer_has_shape(const td_inference *f, int i, int ndim, const int64_t *shape, td_error *e);
 /* All inputs have the shapes that the table says (`shape_of`), after the rule. */
-int td_infer_shapes(const td_infer *f, td_error *e);
+int td_infer_shapes(const td_inference *f, td_error *e);
 /* infer/format.c: the results lie as the inputs do, of an op that keeps their format. */
-void td_infer_format(td_infer *f);
+void td_infer_format(td_inference *f);
 /* Input i is int64 or int32; bool. */
-int td_infer_is_index(const td_infer *f, int i, td_error *e);
-int td_infer_is_bool(const td_infer *f, int i, td_error *e);
+int td_infer_is_index(const td_inference *f, int i, td_error *e);
+int td_infer_is_bool(const td_inference *f, int i, td_error *e);
 /* Attribute `k`, a number, may scale a result of dtype t (no float into int, no complex into float). */
-int td_infer_alpha(const td_infer *f, int k, td_dtype t, td_error *e);
+int td_infer_alpha(const td_inference *f, int k, td_dtype t, td_error *e);
 
 /* Bits of the wrapped dimensions in attribute `k`, a list without repeats; none gives 0. */
-int td_infer_dims(const td_infer *f, int k, int ndim, unsigned *bits, td_error *e);
+int td_infer_dims(const td_inference *f, int k, int ndim, unsigned *bits, td_error *e);
 
 /* Append the gradient that bit `bit` of a mask asks for, of the given shape; one not asked for has shape [0]. */
-int td_infer_wanted(td_infer *f, int bit, int64_t mask, td_dtype t, int ndim, const int64_t *shape, td_error *e);
+int td_infer_wanted(td_inference *f, int bit, int64_t mask, td_dtype t, int ndim, const int64_t *shape, td_error *e);
 
 /* ---- the generated table's own door (optable.c) */
 

@@ -22,7 +22,7 @@ static int64_t smaller(const td_desc *d)
     return rows_of(d) < columns_of(d) ? rows_of(d) : columns_of(d);
 }
 
-static int are_matrices(td_infer *f, int i, td_error *e)
+static int are_matrices(td_inference *f, int i, td_error *e)
 {
     if (i == 0) f->compute = td_in_dtype(f, 0);
     if (td_in(f, i)->ndim >= 2) return TD_OK;
@@ -30,7 +30,7 @@ static int are_matrices(td_infer *f, int i, td_error *e)
                    td_in(f, i)->ndim);
 }
 
-static int are_square(td_infer *f, int i, td_error *e)
+static int are_square(td_inference *f, int i, td_error *e)
 {
     const td_desc *d = td_in(f, i);
     TD_TRY(are_matrices(f, i, e));
@@ -40,7 +40,7 @@ static int are_square(td_infer *f, int i, td_error *e)
 }
 
 /* A result for each matrix of d: `n` sizes behind its batch. */
-static int for_each(td_infer *f, td_dtype t, const td_desc *d, int n, const int64_t *sizes, td_error *e)
+static int for_each(td_inference *f, td_dtype t, const td_desc *d, int n, const int64_t *sizes, td_error *e)
 {
     int64_t shape[TD_MAX_DIMS];
     int lead = d->ndim - 2;
@@ -49,17 +49,17 @@ static int for_each(td_infer *f, td_dtype t, const td_desc *d, int n, const int6
     return td_infer_make(f, t, lead + n, shape, e);
 }
 
-static int vectors(td_infer *f, td_dtype t, const td_desc *d, int64_t n, td_error *e)
+static int vectors(td_inference *f, td_dtype t, const td_desc *d, int64_t n, td_error *e)
 {
     return for_each(f, t, d, 1, &n, e);
 }
 
-static int matrices(td_infer *f, td_dtype t, const td_desc *d, int64_t rows, int64_t columns, td_error *e)
+static int matrices(td_inference *f, td_dtype t, const td_desc *d, int64_t rows, int64_t columns, td_error *e)
 {
     return for_each(f, t, d, 2, (int64_t[]){rows, columns}, e);
 }
 
-static td_dtype real_of(const td_infer *f)
+static td_dtype real_of(const td_inference *f)
 {
     return td_dtype_real(f->compute);
 }
@@ -113,7 +113,7 @@ static bool is_vector(const td_desc *x, const td_desc *y)
 }
 
 /* The batches of inputs i and k, broadcast, and then the last `trail` sizes of k. */
-static int beside(td_infer *f, int i, int k, int trail, td_error *e)
+static int beside(td_inference *f, int i, int k, int trail, td_error *e)
 {
     const td_desc *x = td_in(f, i), *y = td_in(f, k);
     char a[TD_TEXT], b[TD_TEXT];
@@ -128,7 +128,7 @@ static int beside(td_infer *f, int i, int k, int trail, td_error *e)
 }
 
 /* Input k stands right (or left) of the square matrices i: it has as many rows (columns). */
-static int fits(td_infer *f, int i, int k, bool left, td_error *e)
+static int fits(td_inference *f, int i, int k, bool left, td_error *e)
 {
     const td_desc *x = td_in(f, i), *y = td_in(f, k);
     TD_TRY(are_square(f, i, e));

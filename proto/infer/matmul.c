@@ -4,14 +4,14 @@
 
 #include <inttypes.h>
 
-static int is_matrix(const td_infer *f, int i, td_error *e)
+static int is_matrix(const td_inference *f, int i, td_error *e)
 {
     if (td_in(f, i)->ndim == 2) return TD_OK;
     return td_fail(e, TD_E_SHAPE, "'%s' must be a matrix, got %d-D tensor", td_infer_name(f, i), td_in(f, i)->ndim);
 }
 
 /* Inputs i and i+1 as (rows, k) and (k, columns). */
-static int multiply(const td_infer *f, int i, int64_t *shape, td_error *e)
+static int multiply(const td_inference *f, int i, int64_t *shape, td_error *e)
 {
     const td_desc *x = td_in(f, i), *y = td_in(f, i + 1);
     TD_TRY(is_matrix(f, i, e));
@@ -35,7 +35,7 @@ TD_RULE(mm)
 }
 
 /* The first two inputs: stacks of matrices. */
-static int are_stacks(const td_infer *f, td_error *e)
+static int are_stacks(const td_inference *f, td_error *e)
 {
     for (int i = 0; i < 2; i++)
         if (td_in(f, i)->ndim != 3)

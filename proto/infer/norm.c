@@ -11,7 +11,7 @@ static td_dtype statistic(td_dtype t)
 }
 
 /* Inputs i and i + 1, if given, are statistics; x's own dtype will do too when `own`. */
-static int are_statistics(const td_infer *f, int i, bool own, td_dtype x, td_error *e)
+static int are_statistics(const td_inference *f, int i, bool own, td_dtype x, td_error *e)
 {
     for (int k = i; k <= i + 1; k++) {
         td_dtype t = td_in(f, k) ? td_in_dtype(f, k) : statistic(x);
@@ -24,7 +24,7 @@ static int are_statistics(const td_infer *f, int i, bool own, td_dtype x, td_err
 
 /* ---- over the trailing dimensions */
 
-static int check_ndims(const td_infer *f, const td_desc *x, int64_t ndims, td_error *e)
+static int check_ndims(const td_inference *f, const td_desc *x, int64_t ndims, td_error *e)
 {
     if (ndims >= 1 && ndims <= x->ndim) return TD_OK;
     return td_fail(e, TD_E_INVALID,
@@ -60,7 +60,7 @@ TD_RULE(layer_norm_backward)
 
 /* ---- over all but the channels: x is (N, C, ...) */
 
-static int has_channels(const td_infer *f, int i, td_error *e)
+static int has_channels(const td_inference *f, int i, td_error *e)
 {
     if (td_in(f, i)->ndim >= 2) return TD_OK;
     return td_fail(e, TD_E_SHAPE, "expected '%s' to have at least 2 dimensions (N, C, ...), but it has %d",

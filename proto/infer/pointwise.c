@@ -3,19 +3,19 @@
 #include "proto/infer/infer.h"
 
 /* The dtype that inputs of common dtype `t` are computed in. */
-static td_dtype computed(const td_infer *f, td_dtype t)
+static td_dtype computed(const td_inference *f, td_dtype t)
 {
     return f->op->promote == TD_PROMOTE_FLOAT && td_dtype_is_integral(t) ? TD_FLOAT32 : t;
 }
 
-static td_dtype result(const td_infer *f)
+static td_dtype result(const td_inference *f)
 {
     if (f->op->promote == TD_PROMOTE_BOOL) return TD_BOOL;
     return f->op->promote == TD_PROMOTE_ABS ? td_dtype_real(f->compute) : f->compute;
 }
 
 /* Compute in the dtype for common dtype `t`, output of the broadcast shape of all inputs. */
-static int finish(td_infer *f, td_dtype t, td_error *e)
+static int finish(td_inference *f, td_dtype t, td_error *e)
 {
     int64_t shape[TD_MAX_DIMS];
     int ndim;

@@ -12,14 +12,14 @@ typedef struct layer {
 } layer;
 
 /* (N, H), or (1, N, H) where h0 is so. */
-static int has_state(const td_infer *f, const layer *l, int i, td_error *e)
+static int has_state(const td_inference *f, const layer *l, int i, td_error *e)
 {
     const int64_t shape[3] = {1, l->rows, l->n};
     return td_infer_has_shape(f, i, l->states, shape + 3 - l->states, e);
 }
 
 /* Sizes of the layer, and that its tensors have them. */
-static int check(const td_infer *f, layer *l, td_error *e)
+static int check(const td_inference *f, layer *l, td_error *e)
 {
     const td_desc *x = td_in(f, 0), *h = td_in(f, l->h0);
     if (x->ndim != 3)
@@ -35,14 +35,14 @@ static int check(const td_infer *f, layer *l, td_error *e)
     return td_infer_has_shape(f, l->w_ih + 1, 2, (int64_t[]){l->all, l->n}, e);
 }
 
-static int make(td_infer *f, const layer *l, bool steps, int64_t width, td_error *e)
+static int make(td_inference *f, const layer *l, bool steps, int64_t width, td_error *e)
 {
     const int64_t shape[3] = {steps ? l->steps : 1, l->rows, width};
     int ndim = steps ? 3 : l->states;
     return td_infer_make(f, f->compute, ndim, shape + 3 - ndim, e);
 }
 
-static int forward(td_infer *f, layer *l, td_error *e)
+static int forward(td_inference *f, layer *l, td_error *e)
 {
     f->compute = td_in_dtype(f, 0);
     TD_TRY(check(f, l, e));
@@ -73,7 +73,7 @@ TD_RULE(rnn_layer)
 }
 
 /* Inputs behind the weights: y, what was kept, and the gradients that arrive; attribute `mask` is the last. */
-static int backward(td_infer *f, layer *l, int kept, td_error *e)
+static int backward(td_inference *f, layer *l, int kept, td_error *e)
 {
     int64_t mask = td_attr_int(f->attrs, f->op->nattrs - 1);
     int y = l->w_ih + 2, states = l->w_ih - l->h0, bit = 0;

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 
 /* Bits of the dimensions to reduce: attribute 0, as one or as a list; none and an empty list mean all. */
-static int reduced_dims(const td_infer *f, unsigned *bits, bool *all, td_error *e)
+static int reduced_dims(const td_inference *f, unsigned *bits, bool *all, td_error *e)
 {
     int dim, ndim = td_in(f, 0)->ndim;
     *bits = 0;
@@ -21,7 +21,7 @@ static int reduced_dims(const td_infer *f, unsigned *bits, bool *all, td_error *
     return TD_OK;
 }
 
-static bool keeps(const td_infer *f)
+static bool keeps(const td_inference *f)
 {
     int k = td_infer_attr_of(f, TD_A_BOOL);
     return k >= 0 && td_attr_bool(f->attrs, k);
@@ -40,7 +40,7 @@ static td_desc reduced(const td_desc *x, unsigned bits, bool keepdim)
 }
 
 /* The dtype to compute in: a given one, or what the column makes of x's. */
-static td_dtype computed(const td_infer *f)
+static td_dtype computed(const td_inference *f)
 {
     int k = td_infer_attr_of(f, TD_A_DTYPE);
     td_dtype x = td_in_dtype(f, 0), given = k < 0 ? TD_DTYPE_NONE : td_attr_dtype(f->attrs, k);
@@ -50,7 +50,7 @@ static td_dtype computed(const td_infer *f)
     return x;
 }
 
-static td_dtype result(const td_infer *f)
+static td_dtype result(const td_inference *f)
 {
     switch (f->op->promote) {
     case TD_PROMOTE_BOOL: return f->compute == TD_UINT8 ? TD_UINT8 : TD_BOOL; /* any, all of uint8 stay uint8 */

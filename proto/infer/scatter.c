@@ -70,7 +70,7 @@ TD_RULE(index_add)
 /* x and mask broadcast; how much of src is used depends on the mask's values. */
 TD_RULE(masked_scatter)
 {
-    td_infer pair = *f;
+    td_inference pair = *f;
     int64_t shape[TD_MAX_DIMS];
     int ndim;
     f->compute = td_in_dtype(f, 0);

@@ -19,7 +19,7 @@ static int64_t way(const td_desc *x, int64_t n, int dim)
 }
 
 /* Attributes 0 (dim) and 1 (index) applied to x. */
-static int select_place(const td_infer *f, td_desc *out, td_error *e)
+static int select_place(const td_inference *f, td_desc *out, td_error *e)
 {
     const td_desc *x = td_in(f, 0);
     char text[TD_TEXT];
@@ -38,7 +38,7 @@ static int select_place(const td_infer *f, td_desc *out, td_error *e)
 }
 
 /* Attribute k, or a default when it is none; negative counts from the end. */
-static int64_t bound(const td_infer *f, int k, int64_t size, int64_t otherwise)
+static int64_t bound(const td_inference *f, int k, int64_t size, int64_t otherwise)
 {
     int64_t v = td_attr_given(f->attrs, k) ? td_attr_int(f->attrs, k) : otherwise;
     if (v < 0) v += size;
@@ -46,7 +46,7 @@ static int64_t bound(const td_infer *f, int k, int64_t size, int64_t otherwise)
 }
 
 /* Attributes 0 to 3 (dim, start, end, step) applied to x. */
-static int slice_place(const td_infer *f, td_desc *out, td_error *e)
+static int slice_place(const td_inference *f, td_desc *out, td_error *e)
 {
     const td_desc *x = td_in(f, 0);
     int64_t step = td_attr_int(f->attrs, 3);
@@ -194,7 +194,7 @@ TD_RULE(split)
 }
 
 /* src fills `place`, a view of x; the result has x's shape. */
-static int fill_place(td_infer *f, const td_desc *place, td_error *e)
+static int fill_place(td_inference *f, const td_desc *place, td_error *e)
 {
     f->compute = td_in_dtype(f, 0);
     TD_TRY(td_infer_has_shape(f, 1, place->ndim, place->shape, e));

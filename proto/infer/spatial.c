@@ -8,7 +8,7 @@ enum { LINEAR = 2, CUBIC = 3, MODES = 5 };
 
 /* ---- resample: attributes from `k` on: mode, align_corners, antialias */
 
-static int check_mode(const td_infer *f, int k, int n, td_error *e)
+static int check_mode(const td_inference *f, int k, int n, td_error *e)
 {
     int64_t mode = td_attr_int(f->attrs, k);
     bool weighs = mode == LINEAR || mode == CUBIC;
@@ -24,7 +24,7 @@ static int check_mode(const td_infer *f, int k, int n, td_error *e)
 }
 
 /* The shape `from` with these last sizes. */
-static int resized(const td_infer *f, int k, int ndim, const int64_t *from, int64_t *to, td_error *e)
+static int resized(const td_inference *f, int k, int ndim, const int64_t *from, int64_t *to, td_error *e)
 {
     int n;
     const int64_t *size = td_attr_ints(f->attrs, k, &n);
@@ -67,7 +67,7 @@ TD_RULE(resample_backward)
 
 /* ---- grid_sampler: inputs ix, ix + 1; attributes mode, padding_mode */
 
-static int grid_shape(const td_infer *f, int ix, int64_t *shape, td_error *e)
+static int grid_shape(const td_inference *f, int ix, int64_t *shape, td_error *e)
 {
     const td_desc *x = td_in(f, ix), *grid = td_in(f, ix + 1);
     int64_t mode = td_attr_int(f->attrs, 0), padding = td_attr_int(f->attrs, 1);
@@ -115,7 +115,7 @@ TD_RULE(grid_sampler_backward)
 
 /* ---- ctc_losses: inputs ix (T, N, C), targets, input_lengths, target_lengths; attribute k: blank */
 
-static int check_ctc(const td_infer *f, int ix, int k, td_error *e)
+static int check_ctc(const td_inference *f, int ix, int k, td_error *e)
 {
     const td_desc *x = td_in(f, ix), *targets = td_in(f, ix + 1);
     int64_t blank = td_attr_int(f->attrs, k);

@@ -6,7 +6,7 @@
 enum { REDUCTION_NONE = 0, REDUCTION_SUM = 2 };
 
 /* (C), (N, C) or (N, C, d1, ...) of scores: what is left without the classes is the target's shape. */
-static int check_target(const td_infer *f, int i, int ndim, const int64_t *scores, int64_t *rest, int *nrest,
+static int check_target(const td_inference *f, int i, int ndim, const int64_t *scores, int64_t *rest, int *nrest,
                         td_error *e)
 {
     char a[TD_TEXT], b[TD_TEXT];
@@ -89,7 +89,7 @@ TD_RULE(dropout_backward)
 }
 
 /* The one-element step count of an optimizer: any dtype that holds it. */
-static int check_count(const td_infer *f, int i, td_error *e)
+static int check_count(const td_inference *f, int i, td_error *e)
 {
     char text[128];
     const td_desc *d = td_in(f, i);

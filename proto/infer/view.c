@@ -32,7 +32,7 @@ static int read_shape(int ndim, const int64_t *want, int64_t *known, int *unknow
     return TD_OK;
 }
 
-static int infer_shape(const td_infer *f, const td_desc *x, int64_t *shape, int *ndim, td_error *e)
+static int infer_shape(const td_inference *f, const td_desc *x, int64_t *shape, int *ndim, td_error *e)
 {
     char text[TD_TEXT];
     int unknown;
@@ -168,7 +168,7 @@ TD_RULE(view_dtype)
 }
 
 /* Every other number of the memory of complex ones. */
-static int real_numbers(td_infer *f, td_desc *d, td_error *e)
+static int real_numbers(td_inference *f, td_desc *d, td_error *e)
 {
     f->compute = td_dtype_real((td_dtype)d->dtype);
     d->dtype = (uint8_t)f->compute;

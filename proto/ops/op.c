@@ -44,7 +44,7 @@ int td_op_check_count(const td_op *op, int nin, td_error *e)
     return TD_OK;
 }
 
-static int check_operand(const td_infer *f, int i, td_error *e)
+static int check_operand(const td_inference *f, int i, td_error *e)
 {
     const td_param *p = &f->op->params[td_op_param_of(f->op, f->nin, i)];
     const td_operand *in = &f->in[i];
@@ -58,7 +58,7 @@ static int check_operand(const td_infer *f, int i, td_error *e)
 }
 
 /* One device for all; a 0-d CPU tensor may stand beside CUDA tensors in a pointwise op. */
-static int check_device(const td_infer *f, int i, int *first, td_error *e)
+static int check_device(const td_inference *f, int i, int *first, td_error *e)
 {
     const td_desc *d = f->in[i].desc;
     if (!d || ((f->op->flags & TD_OF_POINTWISE) && d->ndim == 0 && d->device == TD_CPU)) return TD_OK;
@@ -73,14 +73,14 @@ static int check_device(const td_infer *f, int i, int *first, td_error *e)
 }
 
 /* A device is named for what is made of nothing. */
-static int check_made(const td_infer *f, td_error *e)
+static int check_made(const td_inference *f, td_error *e)
 {
     if (f->device >= TD_MAX_DEVICES) return td_fail(e, TD_E_INVALID, "device %u is not known", f->device);
     if (f->op->flags & TD_OF_CREATION) return TD_OK;
     return td_fail(e, TD_E_INVALID, "%s takes no device: its result lies where its tensors do", f->op->name);
 }
 
-static int check_operands(const td_infer *f, td_error *e)
+static int check_operands(const td_inference *f, td_error *e)
 {
     int first = -1, rc = f->whole ? check_arity(f->op, f->nin, e) : td_op_check_count(f->op, f->nin, e);
     for (int i = 0; i < f->nin && !rc; i++) {
@@ -90,7 +90,7 @@ static int check_operands(const td_infer *f, td_error *e)
     return rc;
 }
 
-int td_infer_takes(const td_infer *f, const char *name, td_dtype t, td_error *e)
+int td_infer_takes(const td_inference *f, const char *name, td_dtype t, td_error *e)
 {
     if (td_dtype_valid(t) && (f->op->dtypes >> t & 1)) return TD_OK;
     char list[160];
@@ -103,7 +103,7 @@ int td_infer_takes(const td_infer *f, const char *name, td_dtype t, td_error *e)
                    name ? "argument '" : "its arguments", name ? name : "", name ? "'" : " together", list);
 }
 
-static int check_attrs(const td_infer *f, td_error *e)
+static int check_attrs(const td_inference *f, td_error *e)
 {
     const td_op *op = f->op;
     if (f->attrs->count != op->nattrs)
@@ -122,7 +122,7 @@ static int check_attrs(const td_infer *f, td_error *e)
     return TD_OK;
 }
 
-static int check_alike(const td_infer *f, td_error *e)
+static int check_alike(const td_inference *f, td_error *e)
 {
     for (int i = 1; i < f->nin; i++)
         if (f->op->params[td_op_param_of(f->op, f->nin, i)].flags & TD_PF_ALIKE) {
@@ -132,7 +132,7 @@ static int check_alike(const td_infer *f, td_error *e)
     return TD_OK;
 }
 
-int td_op_check(const td_infer *f, td_error *e)
+int td_op_check(const td_inference *f, td_error *e)
 {
     int rc = check_operands(f, e);
     if (!rc) rc = check_attrs(f, e);
@@ -142,7 +142,7 @@ int td_op_check(const td_infer *f, td_error *e)
     return rc;
 }
 
-int td_op_infer(td_infer *f, td_error *e)
+int td_op_infer(td_inference *f, td_error *e)
 {
     const td_op *op = f->op;
     f->nout = 0;

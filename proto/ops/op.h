@@ -97,7 +97,7 @@ typedef struct td_operand { /* what inference sees of an input; both NULL: an ab
     const td_scalar *scalar;
 } td_operand;
 
-typedef struct td_infer {
+typedef struct td_inference {
     /* in */
     const struct td_op *op;
     const td_operand *in;
@@ -112,9 +112,9 @@ typedef struct td_infer {
     td_dtype compute; /* the dtype the kernel computes in (the promoted dtype of the inputs) */
     /* A data-shaped op (TD_OF_DATA_SHAPE) gets the largest shape that its result can have; the kernel tells the real
      * one. */
-} td_infer;
+} td_inference;
 
-typedef int (*td_infer_fn)(td_infer *f, td_error *e);
+typedef int (*td_infer_fn)(td_inference *f, td_error *e);
 
 /* What the gradient of one input keeps: bit i of `inputs` = input parameter i, bit j of `outputs` = output j. */
 typedef struct td_saves {
@@ -174,12 +174,12 @@ static inline const td_op *td_op_by_id(unsigned id)
 const td_op *td_op_by_name(const char *name);
 
 /* Do counts, kinds and dtypes of the operands and attributes agree with the signature? */
-int td_op_check(const td_infer *f, td_error *e);
+int td_op_check(const td_inference *f, td_error *e);
 
 /* Check that, then infer. The one door to
  * inference: on success f->nout, f->out[] and f->compute are set; on failure `e` names the op, the argument and what
  * was expected. */
-int td_op_infer(td_infer *f, td_error *e);
+int td_op_infer(td_inference *f, td_error *e);
 
 /* Can a call have `nin` flattened inputs? Until this is known, td_op_param_of must not be asked. */
 int td_op_check_count(const td_op *op, int nin, td_error *e);

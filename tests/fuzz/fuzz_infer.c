@@ -74,7 +74,7 @@ static void check_round_trip(const td_op *op, const td_attrs *a)
     demand(again.count == a->count && again.nints >= a->nints, op, "attributes change on the way", NULL);
 }
 
-static void check_outputs(const td_infer *f, const uint64_t *nbytes)
+static void check_outputs(const td_inference *f, const uint64_t *nbytes)
 {
     td_error e;
     demand(f->nout <= f->max_out, f->op, "more outputs than there is room", NULL);
@@ -116,7 +116,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     check_round_trip(op, &attrs);
-    td_infer f = {.op = op, .in = in, .nin = nin, .attrs = &attrs, .out = out, .max_out = MOST_OUTPUTS};
+    td_inference f = {.op = op, .in = in, .nin = nin, .attrs = &attrs, .out = out, .max_out = MOST_OUTPUTS};
     if (td_op_infer(&f, &e)) demand(e.code != 0 && e.message[0], op, "refused without a word", NULL);
     else check_outputs(&f, nbytes);
     return 0;

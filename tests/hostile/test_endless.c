@@ -139,7 +139,7 @@ static bool draw(const td_op *op, const sizes *from, size_t n, bool expanded, tr
         in[i].desc = &t->desc[i];
     }
     some_attrs(op, &t->attrs, &base);
-    td_infer f = {.op = op, .in = in, .nin = t->nin, .attrs = &t->attrs, .out = out, .max_out = MOST_OUT};
+    td_inference f = {.op = op, .in = in, .nin = t->nin, .attrs = &t->attrs, .out = out, .max_out = MOST_OUT};
     if (td_op_infer(&f, NULL)) return false;
     uint64_t bytes = 0;
     for (int o = 0; o < f.nout; o++) bytes += td_desc_nbytes(&out[o]);

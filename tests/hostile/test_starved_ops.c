@@ -248,7 +248,7 @@ static void what_they_come_to(void)
             bool failed = true;
             for (int k = 0; failed; k++) {
                 long had = live;
-                td_infer f = {.op = op, .in = in, .nin = nin, .attrs = &a, .out = out, .max_out = 128};
+                td_inference f = {.op = op, .in = in, .nin = nin, .attrs = &a, .out = out, .max_out = 128};
                 until_failure = k + 1;
                 rc = td_op_infer(&f, &e);
                 failed = !until_failure;

@@ -217,7 +217,7 @@ static void run_op(fake_daemon *f, peer *p, const td_record *r, const td_op *op)
     td_attrs attrs;
     td_desc out[16];
     td_error e;
-    td_infer infer = {.op = op, .in = operands, .nin = r->nin, .attrs = &attrs, .out = out, .max_out = 16};
+    td_inference infer = {.op = op, .in = operands, .nin = r->nin, .attrs = &attrs, .out = out, .max_out = 16};
     if (td_attrs_decode(op, r->rest + at, r->nrest - at, &attrs, &e) || td_op_infer(&infer, &e) ||
         infer.nout != r->nout) {
         fprintf(stderr, "fake daemon: %s: %s\n", op->name, e.message);

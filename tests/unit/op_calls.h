@@ -22,7 +22,7 @@ typedef struct call {
     td_operand in[CALL_MAX];
     td_attrs attrs;
     td_desc out[CALL_MAX];
-    td_infer f;
+    td_inference f;
     td_error error;
     int nin;
 } call;

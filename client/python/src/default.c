@@ -18,7 +18,7 @@ static bool chooses_float32(const td_op *op, int nin, const td_arg *in, const td
     td_operand operands[TDPY_DEFAULT_ROOM] = {{NULL, NULL}};
     td_scalar numbers[TDPY_DEFAULT_ROOM];
     td_desc out[TDPY_DEFAULT_ROOM];
-    td_infer f = {.op = op, .in = operands, .nin = nin, .attrs = attrs, .out = out, .max_out = TDPY_DEFAULT_ROOM};
+    td_inference f = {.op = op, .in = operands, .nin = nin, .attrs = attrs, .out = out, .max_out = TDPY_DEFAULT_ROOM};
     for (int i = 0; i < nin; i++) {
         bool array = in[i].kind == TD_ARG_ARRAY;
         if (array && in[i].array && !is_whole(in[i])) return false;

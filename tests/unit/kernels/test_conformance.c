@@ -72,7 +72,7 @@ typedef struct execution {
     td_attrs attrs;
     td_operand operands[MAX_TENSORS];
     td_desc in[MAX_TENSORS], out[MAX_TENSORS];
-    td_infer infer;
+    td_inference infer;
     td_karg in_args[MAX_TENSORS], out_args[MAX_TENSORS];
     td_error error;
     guarded in_memory[MAX_TENSORS], out_memory[MAX_TENSORS];
@@ -154,7 +154,7 @@ static int infer(execution *x)
         if (from->kind == EXAMPLE_TENSOR) x->operands[i].desc = &x->in[i];
         else if (from->kind == EXAMPLE_NUMBER) x->operands[i].scalar = from->values;
     }
-    x->infer = (td_infer){.op = x->op,
+    x->infer = (td_inference){.op = x->op,
                           .in = x->operands,
                           .nin = x->row->nin,
                           .attrs = &x->attrs,
@@ -211,7 +211,7 @@ static int run_one(td_fx *f, const td_op *op, int nin, const td_fval *in, const 
         operands[i].desc = in[i].kind == TD_F_TENSOR ? &((value *)in[i].ref)->desc : NULL;
         operands[i].scalar = in[i].kind == TD_F_NUMBER ? in[i].number : NULL;
     }
-    td_infer g = {.op = op,
+    td_inference g = {.op = op,
                   .in = operands,
                   .nin = nin,
                   .attrs = attrs,

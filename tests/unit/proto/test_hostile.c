@@ -145,7 +145,7 @@ static void test_every_op(void)
         unsigned passed = 0;
         for (int round = 0; round < ROUNDS; round++, tried++) {
             draw_call(&c, op);
-            c.f = (td_infer){.op = op, .in = c.in, .nin = c.nin, .attrs = &c.attrs, .out = out, .max_out = MAX_OUT};
+            c.f = (td_inference){.op = op, .in = c.in, .nin = c.nin, .attrs = &c.attrs, .out = out, .max_out = MAX_OUT};
             memset(&c.error, 0, sizeof c.error);
             int rc = td_op_infer(&c.f, &c.error);
             if (rc) silent += !c.error.message[0] || c.error.code != rc || strcmp(c.error.op, op->name) || c.f.nout;
