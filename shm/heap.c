@@ -130,6 +130,11 @@ td_budget *td_heap_budget(const td_heap *h)
     return h->budget;
 }
 
+td_segment_kind td_heap_kind(const td_heap *h)
+{
+    return h->kind;
+}
+
 int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e)
 {
     td_need need = {0};

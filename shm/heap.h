@@ -2,7 +2,8 @@
  *
  * Used by the loop thread alone. Freed extents are recycled warm, inside their heap. Growing takes time, so it is
  * split: td_heap_alloc says what it lacks (need.h), someone creates a segment (perhaps on a helper thread),
- * td_heap_adopt adds it. One heap for each session, one for the service; all draw on one budget. */
+ * td_heap_adopt adds it. One heap for each session, one for the service, some of
+ * service segments for what goes at once; all draw on one budget. */
 #ifndef TENSORD_SHM_HEAP_H
 #define TENSORD_SHM_HEAP_H
 
@@ -56,6 +57,7 @@ void td_budget_deinit(td_budget *b);
 int td_budget_work(td_budget *b, uint64_t bytes, td_error *e);
 void td_budget_work_done(td_budget *b, uint64_t bytes);
 td_budget *td_heap_budget(const td_heap *h);
+td_segment_kind td_heap_kind(const td_heap *h);
 
 int td_heap_new(td_heap **out, td_budget *budget, td_segment_kind kind, uint32_t uid, td_error *e);
 /* All extents must be back (asserted), unless the heap was orphaned. */

@@ -24,7 +24,7 @@ void td_grow(td_service *s, td_growth *g)
 {
     const td_service_options *o = &s->options;
     g->backend = td_heap_budget(g->heap)->backend;
-    g->kind = g->heap == s->heap ? TD_SEGMENT_SERVICE : TD_SEGMENT_SESSION;
+    g->kind = td_heap_kind(g->heap);
     g->segment = NULL;
     if (g->size > GROW_HERE && o->background) {
         o->background(o->arg, make, made, g);
