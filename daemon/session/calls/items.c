@@ -1,22 +1,13 @@
 /* Items on their way through queues: put, get, give back. What must wait is held beside the stream (stream/held.c).
  *
  * An item may have thousands of tensors and a note of megabytes, so it travels in parts: one that is put is gathered by
- * a job, unless one part is all of it; one that comes is bound, waited for and told by the turns of its get. The
- * reply is packed as it goes, the note last. */
-#include "daemon/session/calls/calls.h"
+ * a job, unless one part is all of it; one that comes is delivered by the turns of its get (deliver.h). */
+#include "daemon/session/calls/deliver.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { SOME = 64, SOME_BYTES = 64 << 10 }; /* tensors, bytes of the note: one part */
-/* What the answer to a get takes at most, in bytes: of a tensor, for each of its dims; beside tensors and note. */
-enum { PACKED = 96, PACKED_DIM = 20, PACKED_REST = 64 };
-
-static size_t packed(const td_tensor *t)
-{
-    return PACKED + PACKED_DIM * (size_t)t->desc.ndim;
-}
 
 static size_t part(size_t done, size_t all, size_t most)
 {
@@ -51,7 +42,7 @@ static int gather(td_session *s, gathering *g, td_error *e)
         int rc = t ? td_session_check_lease(s, t->storage, e) : e->code;
         if (!rc) rc = td_queue_item_add(i, t, is_kept(t), e);
         if (rc) return rc;
-        g->packed += packed(t);
+        g->packed += td_delivery_packs(t);
     }
     if (g->packed + g->note->len > TD_FRAME_MAX)
         return td_fail(e, TD_E_INVALID,
@@ -110,7 +101,7 @@ static int gather_item(td_session *s, const td_job_kind *kind, const Td__Wire__C
     gathering g = {.job = td_session_job(s, kind),
                    .call = call,
                    .n = n,
-                   .packed = PACKED_REST,
+                   .packed = TD_DELIVERY_REST,
                    .ids = ids,
                    .note = note,
                    .then = then};
@@ -258,40 +249,15 @@ int td_call_queue_return(td_session *s, const Td__Wire__Call *call, td_error *e)
 
 /* ---- get */
 
-enum { ITEM_OF_REPLY = 7, DESCS_OF_ITEM = 1, ADDRESSES_OF_ITEM = 2, NOTE_OF_ITEM = 3 };
-
-/* A get that waits for an item, and what has become of that since: of its tensors so many are bound to ids, were waited
- * for, are packed. */
+/* A get that waits for an item. */
 typedef struct getting {
-    td_held h;
-    td_queue_handle *of;  /* until all are bound */
-    td_queued_item *item; /* what came */
-    int bound, there, packed;
-    enum { TAKES, BINDS, AWAITS, PACKS, NOTES } stage;
-    bool asleep;    /* it waits for its values */
-    uint64_t place; /* as it is told */
-    uint32_t left;  /* behind it in the queue */
-    size_t room;    /* that its tensors take in the reply, at most */
-    size_t noted;
-    td_long_reply reply;
-    const td_storage *brings; /* the descriptor of its segment goes with the reply; NULL: none does */
-    bool writable;            /* ... which is that */
-    uint64_t outside;         /* see Item in the protocol */
-    bool outside_rest;
-    size_t n_ids;
-    uint32_t ids[]; /* to bind */
+    td_delivery d;
+    td_queue_handle *of; /* until all are bound */
 } getting;
 
-static getting *getting_of(const td_wait *w)
+static getting *getting_of(td_delivery *d)
 {
-    return (getting *)(uintptr_t)w;
-}
-
-static void clear(getting *g)
-{
-    td_queue_item_free(g->item);
-    td_reply_give_up(&g->reply);
-    g->item = NULL;
+    return (getting *)(void *)d;
 }
 
 static void put_again(td_session *s, const td_queue_handle *of, td_queued_item *item)
@@ -301,240 +267,60 @@ static void put_again(td_session *s, const td_queue_handle *of, td_queued_item *
 }
 
 /* It goes back, and is what was put again, also as far as it was bound. */
-static void give_back(td_session *s, getting *g)
+static void give_back(td_session *s, td_delivery *d)
 {
-    td_queued_item *i = g->item;
+    td_queued_item *i = d->item;
     td_error none;
-    for (int k = 0; k < i->count && k <= g->bound; k++)
+    for (int k = 0; k < i->count && k <= d->bound; k++)
         if (!i->as_put[k] && is_kept(i->tensors[k])) td_queue_item_keep(i, k, &none);
-    put_again(s, g->of, i);
-    g->item = NULL;
-}
-
-/* What is bound is the session's; what is not goes back. */
-static void get_cancelled(td_session *s, td_wait *w)
-{
-    getting *g = getting_of(w);
-    if (w->tasks) td_waiter_cancel(w->tasks);
-    if (g->of && g->item) give_back(s, g);
-    w->tasks = NULL;
-    clear(g);
-}
-
-static void get_finished(td_session *s, td_wait *w);
-
-static const td_wait_kind for_item = {"an item of a queue", .finish = get_finished, .cancel = get_cancelled};
-static const td_wait_kind for_values = {"an item's values", .finish = get_finished, .cancel = get_cancelled};
-
-void td_queue_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why)
-{
-    for (td_held *h = s->beside.held, *next; h; h = next) {
-        next = h->next;
-        const getting *g = h->wait.kind == &for_item ? getting_of(&h->wait) : NULL;
-        if (g && g->of == of && h->at) td_held_refuse(s, h, why);
-    }
+    put_again(s, getting_of(d)->of, i);
+    d->item = NULL;
 }
 
 /* It has more tensors than the call brought ids for: it stays where it is, and the client asks again. */
-static void leave_item(td_session *s, getting *g)
+static void leave_item(td_session *s, td_delivery *d)
 {
     Td__Wire__Reply r;
     td__wire__reply__init(&r);
     Td__Wire__Item x;
     td__wire__item__init(&x);
-    x.needs = (uint32_t)g->item->count;
-    r.serial = g->h.wait.serial;
+    x.needs = (uint32_t)d->item->count;
+    r.serial = d->h.wait.serial;
     r.item = &x;
-    give_back(s, g);
+    give_back(s, d);
     td_reply_send(s, &r, -1);
 }
 
-static int unbind(td_session *s, const getting *g, int rc)
-{
-    for (int k = g->bound; k; k--) td_objects_release(&s->objects, g->ids[k - 1]);
-    return rc;
-}
-
-/* Some more of the item's tensors; all, or in the end none. */
-static int bind_some(td_session *s, getting *g, td_error *e)
-{
-    int rc =
-        td_account_room(s->account, (uint64_t)(g->item->count - g->bound), e); /* others may have had it meanwhile */
-    for (size_t n = part((size_t)g->bound, (size_t)g->item->count, SOME); n && !rc; n--) {
-        if ((rc = td_queue_item_settle(g->item, g->bound, s->account, e))) break;
-        td_tensor *t = g->item->tensors[g->bound];
-        rc = td_objects_bind(&s->objects, g->ids[g->bound], td_tensor_ref(t), NULL, e); /* an id may be named twice */
-        g->bound += !rc;
-        g->room += packed(t);
-    }
-    return rc ? unbind(s, g, rc) : TD_OK;
-}
+static const td_wait_kind for_values = {"an item's values", .finish = td_delivery_finish, .cancel = td_delivery_cancel};
 
 /* All are bound: it is no longer the queue's. */
-static int take(td_session *s, getting *g, td_error *e)
+static void taken(td_session *s, td_delivery *d)
 {
+    getting *g = getting_of(d);
     td_named_queue *q = g->of->member->queue;
-    int rc = td_reply_begin(s, &g->reply, g->room + PACKED_REST + g->item->note_bytes, "an item", e);
-    if (rc) return unbind(s, g, rc);
-    g->place = place_told(s, td_queue_name(q), g->item->place);
-    g->left = td_queue_size(q);
-    g->outside_rest = g->item->count > 64;
+    d->place = place_told(s, td_queue_name(q), d->item->place);
+    d->left = td_queue_size(q);
     g->of = NULL;
-    g->h.wait.kind = &for_values;
-    return TD_OK;
+    d->h.wait.kind = &for_values;
 }
 
-static void values_there(void *arg)
-{
-    getting *g = arg;
-    g->h.wait.tasks = NULL;
-    if (g->asleep) td_held_over(&g->h, NULL);
-}
+static const td_wait_kind for_item = {"an item of a queue", .finish = td_delivery_finish, .cancel = td_delivery_cancel};
+static const td_delivery_kind of_queue = {.leave = leave_item, .taken = taken, .give_back = give_back};
 
-/* The next ones may still be computed, by another session: true. */
-static bool await_some(td_session *s, getting *g)
+void td_queue_refuse_gets(td_session *s, const td_queue_handle *of, const td_error *why)
 {
-    td_access what[SOME];
-    int n = (int)part((size_t)g->there, (size_t)g->item->count, SOME);
-    for (int i = 0; i < n; i++) {
-        const td_tensor *t = g->item->tensors[g->there + i];
-        what[i] = (td_access){.storage = t->storage};
-        td_desc_extent(&t->desc, &what[i].lo, &what[i].hi);
+    for (td_held *h = s->beside.held, *next; h; h = next) {
+        next = h->next;
+        const getting *g = h->wait.kind == &for_item ? (const getting *)(const void *)h : NULL;
+        if (g && g->of == of && h->at) td_held_refuse(s, h, why);
     }
-    g->there += n;
-    g->asleep = false;
-    g->h.wait.tasks = td_sched_after(s->service->sched, n, what, values_there, g);
-    return g->asleep = g->h.wait.tasks != NULL;
-}
-
-static uint8_t *put_head(td_long_reply *r, unsigned field, size_t n)
-{
-    r->end += td_reply_head(r->block + r->end, field, n);
-    uint8_t *at = r->block + r->end;
-    r->end += n;
-    return at;
-}
-
-/* The first whose segment the client lacks: one descriptor a frame, and the client asks again for another. */
-static void locate(td_session *s, getting *g, td_storage *st, Td__Wire__Address *a)
-{
-    if (!td_session_locate(s, st, a) || g->brings) return;
-    a->descriptor = true;
-    g->brings = st;
-    g->writable = a->writable;
-}
-
-static void pack_some(td_session *s, getting *g)
-{
-    for (size_t n = part((size_t)g->packed, (size_t)g->item->count, SOME); n; n--, g->packed++) {
-        const td_tensor *t = g->item->tensors[g->packed];
-        Td__Wire__Desc desc;
-        Td__Wire__Address address;
-        int64_t sizes[2 * TD_MAX_DIMS];
-        td_desc_to_wire(&t->desc, &desc, sizes);
-        locate(s, g, t->storage, &address);
-        td__wire__desc__pack(&desc, put_head(&g->reply, DESCS_OF_ITEM, td__wire__desc__get_packed_size(&desc)));
-        td__wire__address__pack(&address,
-                                put_head(&g->reply, ADDRESSES_OF_ITEM, td__wire__address__get_packed_size(&address)));
-        bool in = td_requires_grad(t);
-        if (g->packed < 64) g->outside |= (uint64_t)!in << g->packed;
-        else g->outside_rest = g->outside_rest && !in;
-    }
-}
-
-static void pack_rest(getting *g)
-{
-    Td__Wire__Item x = TD__WIRE__ITEM__INIT;
-    x.outside = g->outside;
-    x.outside_rest = g->outside_rest;
-    x.left = g->left;
-    x.place = g->place;
-    g->reply.end += td__wire__item__pack(&x, g->reply.block + g->reply.end);
-    if (g->item->note_bytes)
-        g->reply.end += td_reply_head(g->reply.block + g->reply.end, NOTE_OF_ITEM, g->item->note_bytes);
-}
-
-static void pack_note(getting *g)
-{
-    size_t n = part(g->noted, g->item->note_bytes, SOME_BYTES);
-    if (n) memcpy(g->reply.block + g->reply.end, g->item->note + g->noted, n);
-    g->noted += n;
-    g->reply.end += n;
-}
-
-static int tell(td_session *s, getting *g, td_error *e)
-{
-    assert(g->reply.end <= g->reply.capacity && "every part has its room");
-    int fd = g->brings ? td_session_descriptor(s, g->brings, g->writable) : -1;
-    int rc = td_reply_long(s, g->h.wait.serial, ITEM_OF_REPLY, &g->reply, fd);
-    if (!rc) return TD_OK;
-    td_no_memory(e, "to send an item of %d tensors", g->item->count);
-    return unbind(s, g, e->code);
-}
-
-/* One part of what is to be done; of a small item all of it. TD_AGAIN: there is more; TD_SUSPENDED: later. */
-static int deliver(td_session *s, getting *g, td_error *e)
-{
-    int n = g->item->count, rc;
-    switch (g->stage) {
-    case TAKES:
-        if ((size_t)n > g->n_ids) {
-            leave_item(s, g);
-            return TD_OK;
-        }
-        g->stage = BINDS; /* fallthrough */
-    case BINDS:
-        if ((rc = bind_some(s, g, e))) return rc;
-        if (g->bound < n) return TD_AGAIN;
-        if ((rc = take(s, g, e))) return rc;
-        g->stage = AWAITS;
-        if (n > SOME) return TD_AGAIN; /* fallthrough */
-    case AWAITS:
-        if (await_some(s, g)) return TD_SUSPENDED;
-        if (g->there < n) return TD_AGAIN;
-        g->stage = PACKS;
-        if (n > SOME) return TD_AGAIN; /* fallthrough */
-    case PACKS:
-        pack_some(s, g);
-        if (g->packed < n) return TD_AGAIN;
-        pack_rest(g);
-        g->stage = NOTES; /* fallthrough */
-    case NOTES: pack_note(g);
-    }
-    return g->noted < g->item->note_bytes ? TD_AGAIN : tell(s, g, e);
-}
-
-static void get_finished(td_session *s, td_wait *w)
-{
-    getting *g = getting_of(w);
-    td_error *e = &g->h.error;
-    int rc = w->failed ? e->code : deliver(s, g, e);
-    if (rc == TD_AGAIN || rc == TD_SUSPENDED) {
-        g->h.goes_on = rc == TD_AGAIN ? TD_HELD_MORE : TD_HELD_LATER;
-        return;
-    }
-    if (rc && g->item && g->of) give_back(s, g);
-    clear(g);
-    if (rc) td_reply_error(s, w->serial, e);
 }
 
 static void get_moved(void *arg, td_queued_item *item, const td_error *error)
 {
-    getting *g = arg;
-    g->item = item;
-    td_held_over(&g->h, error);
-}
-
-static getting *getting_new(td_session *s, td_queue_handle *of, const Td__Wire__Call *call, td_error *e)
-{
-    const Td__Wire__QueueGet *q = call->queue_get;
-    size_t n = q->n_ids;
-    getting *g = td_held_new(s, &for_item, sizeof *g + n * sizeof *q->ids, call->serial, e);
-    if (!g) return NULL;
-    g->of = of;
-    g->n_ids = n;
-    if (n) memcpy(g->ids, q->ids, n * sizeof *q->ids);
-    return g;
+    td_delivery *d = arg;
+    d->item = item;
+    td_held_over(&d->h, error);
 }
 
 int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e)
@@ -553,14 +339,15 @@ int td_call_queue_get(td_session *s, const Td__Wire__Call *call, td_error *e)
     int rc = td_held_room(s);
     if (!rc) rc = td_queue_get(s->service, h->member, &item, q->timeout_ms, &w, get_moved, NULL, e);
     if (rc && rc != TD_WAIT) return rc;
-    getting *g = getting_new(s, h, call, e);
+    getting *g = td_delivery_new(s, &for_item, &of_queue, sizeof *g, call->serial, q->n_ids, q->ids, e);
     if (!g) {
         if (item) put_again(s, h, item);
         else td_queue_wait_cancel(s->service, w);
         return e->code;
     }
-    g->item = item;
-    if (w) td_held_awaits(&g->h, &w->await);
-    else td_held_next(&g->h);
+    g->of = h;
+    g->d.item = item;
+    if (w) td_held_awaits(&g->d.h, &w->await);
+    else td_held_next(&g->d.h);
     return TD_OK;
 }
