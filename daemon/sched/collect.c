@@ -68,13 +68,13 @@ static void settle_failure(td_sched *s, td_task *t)
 {
     td_call *c = t->call;
     bool failed = c && atomic_load_explicit(&c->k.failed, memory_order_relaxed);
-    if (failed) {
+    if (failed && !t->astray) {
         t->cause = td_call_failure(s, c);
         t->cause_seq = t->seq;
-    } else if (td_task_failed(t)) inherit_cause(t);
+    } else if (td_task_failed(t)) inherit_cause(t); /* on garbage anything fails: that is not the cause */
     if (!t->cause || !c) return;
     c->cause = td_cause_ref(t->cause);
-    bool wrote = failed && td_task_wrote(t);
+    bool wrote = failed ? td_task_wrote(t) : t->astray;
     if (td_task_bad(t)) poison_outputs(t, wrote);
     if (!wrote) td_call_unwritten(c);
 }

@@ -6,7 +6,9 @@
  * nothing to wait for, and a stream never drains between two of them.
  *
  * A task goes through issue() and, unless a failure is known before, go(); then, in the order of its stream and on any
- * thread, td_task_begin(), td_task_phase() and td_task_done(). Between go() and td_task_done() it is the executor's. */
+ * thread, td_task_begin(), td_task_phase() and td_task_done(). Between go() and td_task_done() it is the executor's.
+ * A stream begins a task when it likes, also many before the first of them has ended: whoever ran behind a failure is
+ * found out by td_task_done(), and what it wrote is lost. So a failure costs more there, and it never goes unseen. */
 #ifndef TENSORD_DAEMON_SCHED_EXECUTOR_H
 #define TENSORD_DAEMON_SCHED_EXECUTOR_H
 
@@ -22,8 +24,8 @@ struct td_executor {
      * order. */
     unsigned (*issue)(td_executor *x, td_task *t);
     /* Let t, which was issued and may not go yet, run after `from` of another stream of this executor, by an event:
-     * whoever began t knows that `from` has ended, and td_task_done() of `from` came first (loop). False: it cannot,
-     * `t` waits for its end as everybody does. NULL: it never can. */
+     * `from` was begun before t is, and td_task_done() of `from` comes before that of t (loop). False: it cannot, `t`
+     * waits for its end as everybody does. NULL: it never can. */
     bool (*after)(td_executor *x, td_task *t, const td_task *from);
     /* What it waits for outside of its stream has ended. Take it, or put it on *ready, which the caller gives to the
      * pool. Any thread. */
@@ -43,15 +45,15 @@ void td_task_set_place(td_task *t, uint64_t place);
 int td_task_naccesses(const td_task *t);
 td_access td_task_access(const td_task *t, int i);
 
-/* When those before it in its stream have ended: what it is to run, or NULL: nothing, it was dropped or reads what is
- * lost. */
+/* When those before it in its stream were begun, or have ended: what it is to run, or NULL: nothing, it was dropped or
+ * reads what is known to be lost. */
 td_call *td_task_begin(td_task *t);
 /* Instead of running what was begun: the device has failed. What it writes is lost. */
 void td_task_device_failed(td_task *t);
 /* It runs this phase now, in so many chunks. */
 void td_task_phase(td_task *t, int phase, int64_t chunks);
-/* It has run, or is not to be run; until which phase, td_task_phase() said. Any thread, in the order of its stream. The
- * task is gone after this. */
+/* It has run, or is not to be run; until which phase, td_task_phase() said. Any thread, in the order of its stream: what
+ * was lost before it there is known, and so is what it has lost by that. The task is gone after this. */
 void td_task_done(td_task *t);
 
 #endif

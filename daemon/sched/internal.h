@@ -72,6 +72,8 @@ struct td_task {
     _Atomic int32_t users; /* threads at its chunks; one more while it is listed as ready */
     bool listed;           /* (lock) */
     bool open;             /* (owner) it was begun: its chunks may be claimed */
+    bool ran;              /* (owner) td_task_begin() gave its call out */
+    bool astray;           /* (owner) it ran, and read what turned out to be lost */
     uint8_t phase;         /* (owner) constant while it has users */
     int64_t chunks, grain; /* (owner) of this phase; chunks that are claimed at once */
     double chunk_ns;

@@ -283,7 +283,23 @@ td_call *td_task_begin(td_task *t)
         if (e->data && e->ordered) infect(t, e->data, fate_of(e->from));
     }
     if (!atomic_compare_exchange_strong(&t->state, &queued, TD_TASK_BEGUN)) return NULL;
-    return td_task_failed(t) || atomic_load_explicit(&t->call->k.failed, memory_order_relaxed) ? NULL : t->call;
+    t->ran = !td_task_failed(t) && !atomic_load_explicit(&t->call->k.failed, memory_order_relaxed);
+    return t->ran ? t->call : NULL;
+}
+
+/* It was begun before those ahead of it in its stream had ended, and one of these failed: so it ran on garbage, and
+ * what it wrote is lost. Where its own kernel failed before it wrote, all is as though it had not run. */
+static void settle(td_task *t)
+{
+    bool wrote = !atomic_load_explicit(&t->call->k.failed, memory_order_relaxed) || td_task_wrote(t);
+    for (int i = 0; i < t->nedges; i++) {
+        const td_task_edge *e = &t->edges[i];
+        fate f = e->data && e->ordered ? fate_of(e->from) : (fate){0};
+        if (!td_task_infects(t, e->data, f.bad, f.unwritten)) continue;
+        t->astray = true;
+        if (wrote) atomic_store_explicit(&t->bad, true, memory_order_relaxed);
+        else infect(t, e->data, f);
+    }
 }
 
 void td_task_device_failed(td_task *t)
@@ -305,6 +321,7 @@ void td_task_done(td_task *t)
 {
     td_sched *s = t->executor->s;
     td_chain ready = {0};
+    if (t->ran) settle(t);
     td_pool_leave(&s->pool, t);
     bool tell = td_task_end(s, t, &ready);
     td_pool_post(&s->pool, &ready, false);

@@ -180,9 +180,10 @@ static void merge(clocks *into, const clocks *c)
 typedef struct item {
     struct item *next;
     td_task *task;
-    bool may_go;
-    clocks after; /* its events */
-    clocks known; /* what had run when it was told to go */
+    bool may_go, begun;
+    td_call *call; /* td_task_begin() gave it */
+    clocks after;  /* its events */
+    clocks known;  /* what had run when it was told to go */
 } item;
 
 typedef struct stream {
@@ -190,6 +191,7 @@ typedef struct stream {
     pthread_t thread;
     uint64_t lot, issued;
     item *first, *last;       /* in the order of issue */
+    item *unbegun;            /* the first of them that was not begun */
     clocks clock;             /* what those that it runs from now on come after */
     clocks clock_at[HISTORY]; /* the same when each of its last tasks had ended */
 } stream;
@@ -206,9 +208,10 @@ typedef struct fake_executor {
     td_executor base; /* first */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool shut, stopping, joined, loses_events;
+    bool shut, stopping, joined, loses_events, ahead;
     int issued, going, unordered;
     long to_break;    /* as many more run before it fails once; 0: it does not */
+    clocks begun;     /* of each stream, until which place */
     clocks ran, done; /* before, and after, the scheduler was told */
     stream streams[STREAMS];
     use uses[HISTORY];
@@ -242,6 +245,7 @@ static unsigned issue(td_executor *base, td_task *t)
     if (s->last) s->last->next = e;
     else s->first = e;
     s->last = e;
+    if (!s->unbegun) s->unbegun = e;
     x->issued++;
     pthread_mutex_unlock(&x->lock);
     return 1 + (unsigned)(s - x->streams);
@@ -257,6 +261,34 @@ static bool after(td_executor *base, td_task *t, const td_task *from)
     return true;
 }
 
+/* Under the lock, as all that follows. */
+static void begin(stream *s)
+{
+    item *e = s->unbegun;
+    s->unbegun = e->next;
+    e->begun = true;
+    e->call = td_task_begin(e->task);
+    s->x->begun.of[s - s->x->streams] = td_task_place(e->task);
+}
+
+static bool may_begin(const fake_executor *x, const item *e)
+{
+    for (int i = 0; i < STREAMS; i++)
+        if (x->begun.of[i] < e->after.of[i]) return false;
+    return e->may_go;
+}
+
+/* As a device does that is told of all there is: nothing waits for an end. */
+static void begin_ahead(fake_executor *x)
+{
+    bool some = x->ahead && !x->shut;
+    while (some) {
+        some = false;
+        for (stream *s = x->streams; s < x->streams + STREAMS; s++)
+            for (; s->unbegun && may_begin(x, s->unbegun); some = true) begin(s);
+    }
+}
+
 static void go(td_executor *base, td_task *t, td_chain *ready)
 {
     (void)ready;
@@ -266,6 +298,7 @@ static void go(td_executor *base, td_task *t, td_chain *ready)
     e->may_go = true;
     e->known = x->ran;
     x->going++;
+    begin_ahead(x);
     pthread_cond_broadcast(&x->changed);
     pthread_mutex_unlock(&x->lock);
 }
@@ -358,8 +391,9 @@ static void run_item(stream *s, item *e)
     come_after(s, e);
     pthread_mutex_unlock(&x->lock);
     pause_by_lot(s);
-    td_call *c = td_task_begin(t);
     pthread_mutex_lock(&x->lock);
+    if (!e->begun) begin(s);
+    td_call *c = e->call;
     if (c) note_uses(s, t);
     bool broken = c && x->to_break && --x->to_break == 0;
     pthread_mutex_unlock(&x->lock);
@@ -402,6 +436,7 @@ static td_executor *executor_new(void)
     x->base = (td_executor){.issue = issue, .after = after, .go = go, .stop = stop};
     const char *after_so_many = getenv("FAKE_DEVICE_BREAKS");
     x->to_break = after_so_many ? atol(after_so_many) : 0;
+    x->ahead = getenv("FAKE_DEVICE_AHEAD") != NULL;
     pthread_mutex_init(&x->lock, NULL);
     pthread_cond_init(&x->changed, NULL);
     for (int i = 0; i < STREAMS; i++) {
@@ -469,6 +504,7 @@ void fake_executor_gate(td_executor *base, bool shut_it)
     fake_executor *x = (fake_executor *)base;
     pthread_mutex_lock(&x->lock);
     x->shut = shut_it;
+    begin_ahead(x);
     pthread_cond_broadcast(&x->changed);
     pthread_mutex_unlock(&x->lock);
 }

@@ -3,7 +3,9 @@
  *
  * It proves order, copies and lifetimes. Its kernels are the CPU's, over a second mapping of the memory; an address of
  * the first that anybody else reads or writes ends the process, and so does a stream that uses bytes of another one
- * without an event between them. Who links it has it beside the CPU. */
+ * without an event between them. Who links it has it beside the CPU.
+ * With FAKE_DEVICE_AHEAD in the environment a task is begun as soon as all before it in its stream were, as a device
+ * does whose queue is filled ahead; else when these have ended. */
 #ifndef TENSORD_TESTS_SUPPORT_FAKE_DEVICE_H
 #define TENSORD_TESTS_SUPPORT_FAKE_DEVICE_H
 

@@ -303,6 +303,20 @@ static bool is_told(int code, int64_t n)
     return told;
 }
 
+/* What was in place behind a failed write did not happen. A device that was told of it ahead may have run it: then x is
+ * lost until it is written anew. */
+static void is_as_it_was(td_array *x, td_array *end, float want)
+{
+    float v[2];
+    int code = td_read(end, v, sizeof v);
+    if (code == TD_E_INDEX && getenv("FAKE_DEVICE_AHEAD")) {
+        td_clear_error();
+        CU_ASSERT_EQUAL(td_fill_(x, want), TD_OK);
+        code = td_read(end, v, sizeof v);
+    }
+    CU_ASSERT(code == TD_OK && v[0] == want);
+}
+
 static void failed_writes_of(int64_t n)
 {
     td_client *c = td_connect(server.socket), *other = td_connect(server.socket);
@@ -326,7 +340,7 @@ static void failed_writes_of(int64_t n)
     add_nowhere(x, n); /* through a view; what is in place after it does not happen either */
     CU_ASSERT_EQUAL(td_add_(x, 1), TD_OK);
     CU_ASSERT(is_told(td_read(end, v, sizeof v), n));
-    CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[0] == 0);
+    is_as_it_was(x, end, 0);
     add_nowhere(x, n);
     CU_ASSERT(is_told(td_sync(c), n)); /* by a sync */
     CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[1] == 0);
@@ -341,7 +355,7 @@ static void failed_writes_of(int64_t n)
     td_array *lost = td_index_select(x, 0, td_full(c, td_dims(2), (double)n + 2, TD_INT64));
     CU_ASSERT_EQUAL(td_add_(end, lost), TD_OK);
     CU_ASSERT(is_told(td_sync(c), n));
-    CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[0] == 5); /* it may go on from there */
+    is_as_it_was(x, end, 5); /* it may go on from there */
     CU_ASSERT_EQUAL(td_add_(end, 1), TD_OK);
     CU_ASSERT(td_read(end, v, sizeof v) == TD_OK && v[0] == 6);
     CU_ASSERT_EQUAL(td_drop(c, "graph/late"), TD_OK);

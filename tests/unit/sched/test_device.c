@@ -462,6 +462,84 @@ static void failures_travel(void)
     finish();
 }
 
+static td_tensor *indices(td_issuer *w, int64_t first)
+{
+    td_tensor *here = empty(w, TD_INT64, 3, TD_CPU);
+    memcpy(here->storage->data, (int64_t[]){first, 1, 2}, 24);
+    td_tensor *there = to(w, here, TD_FAKE);
+    td_tensor_unref(here);
+    return there;
+}
+
+static bool lost_by(const td_tensor *t, const char *op_name)
+{
+    const td_cause *c = t->storage->poison;
+    return c && strcmp(c->error.op, op_name) == 0;
+}
+
+/* A stream that was begun ahead runs what is behind a failure: what that wrote is lost, also in tensors that were
+ * given. A stream that waits for each end leaves these as they were. What others read before is nobody's loss. */
+static void given_behind_a_failure(void)
+{
+    bool ahead = getenv("FAKE_DEVICE_AHEAD");
+    start();
+    fake_executor_gate(x, true);
+    td_tensor *values = full(&who[0], 8, 2, TD_FAKE), *weight = full(&who[0], 3, 5, TD_FAKE), *copy;
+    td_tensor *before = op(&who[0], TD_OP_NEG, 1, (td_input[]){td_in(weight)}, NULL, 0, NULL);
+    td_tensor *at = indices(&who[0], 99);
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_int(&a, 0);
+    td_tensor *bad = op(&who[0], TD_OP_INDEX_SELECT, 2, (td_input[]){td_in(values), td_in(at)}, &a, 0, NULL);
+    op(&who[0], TD_OP_ADD, 2, (td_input[]){td_in(weight), td_in(bad)}, NULL, 0, weight);
+    td_tensor *whole = full(&who[0], 3, 1, TD_FAKE); /* lost, and then written as a whole */
+    op(&who[0], TD_OP_NEG, 1, (td_input[]){td_in(bad)}, NULL, 0, whole);
+    op(&who[0], TD_OP_NEG, 1, (td_input[]){td_in(before)}, NULL, 0, whole);
+    fake_executor_gate(x, false);
+    td_sched_drain(s);
+    CU_ASSERT(lost_by(bad, "index_select"));
+    CU_ASSERT(ahead ? lost_by(weight, "index_select") : !weight->storage->poison);
+    const float *v = ahead ? NULL : floats(&who[1], weight, &copy);
+    CU_ASSERT(ahead || (v && v[0] == 5));
+    if (!ahead) td_tensor_unref(copy);
+    v = floats(&who[1], whole, &copy);
+    CU_ASSERT(v && v[0] == 5 && v[2] == 5);
+    td_tensor *rest[] = {values, weight, before, at, bad, whole, copy};
+    for (int i = 0; i < 7; i++) td_tensor_unref(rest[i]);
+    finish();
+}
+
+/* An index that is garbage, as what it was made of was lost, is refused by its kernel: the cause is the loss. */
+static void garbage_is_no_cause(void)
+{
+    start();
+    fake_executor_gate(x, true);
+    td_tensor *values = full(&who[0], 8, 2, TD_FAKE), *table = full(&who[0], 3, 5, TD_FAKE), *copy;
+    td_tensor *source = full(&who[0], 3, 7, TD_FAKE), *at = indices(&who[0], 99);
+    td_attrs a, with_alpha;
+    td_attrs_init(&a);
+    td_attrs_int(&a, 0);
+    td_attrs_init(&with_alpha);
+    td_attrs_int(&with_alpha, 0);
+    td_tensor *bad = op(&who[0], TD_OP_INDEX_SELECT, 2, (td_input[]){td_in(at), td_in(at)}, &a, 0, NULL);
+    td_tensor *far = op(&who[0], TD_OP_ADD, 2, (td_input[]){td_in(bad), td_in_number(td_int(1000))}, NULL, 0, NULL);
+    td_tensor *next = op(&who[0], TD_OP_INDEX_SELECT, 2, (td_input[]){td_in(values), td_in(far)}, &a, 0, NULL);
+    /* Its kernel looks at the indices before it writes: what it was given is as it was, and its flow is told. */
+    td_attrs_scalar(&with_alpha, td_int(1));
+    CU_ASSERT_PTR_NOT_NULL(
+        op(&who[0], TD_OP_INDEX_ADD, 3, (td_input[]){td_in(table), td_in(far), td_in(source)}, &with_alpha, 0, table));
+    fake_executor_gate(x, false);
+    td_sched_drain(s);
+    CU_ASSERT(lost_by(bad, "index_select") && lost_by(far, "index_select") && lost_by(next, "index_select"));
+    CU_ASSERT(bad->storage->poison == next->storage->poison);
+    CU_ASSERT_PTR_NULL(table->storage->poison);
+    const float *v = floats(&who[1], table, &copy);
+    CU_ASSERT(v && v[0] == 5);
+    td_tensor *rest[] = {values, table, source, at, bad, far, next, copy};
+    for (int i = 0; i < 8; i++) td_tensor_unref(rest[i]);
+    finish();
+}
+
 /* The device fails: what was to be written is lost, also what was there before, with all that is made of it; the rest
  * is as it was, and the device goes on. */
 static void the_device_fails(void)
@@ -649,6 +727,7 @@ TD_CUNIT_MAIN_WITH("device", begin, NULL, {"examples on the CPU", examples_on_th
                    {"examples on another device", examples_on_another}, {"memory is shut", memory_is_shut},
                    {"any program", any_program}, {"a stream does not drain", a_stream_does_not_drain},
                    {"events", events}, {"lost events", lost_events}, {"failures travel", failures_travel},
+                   {"given behind a failure", given_behind_a_failure}, {"garbage is no cause", garbage_is_no_cause},
                    {"the device fails", the_device_fails}, {"an end in the middle", an_end_in_the_middle},
                    {"bytes count where they lie", bytes_count_where_they_lie},
                    {"it grows for who can wait", it_grows_for_who_can_wait},
