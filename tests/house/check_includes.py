@@ -2,7 +2,7 @@
 """The house's own rules, as a test: who includes whom, and nothing else at the top.
 
 Invariant that it keeps: a file includes its own room and the rooms to its right, never to its left, where
-    server > session > service > graph > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto;
+    server > session > service > graph > cuda > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto;
 shm/board and shm/cuda stand on proto/base alone; inside proto: passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream.
 A room's internal.h is included by that room alone. A device is written against public headers alone (BACKEND_MAY): the fake
 device of the tests shows that these are enough.
@@ -15,7 +15,7 @@ import sys
 
 from tree import tracked
 
-RIGHT = ["daemon/server", "daemon/session", "daemon/service", "daemon/graph", "daemon/sched", "daemon/autograd",
+RIGHT = ["daemon/server", "daemon/session", "daemon/service", "daemon/graph", "daemon/cuda", "daemon/sched", "daemon/autograd",
          "daemon/ops", "daemon/kernels", "daemon/tensor", "shm", "proto"]
 MAY = {room: set(RIGHT[i:]) for i, room in enumerate(RIGHT)}
 MAY["client"] = {"client", "shm", "proto"}
@@ -23,7 +23,10 @@ MAY["client"] = {"client", "shm", "proto"}
 # one (a row names its rule, a rule looks at the row).
 INNER = {"daemon/session": [{"calls"}, {"objects"}, {"stream"}], "proto": [{"passes"}, {"program"}, {"wire"}, {"ops", "infer"}, {"base"}]}
 # Rooms that stand on less than theirs does: all that their files include.
-NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h"), "shm/cuda": ("shm/cuda/", "proto/base/", "proto/types.h")}
+NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h"), "shm/cuda": ("shm/cuda/", "proto/base/", "proto/types.h"),
+          "daemon/cuda/helper": ("daemon/cuda/helper/", "daemon/cuda/wire.h", "shm/cuda/", "proto/base/", "proto/types.h")}
+# Doors that few may go through: the driver of a GPU is never opened by the daemon itself.
+FEW = {"shm/cuda/": ("shm/cuda/", "daemon/cuda/helper/", "client/")}
 # Files that are a device, and what such a file includes of the daemon's rooms.
 BACKENDS = ("tests/support/fake_device.", "daemon/cuda/")
 BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/tensor/device.h",
@@ -71,9 +74,14 @@ def is_too_much(path, target):
     return any(path.startswith(room + "/") and not target.startswith(may) for room, may in NARROW.items())
 
 
+def is_for_others(path, target):
+    """Does a file go through a door that is for few others?"""
+    return any(target.startswith(door) and not path.startswith(may) for door, may in FEW.items())
+
+
 def is_private(path, target):
     """Does a file include what another room keeps to itself? For a device that is all that is not in BACKEND_MAY."""
-    if path.startswith(BACKENDS):
+    if path.startswith(BACKENDS) and not path.startswith(tuple(NARROW)):
         return target.startswith(("daemon/", "shm/")) and target not in BACKEND_MAY and not target.startswith(BACKENDS)
     return target.endswith("/internal.h") and os.path.dirname(path) != os.path.dirname(target) and room_of(path) is not None
 
@@ -163,6 +171,8 @@ def check_file(root, path):
                 faults.append(f"{path}:{number}: {room} includes {target}: {to} is to its left")
             elif is_too_much(path, target):
                 faults.append(f"{path}:{number}: {os.path.dirname(path)} includes {target}, which it does not stand on")
+            elif is_for_others(path, target):
+                faults.append(f"{path}:{number}: {target} is not for {os.path.dirname(path)}")
             elif is_private(path, target):
                 faults.append(f"{path}:{number}: {target} is private to its room")
             elif wrong := within_client(path, target):
@@ -206,7 +216,9 @@ def main():
     assert list(parts_faults("client/wire/fork.c", "c->grad.telling = 0;")) and list(parts_faults("client/program/call.c", "p->client->grad.hooks"))
     assert not list(parts_faults("client/grad/grad.c", "c->tensor.storages")) and not list(parts_faults("client/wire/fork.c", "c->above.forked(c)"))
     assert is_too_much("shm/board/board.c", "shm/heap.h") and is_too_much("shm/board/board.c", "proto/wire/ring.h")
-    assert is_too_much("shm/cuda/driver.c", "shm/segment.h")
+    assert is_too_much("shm/cuda/driver.c", "shm/segment.h") and is_too_much("daemon/cuda/helper/main.c", "daemon/cuda/channel.h")
+    assert is_for_others("daemon/cuda/channel.c", "shm/cuda/driver.h") and not is_for_others("daemon/cuda/helper/main.c", "shm/cuda/driver.h")
+    assert is_private("daemon/cuda/channel.c", "daemon/session/session.h") and not is_private("daemon/cuda/channel.c", "daemon/sched/executor.h")
     assert not is_too_much("shm/board/board.c", "proto/base/clock.h") and not is_too_much("shm/heap.c", "shm/segment.h")
     assert not is_private(fake, "daemon/sched/executor.h") and not is_private("daemon/sched/pool.c", "daemon/sched/internal.h")
     results = [check_top(root), check_backend(root), check_itself()]

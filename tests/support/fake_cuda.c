@@ -5,7 +5,8 @@
  * touch; copies and kernels use a second mapping of the bytes. A stream is a thread that runs what was queued to it,
  * with pauses by lot. Between streams there is no order but what events make: no lock is taken that would order them by
  * accident, so the thread sanitizer reports a forgotten event. Kernels are host builds in a shared library
- * (host_kernel.h), which is loaded as an image of a module.
+ * (daemon/kernels/cuda/device/host.h), which is loaded as the image of a module; words of their arguments that are device
+ * addresses are turned into those of the second mapping.
  *
  * What a driver may let pass is misuse here: it is told, also to the log, and ends the process.
  *
@@ -16,7 +17,7 @@
  *     FAKE_CUDA_MEGABYTES=N   memory of the device, 1024
  *     FAKE_CUDA_LOG=FILE      a line for each call but cuEventQuery, for each launch, and for misuse
  */
-#include "daemon/kernels/cuda/device/host_kernel.h"
+#include "daemon/kernels/cuda/device/host.h"
 #include "shm/cuda/driver.h"
 #include <dlfcn.h>
 #include <elf.h>
@@ -24,12 +25,14 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GRANULE (UINT64_C(2) << 20)
@@ -352,7 +355,7 @@ typedef struct op {
     const void *from;
     size_t bytes, pitch, rows, unit; /* of a copy or fill: rows of so many bytes; a fill repeats `unit` bytes of args */
     const td_host_kernel *kernel;
-    td_host_launch launch;
+    unsigned grid[3], block[3], shared_bytes;
     bool faults;
     CUevent event;
     unsigned long long count; /* of the event's records */
@@ -401,6 +404,22 @@ static void run_rows(const op *o)
     }
 }
 
+static struct sigaction segv_before;
+
+/* A kernel touched what no memory is at: as on a GPU, its context is lost. Its thread ends here. */
+static void on_segv(int number, siginfo_t *info, void *frame)
+{
+    uintptr_t at = (uintptr_t)info->si_addr;
+    (void)frame;
+    if (at - WINDOW - BIAS >= WINDOW_BYTES) { /* somebody else's */
+        sigaction(number, &segv_before, NULL);
+        return;
+    }
+    tell("a kernel touches %#llx, where no memory is", (unsigned long long)(at - BIAS));
+    atomic_store_explicit(&fake.sticky, CUDA_ERROR_ILLEGAL_ADDRESS, memory_order_relaxed);
+    for (;;) pause();
+}
+
 static void run_launch(const op *o)
 {
     if (o->faults) {
@@ -408,10 +427,7 @@ static void run_launch(const op *o)
         atomic_store_explicit(&fake.sticky, CUDA_ERROR_ILLEGAL_ADDRESS, memory_order_relaxed);
         return;
     }
-    unsigned at[3];
-    for (at[2] = 0; at[2] < o->launch.grid[2]; at[2]++)
-        for (at[1] = 0; at[1] < o->launch.grid[1]; at[1]++)
-            for (at[0] = 0; at[0] < o->launch.grid[0]; at[0]++) o->kernel->run(o->args, &o->launch, at);
+    o->kernel->run(o->grid, o->block, o->shared_bytes, o->args);
 }
 
 static void run(CUstream s, op *o)
@@ -512,16 +528,24 @@ static CUstream stream_of(CUstream s)
 /* Queue it, and wait until it has run: under the lock, which is left meanwhile. */
 static void put_and_wait(CUstream s, op *o)
 {
-    sem_t done;
-    sem_init(&done, 0, 0);
+    sem_t *done = malloc(sizeof *done);
+    if (!done || sem_init(done, 0, 0)) abort();
     op *flag = op_new(FLAG);
-    flag->flag = &done;
+    flag->flag = done;
     if (o) put(s, o);
     put(s, flag);
     pthread_mutex_unlock(&fake.lock);
-    while (sem_wait(&done) && errno == EINTR) continue;
-    sem_destroy(&done);
-    lock();
+    for (struct timespec until = {0, 0}; !atomic_load_explicit(&fake.sticky, memory_order_relaxed);) {
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec++;
+        if (!sem_timedwait(done, &until)) {
+            sem_destroy(done);
+            free(done);
+            lock();
+            return;
+        }
+    }
+    lock(); /* it may have ended before it came so far, and may come yet: `done` stays */
 }
 
 /* ---- the functions: devices and contexts */
@@ -531,6 +555,10 @@ static CUresult fake_cuInit(unsigned flags)
     CUresult r = enter("cuInit", ANY);
     if (r) return r;
     if (flags || !window_ready()) return CUDA_ERROR_INVALID_VALUE;
+    if (!fake.ready) {
+        struct sigaction segv = {.sa_sigaction = on_segv, .sa_flags = SA_SIGINFO};
+        sigaction(SIGSEGV, &segv, &segv_before);
+    }
     fake.ready = true;
     return CUDA_SUCCESS;
 }
@@ -1203,7 +1231,7 @@ static CUresult fake_cuEventSynchronize(CUevent e)
     CUresult r = enter("cuEventSynchronize", CONTEXT);
     if (r) return r;
     must_be_event(e);
-    while (!has_passed(e)) usleep(20);
+    while (!has_passed(e) && !atomic_load_explicit(&fake.sticky, memory_order_relaxed)) usleep(20);
     return (CUresult)atomic_load_explicit(&fake.sticky, memory_order_relaxed);
 }
 
@@ -1211,7 +1239,19 @@ static CUresult fake_cuEventSynchronize(CUevent e)
 
 struct CUmod_st {
     void *library;
+    const td_host_kernel *kernels;
+    unsigned count;
 };
+
+#define KERNEL_MAGIC UINT32_C(0x6b65726e)
+/* A kernel of a module; as long as the process lives, so that its use after the module has gone is seen. */
+struct CUfunc_st {
+    uint32_t magic;
+    CUmodule module; /* NULL: unloaded */
+    const td_host_kernel *kernel;
+    CUfunction next;
+};
+static CUfunction functions;
 
 /* Bytes of a shared library in memory: its table of sections is its end. */
 static size_t library_bytes(const void *image)
@@ -1236,9 +1276,12 @@ static CUresult fake_cuModuleLoadData(CUmodule *out, const void *image)
     if (!library) tell("an image is not loaded: %s", dlerror());
     if (fd >= 0) close(fd);
     if (!library) return CUDA_ERROR_INVALID_IMAGE;
+    const unsigned *count = dlsym(library, "td_host_kernel_count");
+    const td_host_kernel *kernels = dlsym(library, "td_host_kernels");
+    if (!count || !kernels) misuse("an image that is no library of kernels");
     CUmodule m = malloc(sizeof *m);
     if (!m) abort();
-    m->library = library;
+    *m = (struct CUmod_st){library, kernels, *count};
     *out = m;
     return CUDA_SUCCESS;
 }
@@ -1247,35 +1290,49 @@ static CUresult fake_cuModuleUnload(CUmodule m)
 {
     CUresult r = enter("cuModuleUnload", CONTEXT);
     if (r) return r;
+    lock();
+    for (CUfunction f = functions; f; f = f->next)
+        if (f->module == m) f->module = NULL;
     dlclose(m->library);
     free(m);
-    return CUDA_SUCCESS;
+    return leave(CUDA_SUCCESS);
 }
 
 static CUresult fake_cuModuleGetFunction(CUfunction *out, CUmodule m, const char *name)
 {
     CUresult r = enter("cuModuleGetFunction", CONTEXT);
     if (r) return r;
-    td_host_kernel *k = dlsym(m->library, name);
-    if (!k || k->magic != TD_HOST_KERNEL) return CUDA_ERROR_NOT_FOUND;
-    *out = (CUfunction)k;
-    return CUDA_SUCCESS;
+    for (unsigned i = 0; i < m->count; i++) {
+        if (strcmp(m->kernels[i].name, name)) continue;
+        CUfunction f = calloc(1, sizeof *f);
+        if (!f) abort();
+        lock();
+        *f = (struct CUfunc_st){KERNEL_MAGIC, m, &m->kernels[i], functions};
+        *out = functions = f;
+        return leave(CUDA_SUCCESS);
+    }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+static void must_be_kernel(CUfunction f)
+{
+    if (!f || f->magic != KERNEL_MAGIC || !f->module) misuse("a kernel that there is not");
 }
 
 static CUresult fake_cuFuncSetAttribute(CUfunction f, CUfunction_attribute attribute, int value)
 {
     CUresult r = enter("cuFuncSetAttribute", CONTEXT);
     if (r) return r;
-    if (((const td_host_kernel *)f)->magic != TD_HOST_KERNEL) misuse("an attribute of no kernel");
+    must_be_kernel(f);
     return attribute == CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES && value <= 99 << 10 ? CUDA_SUCCESS
                                                                                              : CUDA_ERROR_INVALID_VALUE;
 }
 
-/* Words of the arguments that are device addresses: what the launch uses, as far as anybody can tell. False: one of
- * them is not to be accessed. */
-static bool note_launch(CUstream s, const op *o)
+/* Words of the arguments that are device addresses: what the launch uses, as far as anybody can tell. They become
+ * those at which kernels find the bytes. False: one of them is not to be accessed. */
+static bool note_launch(CUstream s, op *o)
 {
-    for (size_t at = 0; at + 8 <= o->kernel->args_bytes; at += 8) {
+    for (size_t at = 0; at + 8 <= o->kernel->bytes; at += 8) {
         uint64_t word;
         memcpy(&word, o->args + at, 8);
         if (word < WINDOW || word >= WINDOW + WINDOW_BYTES) continue;
@@ -1283,6 +1340,8 @@ static bool note_launch(CUstream s, const op *o)
         if (!p) p = piece_with(word - 1); /* the end of something that has no bytes */
         if (!p || !p->accessible) return false;
         note_use(s, p->at, p->size);
+        word += BIAS;
+        memcpy(o->args + at, &word, 8);
     }
     return true;
 }
@@ -1292,23 +1351,23 @@ static CUresult fake_cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsi
 {
     CUresult r = enter("cuLaunchKernel", CONTEXT);
     if (r) return r;
-    const td_host_kernel *k = (const td_host_kernel *)f;
-    if (k->magic != TD_HOST_KERNEL) misuse("a launch of no kernel");
+    must_be_kernel(f);
+    const td_host_kernel *k = f->kernel;
     if (parameters || extra[0] != CU_LAUNCH_PARAM_BUFFER_POINTER || extra[2] != CU_LAUNCH_PARAM_BUFFER_SIZE ||
         extra[4] != CU_LAUNCH_PARAM_END)
         return CUDA_ERROR_INVALID_VALUE;
     size_t bytes = *(size_t *)extra[3];
-    Dl_info name;
-    bool named = dladdr(k, &name) && name.dli_sname;
-    tell("launch %s grid %u %u %u block %u %u %u shared %u bytes %zu", named ? name.dli_sname : "?", gx, gy, gz, bx, by,
-         bz, shared_bytes, bytes);
-    if (bytes != k->args_bytes || bytes > ARGS_MAX)
-        misuse("a launch with %zu bytes of arguments, where the kernel has %u", bytes, k->args_bytes);
+    tell("launch %s grid %u %u %u block %u %u %u shared %u bytes %zu", k->name, gx, gy, gz, bx, by, bz, shared_bytes,
+         bytes);
+    if (bytes != k->bytes || bytes > ARGS_MAX)
+        misuse("a launch with %zu bytes of arguments, where the kernel has %u", bytes, k->bytes);
     if (!gx || !gy || !gz || !bx || !by || !bz || gy > 65535 || gz > 65535 || (uint64_t)bx * by * bz > 1024 || bz > 64)
         return CUDA_ERROR_INVALID_VALUE;
     op *o = op_new(LAUNCH);
     o->kernel = k;
-    o->launch = (td_host_launch){{gx, gy, gz}, {bx, by, bz}, shared_bytes, (int64_t)BIAS};
+    o->shared_bytes = shared_bytes;
+    o->grid[0] = gx, o->grid[1] = gy, o->grid[2] = gz;
+    o->block[0] = bx, o->block[1] = by, o->block[2] = bz;
     memcpy(o->args, extra[1], bytes);
     o->faults = 1 + atomic_fetch_add(&fake.launches, 1) == fake.sticky_at;
     lock();
