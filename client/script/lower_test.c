@@ -1,6 +1,7 @@
 /* Conditions: what is known without running, truth values, 'and' and 'or', comparisons, and what a test says of a
  * variable. See lower.h. */
 #include "client/script/lower.h"
+#include "proto/base/dtype.h"
 
 static bool is_local(td_lower *l, uint32_t node)
 {
@@ -172,6 +173,49 @@ static td_truth constant_truth(td_lower *l, const td_var *v)
     return v->state == TD_VAR_SET ? td_low_value_truth(l, v->value) : TD_SOMETIMES;
 }
 
+/* Of a local what it is, where that is a constant of these kinds. */
+static bool constant_of(td_lower *l, uint32_t node, td_literal *out)
+{
+    const td_ast_node *n = td_low_node(l, node);
+    const td_ir *ir = td_ir_now(l->e);
+    if (!is_local(l, node)) return false;
+    const td_var *v = td_low_var(l, n->text);
+    if (v->state != TD_VAR_SET) return false;
+    uint32_t def = ir->values[v->value].def;
+    if (def & (TD_IR_PARAM | TD_IR_CAPTURED) || ir->nodes[def].op != TD_PRIM_CONSTANT) return false;
+    td_literal_get(ir->words + ir->nodes[def].word, ir->nodes[def].nwords, out);
+    return true;
+}
+
+/* to == td.int64 */
+static td_truth compared_dtype(td_lower *l, uint32_t node, uint32_t dtype, bool equal)
+{
+    char path[64], below[64];
+    const char *name = td_low_path(l, node, path, sizeof path) ? td_low_below(l, path, below, sizeof below) : NULL;
+    td_dtype other = name ? td_dtype_parse(name) : TD_DTYPE_NONE;
+    if (other == TD_DTYPE_NONE) return TD_SOMETIMES;
+    return (other == (td_dtype)dtype) == equal ? TD_ALWAYS : TD_NEVER;
+}
+
+/* mode == "linear", spatial == 2, of what a generic function was given. */
+static td_truth compared(td_lower *l, uint32_t test)
+{
+    uint32_t to = td_low_kid(l, test, 1), right = td_low_kid(l, to, 0);
+    const td_ast_node *n = td_low_node(l, right);
+    td_literal v;
+    unsigned op = td_low_node(l, to)->op;
+    bool same;
+    if (!l->blame || td_low_node(l, test)->n != 2 || (op != TD_O_EQ && op != TD_O_NE)) return TD_SOMETIMES;
+    if (!constant_of(l, td_low_kid(l, test, 0), &v)) return TD_SOMETIMES;
+    if (v.kind == TD_L_DTYPE) return compared_dtype(l, right, v.small, op == TD_O_EQ);
+    if ((n->kind != TD_N_INT || n->op) && n->kind != TD_N_STRING) return TD_SOMETIMES;
+    if (v.kind == TD_L_INT && n->kind == TD_N_INT) same = v.i == n->i;
+    else if (v.kind == TD_L_STR && n->kind == TD_N_STRING)
+        same = strcmp(td_ir_chars(td_ir_now(l->e), v.small), td_low_text(l, right)) == 0;
+    else return TD_SOMETIMES;
+    return same == (op == TD_O_EQ) ? TD_ALWAYS : TD_NEVER;
+}
+
 static td_truth negated(td_truth t)
 {
     return t == TD_SOMETIMES ? t : t == TD_ALWAYS ? TD_NEVER : TD_ALWAYS;
@@ -189,6 +233,7 @@ td_truth td_low_truth(td_lower *l, uint32_t test)
     if (n->kind == TD_N_BOOL || n->kind == TD_N_INT) return n->i ? TD_ALWAYS : TD_NEVER;
     if (n->kind == TD_N_COMPARE) {
         td_truth has = td_low_has_module(l, test);
+        if (has == TD_SOMETIMES) has = compared(l, test);
         return has == TD_SOMETIMES ? thing_is_none(l, test) : has;
     }
     if (n->kind == TD_N_CALL) return call_truth(l, test);
