@@ -15,8 +15,8 @@ packages='gcc:cc libc6-dev:stdio.h meson:meson ninja-build:ninja pkg-config:pkg-
     libdnnl-dev:dnnl.h libcunit1-dev:cunit.pc uthash-dev:uthash.h zlib1g-dev:zlib.pc
     python3-dev:python3.pc'
 
-# And for the tests of the Python package; without them they are skipped.
-python_packages='python3-pytest:python3-pytest.installed python3-numpy:python3-numpy.installed
+# And for the tests of the Python package and of models; without them they are skipped.
+python_packages='libonnx-testdata:libonnx-testdata.installed python3-pytest:python3-pytest.installed python3-numpy:python3-numpy.installed
     python3-hypothesis:python3-hypothesis.installed mypy:mypy'
 
 die() {

@@ -3,6 +3,7 @@
 #include "client/script/lower.h"
 #include "client/script/parse.h"
 #include "client/script_aten.h"
+#include "client/script_onnx.h"
 #include "client/script_prelude.h"
 #include "proto/program/verify.h"
 
@@ -46,6 +47,7 @@ static void add_unit(td_lower *l, td_ast *ast, td_low_unit *u, const td_script_s
 
 static const td_script_source prelude_source = {"prelude.py", td_script_prelude, sizeof td_script_prelude - 1, 1};
 static const td_script_source aten_source = {"aten.py", td_script_aten, sizeof td_script_aten - 1, 1};
+const td_script_source td_script_onnx = {"onnx.py", td_script_onnx_text, sizeof td_script_onnx_text - 1, 1};
 static const td_script_name prelude_names[] = {
     {.name = "ops", .kind = TD_SN_OPS}, {.name = "td", .kind = TD_SN_TENSORS}, {.name = "math", .kind = TD_SN_MATH}};
 

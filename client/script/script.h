@@ -8,6 +8,9 @@
 
 enum { TD_SCRIPT_CLASSES = 1 }; /* the code of a TorchScript archive: classes may stand in it */
 
+/* The ops of ONNX, for a generic unit: onnx.py. */
+extern const td_script_source td_script_onnx;
+
 /* Read a source into `ast` (which td_ast_deinit ends, in any case). What is wrong is in e->message, with its place: see
  * fault.h. */
 int td_script_parse(const td_script_source *s, unsigned flags, td_ast *ast, td_error *e);

@@ -1,0 +1,264 @@
+/* The door: a file becomes a program and its card. See onnx.h. */
+#include "client/onnx/onnx.h"
+
+#include "client/files/source.h"
+#include "client/onnx/card.h"
+#include "client/onnx/digest.h"
+#include "client/onnx/text.h"
+#include "client/program/programs.h"
+#include "client/script/script.h"
+#include "proto/base/text.h"
+#include "proto/program/literal.h"
+#include "proto/program/prim.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { LEASED = 32 << 10 }; /* bytes from which a weight is read into leased memory */
+
+typedef struct loading {
+    const char *path, *shown; /* the file's own name */
+    int fd, folder;
+    td_onnx_file file;
+    td_onnx_whole whole;
+    td_onnx_writer writer;
+    td_error e;
+    td_array **weights; /* by captured tensor of the module */
+    uint64_t bytes;
+} loading;
+
+/* ---- the file */
+
+/* Where external data may lie. */
+static int open_folder(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
+    int fd = folder ? open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(folder);
+    return fd;
+}
+
+static bool open_file(loading *l)
+{
+    const char *slash = strrchr(l->path, '/');
+    l->shown = slash ? slash + 1 : l->path;
+    l->fd = open(l->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (l->fd < 0) {
+        int err = errno;
+        td_fail_errno(&l->e, err, "it cannot be opened");
+        if (err == ENOENT) l->e.code = TD_E_NOT_FOUND;
+        return false;
+    }
+    l->folder = open_folder(l->path);
+    return true;
+}
+
+static bool read_graph(loading *l)
+{
+    if (!open_file(l) || td_onnx_read(&l->file, l->fd, l->folder, &l->e)) return false;
+    return !td_onnx_resolve(&l->whole, &l->file, &l->e) && !td_onnx_write(&l->writer, &l->whole);
+}
+
+static void end(loading *l)
+{
+    td_onnx_write_end(&l->writer);
+    td_onnx_graph_end(&l->whole);
+    td_onnx_close(&l->file);
+    if (l->fd >= 0) close(l->fd);
+    if (l->folder >= 0) close(l->folder);
+}
+
+/* ---- the text as a module */
+
+/* "main:LINE:COLUMN: why", then the line: the node of that line instead. */
+static void say_node(loading *l)
+{
+    char why[sizeof l->e.message], node[200];
+    const char *at = strchr(l->e.message, ':');
+    unsigned line = at ? (unsigned)strtoul(at + 1, NULL, 10) : 0;
+    const td_onnx_step *s = line && line <= l->writer.nlines ? l->writer.lines[line - 1] : NULL;
+    const char *text = at ? strstr(at + 1, ": ") : NULL;
+    if (!text || strncmp(l->e.message, "main:", 5) != 0) return;
+    snprintf(why, sizeof why, "%s", text + 2);
+    why[strcspn(why, "\n")] = 0;
+    if (s) td_fail(&l->e, (td_code)l->e.code, "%s: %s", td_onnx_say(s, node, sizeof node), why);
+    else td_fail(&l->e, (td_code)l->e.code, "%s", why);
+}
+
+static const char *const helpers[] = {"_out", "_copy"};
+enum { HELPERS = sizeof helpers / sizeof *helpers };
+
+/* What its names mean: functions of onnx.py, and weights. */
+static uint32_t fill_names(const loading *l, td_script_name *names, char (*texts)[16])
+{
+    uint32_t n = 0;
+    names[n++] = (td_script_name){.name = "td", .kind = TD_SN_TENSORS};
+    names[n++] = (td_script_name){.name = "math", .kind = TD_SN_MATH};
+    for (int k = 0; k < HELPERS; k++)
+        names[n++] = (td_script_name){
+            .name = helpers[k], .kind = TD_SN_FUNCTION, .text = helpers[k], .unit = 1, .object = TD_IR_NONE};
+    for (uint32_t k = 0; k < l->writer.nused; k++) {
+        const char *f = l->writer.used[k]->function;
+        names[n++] = (td_script_name){.name = f, .kind = TD_SN_FUNCTION, .text = f, .unit = 1, .object = TD_IR_NONE};
+    }
+    for (uint32_t k = 0; k < l->writer.nweights; k++) {
+        snprintf(texts[k], sizeof texts[k], "w%u", k + 1);
+        names[n++] = (td_script_name){.name = texts[k], .kind = TD_SN_TENSOR};
+    }
+    return n;
+}
+
+static td_ir *compile(loading *l)
+{
+    static const td_script_name known[] = {{.name = "ops", .kind = TD_SN_OPS},
+                                           {.name = "td", .kind = TD_SN_TENSORS},
+                                           {.name = "math", .kind = TD_SN_MATH}};
+    uint32_t room = 2 + HELPERS + l->writer.nused + l->writer.nweights;
+    td_script_name *names = calloc(room, sizeof *names);
+    char(*texts)[16] = calloc(l->writer.nweights + 1u, sizeof *texts);
+    td_ir *ir = NULL;
+    if (!names || !texts) td_no_memory(&l->e, "for the names of a model");
+    else {
+        uint32_t n = fill_names(l, names, texts);
+        td_script_unit units[] = {{.source = {"main", l->writer.out.text, l->writer.out.used, 1}, .names = {names, n}},
+                                  {.source = td_script_onnx, .names = {known, 3}, .generic = true}};
+        td_script_world world = {.units = units, .nunits = 2};
+        td_script_name entry = {.kind = TD_SN_FUNCTION, .text = "main", .object = TD_IR_NONE};
+        ir = td_script_compile_world(&world, &entry, &l->e);
+    }
+    free(names);
+    free(texts);
+    if (!ir) say_node(l);
+    return ir;
+}
+
+/* ---- weights */
+
+static td_array *bring(td_client *c, loading *l, td_onnx_constant *w)
+{
+    const td_onnx_look *look = &w->look;
+    td_ints shape = td_dims_of(look->ndim, look->shape);
+    td_lease *lease = look->bytes > LEASED ? td_lease_new(c, look->bytes) : NULL;
+    if (look->bytes > LEASED && !lease) return NULL;
+    _Alignas(16) char few[LEASED];
+    void *to = lease ? td_lease_data(lease) : few;
+    int rc = TD_OK;
+    if (w->bytes) memcpy(to, w->bytes, look->bytes);
+    else rc = td_onnx_fetch(&l->file, w->from, look, to, &l->e);
+    unsigned before = td_now_on(TD_CPU);
+    td_array *a = rc ? NULL : lease ? td_put(lease, 0, look->dtype, shape) : td_from_data(c, look->dtype, shape, few);
+    td_now_on(before);
+    td_lease_free(lease);
+    l->bytes += look->bytes;
+    return td_keep(a); /* from the caller's scope */
+}
+
+/* The module captures them by the names of the text, "w12". */
+static bool bring_all(td_client *c, loading *l, const td_ir *ir)
+{
+    l->weights = calloc(ir->ncaptures + 1u, sizeof(td_array *));
+    if (!l->weights) td_no_memory(&l->e, "for the weights of a model");
+    for (uint32_t k = 0; l->weights && k < ir->ncaptures; k++) {
+        uint32_t number = (uint32_t)strtoul(td_ir_chars(ir, ir->captures[k].name) + 1, NULL, 10);
+        l->weights[k] = bring(c, l, l->writer.weights[number - 1]);
+        if (!l->weights[k]) {
+            if (!l->e.code) l->e = *td_last_error();
+            break;
+        }
+    }
+    return !l->e.code;
+}
+
+/* ---- the program */
+
+static td_program *freeze(loading *l, td_program *p, unsigned flags)
+{
+    td_program *frozen = p && !(flags & TD_ONNX_RAW)
+                             ? td_program_freeze(p, 0, NULL, flags & TD_ONNX_EXACTLY ? TD_FREEZE_EXACTLY : 0)
+                             : p;
+    if (!frozen) l->e = *td_last_error();
+    if (p != frozen) td_program_free(p);
+    return frozen;
+}
+
+/* An op that always fails for what the file says of it is one that is not known: "AssertionError: why" of a test that
+ * was decided. */
+static bool is_refused(loading *l, const td_program *p)
+{
+    const td_ir *ir = p->ir;
+    char node[200], text[300];
+    for (uint32_t n = ir->blocks[ir->functions[0].block].first; n != TD_IR_NONE; n = ir->nodes[n].next) {
+        const td_ir_node *x = &ir->nodes[n];
+        if (x->op != TD_PRIM_RAISE) continue;
+        uint32_t line = x->source != TD_IR_NONE ? ir->sources[x->source].line : 0;
+        const td_onnx_step *s = line && line <= l->writer.nlines ? l->writer.lines[line - 1] : NULL;
+        td_literal why = {0};
+        uint32_t def = ir->values[td_ir_in(ir, n, 1)].def;
+        if (!(def & TD_IR_PARAM) && ir->nodes[def].op == TD_PRIM_CONSTANT)
+            td_literal_get(ir->words + ir->nodes[def].word, ir->nodes[def].nwords, &why);
+        snprintf(text, sizeof text, "%.280s", why.kind == TD_L_STR ? td_ir_chars(ir, why.small) : "it always fails");
+        if (s) td_fail(&l->e, TD_E_UNSUPPORTED, "%s: %s", td_onnx_say(s, node, sizeof node), text);
+        else td_fail(&l->e, TD_E_UNSUPPORTED, "%s", text);
+        return true;
+    }
+    return false;
+}
+
+static td_program *make(td_client *c, loading *l, unsigned flags)
+{
+    td_ir *ir = compile(l);
+    td_program *p = NULL;
+    if (ir && bring_all(c, l, ir)) {
+        p = td_program_give(c, td_ir_ref(ir), td_arrays_of((int)ir->ncaptures, l->weights), "load_model");
+        p = freeze(l, p, flags);
+        if (p && is_refused(l, p)) td_program_free(p), p = NULL;
+    }
+    for (uint32_t k = 0; ir && l->weights && k < ir->ncaptures; k++)
+        if (l->weights[k]) td_release(l->weights[k]);
+    free(l->weights);
+    td_ir_unref(ir);
+    return p;
+}
+
+static void raise(const loading *l)
+{
+    char shown[100];
+    td_error e = {0};
+    td_text_visible(shown, sizeof shown, l->shown);
+    td_fail(&e, (td_code)l->e.code, "%s: %s", shown, l->e.message);
+    td_raise_error(&e, "load_model", NULL);
+}
+
+td_program *td_onnx_program(td_client *client, const char *path, unsigned flags, char **card)
+{
+    char digest[TD_DIGEST_TEXT];
+    if (!client || !path || !card) {
+        td_raise_null("load_model", !client ? "client" : path ? "card" : "path");
+        return NULL;
+    }
+    loading l = {.path = path, .shown = path, .fd = -1, .folder = -1};
+    td_step_aside();
+    bool good = read_graph(&l) && !td_digest_file(&l.file.source, digest, &l.e);
+    td_step_back();
+    td_program *p = good ? make(client, &l, flags) : NULL;
+    *card = p ? td_onnx_card(&l.whole, path, digest, l.bytes) : NULL;
+    if (p && !*card) td_program_free(p), p = NULL;
+    if (!p) raise(&l);
+    end(&l);
+    return p;
+}
+
+char *td_onnx_source(const char *path, td_error *e)
+{
+    loading l = {.path = path, .shown = path, .fd = -1, .folder = -1};
+    char *text = NULL;
+    if (read_graph(&l)) text = l.writer.out.text, l.writer.out.text = NULL;
+    else if (e) *e = l.e;
+    end(&l);
+    return text;
+}

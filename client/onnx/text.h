@@ -1,0 +1,28 @@
+/* The source that a graph becomes: a function `main` in the subset of Python, one line a node, over the functions of
+ * client/script/onnx.py.
+ *
+ * Nothing of the file stands in it as it is: variables are numbered, names and texts are written anew. */
+#ifndef TENSORD_CLIENT_ONNX_TEXT_H
+#define TENSORD_CLIENT_ONNX_TEXT_H
+
+#include "client/onnx/graph.h"
+#include "client/onnx/ops.h"
+#include "proto/program/print.h"
+
+typedef struct td_onnx_writer {
+    td_onnx_whole *w;
+    const td_onnx_ops *ops;
+    td_print out;
+    const td_onnx_step **lines; /* whose each line is, from the first on; NULL: nobody's */
+    uint32_t nlines, line_room, variables, level;
+    td_onnx_constant **weights;
+    uint32_t nweights, weight_room;
+    const td_onnx_form **used;
+    uint32_t nused, used_room;
+    bool exactly;
+} td_onnx_writer;
+
+int td_onnx_write(td_onnx_writer *t, td_onnx_whole *w);
+void td_onnx_write_end(td_onnx_writer *t);
+
+#endif
