@@ -35,7 +35,7 @@ BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/op
 CLIENT = {"wire": set(), "tensor": {"wire"}, "share": {"tensor", "wire"}, "grad": {"tensor", "wire"}, "script": set(),
           "group": {"share", "tensor", "wire"}, "files": {"tensor", "script"}, "program": {"share", "files", "script", "tensor", "wire"},
           "onnx": {"program", "files", "script", "tensor", "wire"},
-          "tensorctl": {"files", "program", "wire"}, "python": set(), "examples": set()}
+          "tensorctl": {"files", "program", "wire"}, "http": {"files"}, "python": set(), "examples": set()}
 # Public headers, and those that the build makes for script.
 PUBLIC = {"client/tensord.h", "client/tensord_bind.h", "client/tensord_script.h", "client/tensord_ops.h", "client/script_varargs.h", "client/script_aten.h", "client/script_onnx.h", "client/script_prelude.h"}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
@@ -199,6 +199,8 @@ KNOWN = [("client/wire/stream.c", "client/tensor/array.h", True), ("client/tenso
          ("client/tensor/run.c", "client/client.h", True), ("client/program/call.c", "client/tensor/array.h", False),
          ("client/wire/ring.c", "client/wire/internal.h", False), ("client/wire/ring.c", "client/tensord.h", False),
          ("client/python/src/tensor.c", "client/tensor/array.h", True), ("client/python/src/tensor.c", "client/tensord_bind.h", False),
+         ("client/wire/loop.c", "client/http/door.h", True), ("client/http/infer.c", "client/wire/client.h", True),
+         ("client/http/plain.h", "client/files/json.h", False), ("client/tensorctl/prometheus.c", "client/http/plain.h", True),
          ("client/python/src/files.c", "client/files/save.h", True), ("client/python/src/program.c", "client/script/script.h", True)]
 
 
