@@ -27,6 +27,11 @@ void td_budget_init(td_budget *b, uint64_t limit, td_shm_backend backend)
     b->warm_most = WARM_MOST;
 }
 
+int td_budget_make(const td_budget *b, td_segment **out, td_segment_kind kind, uint64_t size, td_error *e)
+{
+    return b->make ? b->make(out, kind, size, b->make_arg, e) : td_segment_create(out, b->backend, kind, size, e);
+}
+
 static void dispose(td_budget *b, td_segment *s)
 {
     b->committed -= s->size;

@@ -142,7 +142,7 @@ int td_heap_alloc_now(td_heap *h, uint64_t bytes, td_extent *out, td_error *e)
     while ((rc = td_heap_alloc(h, bytes, out, &need, e)) == TD_WAIT_GROW) {
         td_segment *s;
         if ((rc = td_heap_reserve(h, need.bytes, e))) return rc;
-        if ((rc = td_segment_create(&s, h->budget->backend, h->kind, need.bytes, e))) {
+        if ((rc = td_budget_make(h->budget, &s, h->kind, need.bytes, e))) {
             td_heap_unreserve(h, need.bytes);
             return rc;
         }

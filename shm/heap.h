@@ -1,9 +1,9 @@
 /* A heap: extents of bytes handed out of segments. Book-keeping is in the daemon's private memory only.
  *
  * Used by the loop thread alone. Freed extents are recycled warm, inside their heap. Growing takes time, so it is
- * split: td_heap_alloc says what it lacks (need.h), someone creates a segment (perhaps on a helper thread),
- * td_heap_adopt adds it. One heap for each session, one for the service, some of
- * service segments for what goes at once; all draw on one budget. */
+ * split: td_heap_alloc says what it lacks (need.h), someone makes a segment (td_budget_make, perhaps on a helper
+ * thread), td_heap_adopt adds it. One heap for each session, one for the service, some of service segments for what
+ * goes at once; all draw on one budget. */
 #ifndef TENSORD_SHM_HEAP_H
 #define TENSORD_SHM_HEAP_H
 
@@ -33,6 +33,11 @@ typedef struct td_budget {
     uint32_t next_segment_id;
     uint32_t generation;
     td_shm_backend backend;
+    /* Makes a segment, on any thread: what td_budget_make() calls. NULL: td_segment_create(). Set before anything is
+     * made.
+     */
+    int (*make)(td_segment **out, td_segment_kind kind, uint64_t size, void *arg, td_error *e);
+    void *make_arg;
     td_segment *warm; /* segments given back whole, kept for the next who needs one (bounded) */
     uint64_t warm_bytes, warm_limit;
     uint32_t warm_count, warm_most; /* each has two descriptors */
@@ -73,7 +78,7 @@ uint64_t td_heap_hand_over(td_heap *from, td_heap *to);
  * and to no other heap. */
 void td_heap_distrust(td_heap *h);
 
-/* 0 and *out, or TD_WAIT_GROW with *need = the segment it wants (create it and td_heap_adopt it, then ask
+/* 0 and *out, or TD_WAIT_GROW with *need = the segment it wants (td_budget_make it and td_heap_adopt it, then ask
  * again), or TD_E_MEMORY when the budget does not allow it (TD_E_QUOTA: the user's part of it). A request of 0 bytes
  * gives an extent of TD_EXTENT_ALIGN. */
 int td_heap_alloc(td_heap *h, uint64_t bytes, td_extent *out, td_need *need, td_error *e);
@@ -105,6 +110,8 @@ td_segment *td_heap_find_segment(const td_heap *h, uint32_t id, uint32_t generat
 uint32_t td_heap_some_segments(const td_heap *h, uint32_t from, uint32_t most,
                                void (*fn)(const td_segment *s, void *arg), void *arg);
 
+/* Make a segment as this budget's are made. Any thread. */
+int td_budget_make(const td_budget *b, td_segment **out, td_segment_kind kind, uint64_t size, td_error *e);
 /* Reserve budget for a segment that will be made elsewhere, and either give it to the heap or cancel. */
 int td_heap_reserve(td_heap *h, uint64_t size, td_error *e);
 void td_heap_adopt(td_heap *h, td_segment *s);

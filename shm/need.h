@@ -23,7 +23,7 @@ typedef struct td_need_work {
 } td_need_work;
 
 typedef struct td_need {
-    uint64_t bytes; /* TD_WAIT_GROW: of the segment to make (td_segment_create) and to adopt (td_heap_adopt) ... */
+    uint64_t bytes; /* TD_WAIT_GROW: of the segment to make (td_budget_make) and to adopt (td_heap_adopt) ... */
     struct td_heap *heap; /* ... by this heap */
     unsigned device;      /* whose memory lacks (proto/base/device.h) */
     td_need_work work;    /* TD_WAIT_GROW, instead of a segment: to make first. It is the caller's: taken, or dropped */

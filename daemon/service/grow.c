@@ -1,6 +1,7 @@
 /* See grow.h. */
 #include "daemon/service/grow.h"
 #include "daemon/service/service.h"
+#include "proto/base/device.h"
 
 #include <stdlib.h>
 
@@ -9,7 +10,7 @@ enum { GROW_HERE = 128 << 10 }; /* bytes that are committed in 0.1 ms */
 static void make(void *arg)
 {
     td_growth *g = arg;
-    g->rc = td_segment_create(&g->segment, g->backend, g->kind, g->size, &g->error);
+    g->rc = td_budget_make(g->budget, &g->segment, g->kind, g->size, &g->error);
 }
 
 static void made(void *arg)
@@ -23,10 +24,10 @@ static void made(void *arg)
 void td_grow(td_service *s, td_growth *g)
 {
     const td_service_options *o = &s->options;
-    g->backend = td_heap_budget(g->heap)->backend;
+    g->budget = td_heap_budget(g->heap);
     g->kind = td_heap_kind(g->heap);
     g->segment = NULL;
-    if (g->size > GROW_HERE && o->background) {
+    if ((g->size > GROW_HERE || g->budget->make) && o->background) { /* who makes his own takes his time */
         o->background(o->arg, make, made, g);
         return;
     }
@@ -34,11 +35,15 @@ void td_grow(td_service *s, td_growth *g)
     made(g);
 }
 
-int td_grow_refused(int rc, uint64_t bytes, td_error *e)
+int td_grow_refused(int rc, const td_need *need, td_error *e)
 {
+    double megabytes = (double)need->bytes / 1e6;
     if (rc == TD_E_BUSY) return td_no_descriptors(e);
+    if (rc == TD_E_DEVICE) return td_fail(e, TD_E_DEVICE, "%s has failed", td_device_name(need->device));
+    if (need->device != TD_CPU)
+        return td_fail(e, TD_E_MEMORY, "%s has no %.1f MB to give", td_device_name(need->device), megabytes);
     return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",
-                   (double)bytes / 1e6);
+                   megabytes);
 }
 
 /* ---- what a kernel needs */

@@ -16,15 +16,15 @@ typedef struct td_growth {
     void *arg;
     int rc;
     /* the rest is grow.c's */
-    td_shm_backend backend;
+    const td_budget *budget;
     td_segment_kind kind;
     td_segment *segment;
     td_error error;
 } td_growth;
 
 void td_grow(td_service *s, td_growth *g);
-/* Fails as a growth that ended with `rc` failed, for the call that lacked so many bytes. */
-int td_grow_refused(int rc, uint64_t bytes, td_error *e);
+/* Fails as a growth that ended with `rc` failed, for the call that lacked what the need says. */
+int td_grow_refused(int rc, const td_need *need, td_error *e);
 /* Makes the work of a need, which is taken, and calls `done`, perhaps at once. */
 int td_make_aside(td_service *s, td_need *need, void (*done)(void *arg), void *arg, td_error *e);
 

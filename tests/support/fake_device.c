@@ -2,6 +2,7 @@
 #include "tests/support/fake_device.h"
 #include "daemon/sched/executor.h"
 #include "proto/ops/opid.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -12,17 +13,18 @@
 
 /* ---- memory: segments as the CPU has them, shut to the host, with a second mapping for kernels */
 
-enum { SEGMENTS = 256 };
+enum { SEGMENTS = 256, GATED = 1 << 20 };
 
 typedef struct arena {
     unsigned char *shut, *open;
     uint64_t size;
-    uint32_t id, generation; /* of the segment */
 } arena;
 
 typedef struct fake_device {
     td_budget budget;
     td_heap *heap;
+    const char *gate;     /* FAKE_DEVICE_GROWS */
+    pthread_mutex_t lock; /* arenas are made on any thread */
     arena arenas[SEGMENTS];
     int narenas;
 } fake_device;
@@ -45,20 +47,38 @@ static void forget_at(fake_device *f, const td_segment *s)
 
 static void shut(fake_device *f, const td_segment *s)
 {
-    for (int i = 0; i < f->narenas; i++) {
-        const arena *a = &f->arenas[i];
-        if (a->shut == s->base && a->id == s->id && a->generation == s->generation) return;
-    }
+    pthread_mutex_lock(&f->lock);
     forget_at(f, s);
     void *open = mmap(NULL, s->size, PROT_READ | PROT_WRITE, MAP_SHARED, s->fd, 0);
     if (f->narenas == SEGMENTS || open == MAP_FAILED || mprotect(s->base, s->size, PROT_NONE)) abort();
-    f->arenas[f->narenas++] = (arena){s->base, open, s->size, s->id, s->generation};
+    f->arenas[f->narenas++] = (arena){s->base, open, s->size};
+    pthread_mutex_unlock(&f->lock);
+}
+
+/* A large arena waits until somebody opens the gate: by a byte, "f" to let it fail. */
+static bool wait_at(const char *gate)
+{
+    char word = 0;
+    int fd = open(gate, O_RDONLY);
+    if (fd >= 0 && read(fd, &word, 1) < 0) word = 0;
+    if (fd >= 0) close(fd);
+    return word != 'f';
+}
+
+static int make(td_segment **out, td_segment_kind kind, uint64_t size, void *arg, td_error *e)
+{
+    fake_device *f = arg;
+    if (f->gate && size >= GATED && !wait_at(f->gate)) return td_fail(e, TD_E_MEMORY, "the gate says so");
+    int rc = td_segment_create(out, TD_SHM_MEMFD, kind, size, e);
+    if (!rc) shut(f, *out);
+    return rc;
 }
 
 /* What has no bytes may lie at the end of a segment, where another one may begin. */
-static void *opened(const fake_device *f, void *at)
+static void *opened(fake_device *f, void *at)
 {
     void *end = at;
+    pthread_mutex_lock(&f->lock);
     for (int i = 0; i < f->narenas; i++) {
         const arena *a = &f->arenas[i];
         uint64_t offset = (uint64_t)((unsigned char *)at - a->shut);
@@ -66,6 +86,7 @@ static void *opened(const fake_device *f, void *at)
         end = a->open + offset;
         if (offset < a->size) break;
     }
+    pthread_mutex_unlock(&f->lock);
     return end;
 }
 
@@ -92,7 +113,6 @@ static int fake_alloc(const td_place *where, td_storage *s, td_need *need, td_er
     int rc = take(f, s, need, e);
     if (rc == TD_E_MEMORY && td_heap_trim(f->heap)) rc = take(f, s, need, e);
     if (rc) return rc;
-    shut(f, s->extent.segment);
     s->data = td_extent_data(&s->extent);
     return 0;
 }
@@ -464,9 +484,10 @@ static void executor_free(fake_executor *x)
 
 static void drop(fake_device *f)
 {
-    td_heap_free(f->heap);
+    if (f->heap) td_heap_free(f->heap);
     td_budget_deinit(&f->budget);
     for (int i = 0; i < f->narenas; i++) munmap(f->arenas[i].open, f->arenas[i].size);
+    pthread_mutex_destroy(&f->lock);
     free(f);
 }
 
@@ -480,11 +501,14 @@ int fake_device_start(td_device_entry *out, td_error *e)
 {
     fake_device *f = calloc(1, sizeof *f);
     if (!f) return td_no_memory(e, "for the fake device");
+    pthread_mutex_init(&f->lock, NULL);
+    f->gate = getenv("FAKE_DEVICE_GROWS");
     td_budget_init(&f->budget, bytes(), TD_SHM_MEMFD);
+    f->budget.make = make;
+    f->budget.make_arg = f;
     int rc = td_heap_new(&f->heap, &f->budget, TD_SEGMENT_SESSION, 1, e);
     if (rc) {
-        td_budget_deinit(&f->budget);
-        free(f);
+        drop(f);
         return rc;
     }
     *out = (td_device_entry){.number = TD_FAKE,

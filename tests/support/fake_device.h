@@ -13,7 +13,8 @@
 #include "daemon/tensor/device.h"
 
 /* Makes it ready. It has FAKE_DEVICE_MEGABYTES of memory, 1024 where the environment does not say. A loop has one of
- * its own; it ends with td_devices_end(), when all storages are back. */
+ * its own; it ends with td_devices_end(), when all storages are back. FAKE_DEVICE_GROWS names a pipe: an arena of a MiB
+ * or more is made when a byte comes through it, and is not had when that is "f". */
 int fake_device_start(td_device_entry *out, td_error *e);
 
 /* While its executor is shut nothing begins. */

@@ -119,7 +119,7 @@ int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
     if (s->memory.grow_failed) {
         int why = s->memory.grow_failed;
         s->memory.grow_failed = TD_OK;
-        return td_grow_refused(why, need->bytes, e);
+        return td_grow_refused(why, need, e);
     }
     if (device == TD_CPU && inherit(s, need->heap)) return TD_AGAIN;
     if (rc == TD_WAIT_GROW) rc = td_heap_reserve(need->heap, need->bytes, e);

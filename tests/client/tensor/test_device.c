@@ -2,9 +2,11 @@
  * queues, errors, and clients that are killed while its streams are full. */
 #include "tests/client/common.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -353,6 +355,55 @@ static void wild(int seed)
     }
 }
 
+/* Someone waits there for an arena to be made; it may be, or not. */
+static void open_gate(const char *gate, const char *word)
+{
+    int fd = open(gate, O_WRONLY);
+    CU_ASSERT_EQUAL(write(fd, word, 1), 1);
+    close(fd);
+}
+
+/* An arena of the device is made aside: whoever needs none goes on, there and here. What cannot be made is told. */
+static void growth(void)
+{
+    char directory[] = "/tmp/tensord-gate-XXXXXX", gate[64];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(directory));
+    snprintf(gate, sizeof gate, "%s/gate", directory);
+    CU_ASSERT_EQUAL_FATAL(mkfifo(gate, 0600), 0);
+    test_daemon gated;
+    setenv("FAKE_DEVICE_GROWS", gate, 1);
+    CU_ASSERT_FATAL(test_daemon_start(&gated, NULL));
+    unsetenv("FAKE_DEVICE_GROWS");
+    td_client *waits = td_connect(gated.socket), *other = td_connect(gated.socket);
+    CU_ASSERT_FATAL(waits && other);
+    td_scope_begin(&scope);
+    td_set_device(TD_FAKE);
+    td_array *large = td_full(waits, td_dims(1 << 20), 2, TD_FLOAT32), *sum = td_sum(large);
+    CU_ASSERT_EQUAL(td_flush(waits), TD_OK);
+    for (int i = 0; i < 20; i++) {
+        td_set_device(i % 2 ? TD_FAKE : TD_CPU);
+        CU_ASSERT_EQUAL(td_item_f64(td_sum(td_full(other, td_dims(100), 3, TD_FLOAT32))), 300);
+    }
+    open_gate(gate, "m");
+    CU_ASSERT_EQUAL(td_item_f64(sum), 2 << 20);
+    td_set_device(TD_FAKE);
+    float v;
+    td_array *never = td_full(waits, td_dims(100, 1 << 20), 2, TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_flush(waits), TD_OK);
+    open_gate(gate, "f");
+    CU_ASSERT_EQUAL(td_read(td_sum(never), &v, sizeof v), TD_E_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->message, "fake:0 has no"));
+    td_clear_error();
+    td_set_device(TD_CPU);
+    CU_ASSERT_EQUAL(td_item_f64(td_sum(large)), 2 << 20);
+    td_scope_end(&scope);
+    td_disconnect(waits);
+    td_disconnect(other);
+    CU_ASSERT_EQUAL(test_daemon_stop(&gated), 0);
+    unlink(gate);
+    rmdir(directory);
+}
+
 static void killed_clients(void)
 {
     begin();
@@ -375,4 +426,4 @@ static void killed_clients(void)
 TD_CUNIT_MAIN_WITH("client_device", start_server, stop_server, {"values", values},
                    {"data and defaults", data_and_defaults}, {"trees", trees}, {"refusals", refusals},
                    {"gradients", gradients}, {"between clients", between_clients}, {"counts", counts},
-                   {"limits", limits}, {"killed clients", killed_clients})
+                   {"limits", limits}, {"growth", growth}, {"killed clients", killed_clients})

@@ -643,7 +643,8 @@ static void it_grows_for_who_can_wait(void)
     CU_ASSERT(!who[0].account->away[TD_FAKE] && !td_device_get(TD_FAKE)->budget->committed);
     td_segment *made;
     CU_ASSERT_EQUAL(td_heap_reserve(lacks.heap, lacks.bytes, &error), 0);
-    CU_ASSERT_EQUAL_FATAL(td_segment_create(&made, TD_SHM_MEMFD, TD_SEGMENT_SESSION, lacks.bytes, &error), 0);
+    CU_ASSERT_EQUAL_FATAL(td_budget_make(td_heap_budget(lacks.heap), &made, TD_SEGMENT_SESSION, lacks.bytes, &error),
+                          0);
     td_heap_adopt(lacks.heap, made);
     CU_ASSERT_EQUAL(td_storage_new(&t, &there, 4096, &lacks, &error), 0);
     td_storage_unref(t);
