@@ -99,6 +99,27 @@ void td_storage_shrink(td_storage *s, uint64_t nbytes)
     s->nbytes = nbytes;
 }
 
+/* Accounts above both may have no room for it twice. */
+int td_storage_pay(td_storage *s, td_account *account, td_error *e)
+{
+    td_account *before = s->account;
+    uint64_t bytes = cost_of(s->nbytes);
+    td_error none;
+    if (!before || before == account) return TD_OK;
+    td_account_discharge_on(before, s->device, bytes);
+    int rc = td_account_charge_on(account, s->device, bytes, e);
+    if (rc) {
+        if (s->device == TD_CPU) td_account_add(before, bytes, 0);
+        else td_account_charge_away(before, s->device, bytes, &none); /* there was room a moment ago */
+        return rc;
+    }
+    td_account_stores(before, s->device, bytes, 0);
+    td_account_stores(account, s->device, 0, bytes);
+    s->account = td_account_ref(account);
+    td_account_unref(before);
+    return TD_OK;
+}
+
 void td_storage_unref(td_storage *s)
 {
     if (!s || --s->refs) return;

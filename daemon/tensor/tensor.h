@@ -271,6 +271,8 @@ int td_storage_new(td_storage **out, const td_place *where, uint64_t nbytes, td_
 int td_storage_adopt(td_storage **out, const td_place *where, td_extent *extent, uint64_t nbytes, td_error *e);
 /* Keep the first `nbytes` only (a result that turned out smaller than it might have). No tensor may reach further. */
 void td_storage_shrink(td_storage *s, uint64_t nbytes);
+/* Another account pays for it from now on. */
+int td_storage_pay(td_storage *s, td_account *account, td_error *e);
 /* What it takes there, and is charged for: its bytes, rounded up. */
 uint64_t td_storage_takes(const td_storage *s);
 static inline td_storage *td_storage_ref(td_storage *s)
