@@ -50,6 +50,7 @@ uint64_t td_program_captured_bytes(const td_held_program *p); /* of these togeth
  * memory, in objects, which *account pays for. */
 bool td_program_list(td_held_program *p, uint32_t table, uint64_t *objects, td_account **account);
 uint32_t td_program_nodes(const td_held_program *p);
+uint32_t td_program_parameters(const td_held_program *p);
 /* Has it a backward that adds to .grad? */
 bool td_program_accumulates(const td_held_program *p);
 /* How many rows of its nodes can be run as one call. */

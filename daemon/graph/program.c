@@ -274,6 +274,11 @@ uint32_t td_program_nodes(const td_held_program *p)
     return p->ir->nnodes;
 }
 
+uint32_t td_program_parameters(const td_held_program *p)
+{
+    return p->ir->blocks[p->ir->functions[0].block].nparams;
+}
+
 uint32_t td_program_plans(const td_held_program *p)
 {
     return p->nplans;

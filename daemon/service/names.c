@@ -1,9 +1,9 @@
-/* Names: a hash table from text to a tensor, or a program, that outlives its session.
+/* Names: a hash table from text to a tensor, a program or a model, that outlives its session.
  *
  * An entry holds one reference on what it names and is charged, as one object, to the user that published it. A handle
  * is a name that nobody can guess. It stays while the id that it was made for stands, or while it is to be taken as
  * often as it was made, and nothing else keeps it: so who pickles a tensor again and again keeps one entry. */
-#include "daemon/service/service.h"
+#include "daemon/service/models.h"
 #include "proto/base/hash.h"
 #include "proto/base/text.h"
 
@@ -54,6 +54,7 @@ td_named td_named_hold(td_named what)
 {
     if (what.tensor) td_tensor_hold(what.tensor);
     if (what.program) td_program_ref(what.program);
+    if (what.model) td_model_ref(what.model);
     return what;
 }
 
@@ -61,6 +62,7 @@ void td_named_unhold(td_named what)
 {
     td_tensor_unhold(what.tensor);
     td_program_unref(what.program);
+    td_model_unref(what.model);
 }
 
 /* ---- who waits for a name: a list each */
@@ -189,6 +191,7 @@ static int publish(td_service *s, const char *name, td_named what, const td_acco
     td_named old = x->n.what;
     what.edition.version = ++s->editions;
     x->n.what = td_named_hold(what);
+    if (old.model && old.model != what.model) td_model_unnamed(old.model);
     td_named_unhold(old);
     x->n.session = who->session;
     x->n.pid = who->pid;
@@ -208,6 +211,27 @@ int td_name_publish_program(td_service *s, const char *name, td_held_program *p,
                             td_error *e)
 {
     return publish(s, name, (td_named){.program = p}, who, replace, e);
+}
+
+int td_name_for_model(td_service *s, const char *name, const td_account *who, bool anew, td_error *e)
+{
+    int rc = td_name_check(name, e);
+    const entry *x = rc ? NULL : find(s, name);
+    if (!x) return rc;
+    if (anew || !x->n.what.model)
+        return td_fail(e, TD_E_EXISTS, "the name '%s' is taken by a %s that %s (pid %u) published", name,
+                       x->n.what.model     ? "model"
+                       : x->n.what.program ? "program"
+                                           : "tensor",
+                       x->n.program, x->n.pid);
+    return check_owner(x, who, e);
+}
+
+int td_name_publish_model(td_service *s, const char *name, td_named_model *m, const td_account *who, bool anew,
+                          td_error *e)
+{
+    int rc = td_name_for_model(s, name, who, anew, e);
+    return rc ? rc : publish(s, name, (td_named){.model = m}, who, true, e);
 }
 
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e)
@@ -248,8 +272,15 @@ static void drop(td_service *s, entry *x)
     td_account_discharge(x->n.account, 0, 1);
     td_account_unref(x->n.account);
     td_account_unref(x->lender);
+    if (x->n.what.model) td_model_unnamed(x->n.what.model);
     td_named_unhold(x->n.what);
     free(x);
+}
+
+void td_name_drop_model(td_service *s, const td_named_model *m)
+{
+    entry *x = find(s, td_model_name(m));
+    if (x && x->n.what.model == m) drop(s, x);
 }
 
 int td_name_drop(td_service *s, const char *name, const td_account *who, td_error *e)

@@ -2,6 +2,7 @@
 #include "daemon/service/service.h"
 #include "daemon/ops/prepacked.h"
 #include "daemon/service/group.h"
+#include "daemon/service/models.h"
 #include "proto/base/device.h"
 
 #include <stdio.h>
@@ -100,6 +101,7 @@ void td_service_deinit(td_service *s)
     td_name_each(s, UINT32_MAX, drop_name, s);
     td_queues_clear(s);
     td_groups_clear(s);
+    td_models_drop(s);
     td_owners_drop(s);
     if (s->sched) td_sched_free(s->sched);
     for (struct td_uid *u = s->uids, *next; u; u = next) {

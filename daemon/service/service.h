@@ -81,8 +81,10 @@ struct td_service {
     struct td_uid *uids;
     struct td_name *names;
     struct td_named_queue *queues;
+    struct td_named_model *models;
     struct td_name *names_at; /* of walks in parts */
     struct td_named_queue *queues_at;
+    struct td_named_model *models_at;
     struct td_items_at { /* of a walk through what lies in queues */
         struct td_named_queue *queue;
         struct td_queued_item *item;  /* NULL: it is at those that wait for room, ... */
@@ -117,17 +119,18 @@ void td_issuer_begin(td_issuer *who, td_service *s, td_account *account, td_heap
 /* The account of a user: its limits hold for all its sessions together. A new reference. */
 td_account *td_service_uid_account(td_service *s, uint32_t uid, td_error *e);
 
-/* ---- names: a tensor, or a program, that anybody of the same daemon may open */
+/* ---- names: a tensor, a program, or a model, that anybody of the same daemon may open */
 
 typedef struct td_edition {
     uint64_t version; /* grows with all that is published, under whatever name; differs from each other daemon's */
     uint32_t tree;    /* as the publisher said: 0: it is one tensor; n + 1: n of them in its bytes */
 } td_edition;
 
-/* The thing that a name stands for: one of the two. */
+/* The thing that a name stands for: one of the three. */
 typedef struct td_named {
     td_tensor *tensor;
     td_held_program *program;
+    struct td_named_model *model; /* daemon/service/models.h */
     td_edition edition;
 } td_named;
 /* With a reference of its own, and let go of it. */
@@ -151,6 +154,13 @@ int td_name_publish(td_service *s, const char *name, td_tensor *t, const td_acco
 /* As td_name_publish(), of a program. */
 int td_name_publish_program(td_service *s, const char *name, td_held_program *p, const td_account *who, bool replace,
                             td_error *e);
+/* As td_name_publish(), of a model: one that has the name already gets it anew. And may that be done? `anew`: only
+ * where nothing has the name. */
+int td_name_publish_model(td_service *s, const char *name, struct td_named_model *m, const td_account *who, bool anew,
+                          td_error *e);
+int td_name_for_model(td_service *s, const char *name, const td_account *who, bool anew, td_error *e);
+/* The name goes, if it means this model. */
+void td_name_drop_model(td_service *s, const struct td_named_model *m);
 #define TD_HANDLE_PREFIX "handle/"
 
 /* A name that does not stay: gone when it is taken, or after `lasts_ms`; `lent`: so long after it was noticed that the
@@ -170,7 +180,7 @@ int td_handle_new(td_service *s, char name[TD_HANDLE_TEXT], td_tensor *t, td_acc
                   bool lasting, td_error *e);
 int td_handle_again(td_service *s, const char *name, td_account *who, uint32_t lasts_ms, bool lasting, td_error *e);
 void td_handle_let_go(td_service *s, const char *name);
-/* Borrowed; NULL with TD_E_NOT_FOUND, or of a program. */
+/* Borrowed; NULL with TD_E_NOT_FOUND, or of what is no tensor. */
 td_tensor *td_name_find(td_service *s, const char *name, td_error *e);
 /* As td_name_find(), with the whole entry. NULL with TD_E_NOT_NEWER for one whose version is not above `newer_than`;
  * with TD_E_CLOSED for a version of another daemon: its holder knows a name that began anew here. */

@@ -340,6 +340,7 @@ td_heap *td_session_end(td_session *s, bool alive)
     s->life.ended = s->account->ended = true;
     td_held_drop(s);
     td_session_groups_drop(s, alive);
+    td_session_models_drop(s);
     td_import_drop(s);
     td_promises_forget(s);
     td_lates_drop(&s->failures.late);

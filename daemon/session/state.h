@@ -4,6 +4,7 @@
 
 #include "daemon/graph/graph.h"
 #include "daemon/service/group.h"
+#include "daemon/service/models.h"
 #include "daemon/session/session.h"
 #include "proto/base/arena.h"
 #include "proto/base/hash.h"
@@ -111,6 +112,13 @@ typedef struct td_group_handle {
     uint32_t id;
     td_group_member *member;
 } td_group_handle;
+
+/* A model that it has open, or is loading, by the number that the client gave it. */
+typedef struct td_model_handle {
+    UT_hash_handle hh;
+    uint32_t id;
+    td_model_user user;
+} td_model_handle;
 
 /* What a session waits for: in its stream, which goes no further meanwhile, or beside it (td_held). */
 typedef struct td_wait td_wait;
@@ -273,6 +281,7 @@ struct td_session {
 
     td_queue_handle *queues;
     td_group_handle *groups; /* few */
+    td_model_handle *models;
 
     struct {
         td_known_program *known;

@@ -34,14 +34,14 @@ BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/op
 # Inside client: which other rooms each one uses.
 CLIENT = {"wire": set(), "tensor": {"wire"}, "share": {"tensor", "wire"}, "grad": {"tensor", "wire"}, "script": set(),
           "group": {"share", "tensor", "wire"}, "files": {"tensor", "script"}, "program": {"share", "files", "script", "tensor", "wire"},
-          "onnx": {"program", "files", "script", "tensor", "wire"},
+          "onnx": {"program", "files", "script", "tensor", "wire"}, "model": {"onnx", "program", "share", "files", "tensor", "wire"},
           "tensorctl": {"files", "program", "wire"}, "http": {"files"}, "python": set(), "examples": set()}
 # Public headers, and those that the build makes for script.
 PUBLIC = {"client/tensord.h", "client/tensord_bind.h", "client/tensord_script.h", "client/tensord_ops.h", "client/script_varargs.h", "client/script_aten.h", "client/script_onnx.h", "client/script_prelude.h"}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
 NO_MEMORY = re.compile(r'\btd_fail\([^;"]*TD_E_(MEMORY|SYSTEM),\s*"no memory (?!to work)|\btd_raise\([^;"]*TD_E_MEMORY[^;]*"no memory')
 CODES = re.compile(r"\bint (err|code|ret|status|result) = td_(?!last_error)\w+\(")
-PART = re.compile(r"(?:\bc|\bclient|\bof)->(tensor|grad|share|program)\.")
+PART = re.compile(r"(?:\bc|\bclient|\bof)->(tensor|grad|share|program|model)\.")
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
@@ -195,7 +195,7 @@ def check_top(root):
 
 # (file, what it includes, whether that is refused)
 KNOWN = [("client/wire/stream.c", "client/tensor/array.h", True), ("client/tensor/run.c", "client/program/trace.h", True),
-         ("client/share/queue.c", "client/grad/hook.h", True), ("client/program/call.c", "client/tensor/internal.h", True),
+         ("client/share/queue.c", "client/grad/hook.h", True), ("client/program/call.c", "client/model/card.h", True), ("client/model/model.c", "client/grad/hook.h", True), ("client/program/call.c", "client/tensor/internal.h", True),
          ("client/tensor/run.c", "client/client.h", True), ("client/program/call.c", "client/tensor/array.h", False),
          ("client/wire/ring.c", "client/wire/internal.h", False), ("client/wire/ring.c", "client/tensord.h", False),
          ("client/python/src/tensor.c", "client/tensor/array.h", True), ("client/python/src/tensor.c", "client/tensord_bind.h", False),

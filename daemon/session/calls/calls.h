@@ -100,6 +100,20 @@ int td_known_programs_copy(td_session *s, td_known_program **next, int most, td_
 /* Who opened one is answered. */
 int td_session_program_open(td_session *s, uint64_t serial, uint32_t id, td_held_program *p, td_error *e);
 int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
+/* What a program captures, copied some at a time: by `who`, into its service memory; what lies in service memory stays
+ * there, unless `always`. */
+typedef struct td_captures {
+    td_held_program *of;
+    td_issuer *who;
+    td_tensor *const *captured;
+    td_tensor **made; /* in their place, so many */
+    uint32_t n, done;
+    bool always;
+} td_captures;
+int td_captures_begin(td_captures *p, td_held_program *of, td_issuer *who, bool always, td_error *e);
+int td_captures_some(td_session *s, td_captures *p,
+                     td_error *e);               /* TD_OK: that was the last; TD_AGAIN: there are more */
+bool td_captures_drop(td_captures *p, int most); /* true: all are let go of */
 int td_call_program_captured(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_call_program_plans(td_session *s, const Td__Wire__Call *call, td_error *e);
 
@@ -114,7 +128,27 @@ int td_call_drop(td_session *s, const Td__Wire__Call *call, td_error *e);
 int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e);
 /* A copy; flags: TD_CF_SERVICE: in service memory. */
 int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e);
+int td_session_copy_by(td_session *s, td_issuer *who, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e);
 int td_call_name_look(td_session *s, const Td__Wire__Call *call, td_error *e);
+
+int td_call_model_open(td_session *s, const Td__Wire__Call *call, td_error *e);
+
+/* ---- models.c */
+
+int td_call_model_publish(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_model_ready(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_model_close(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_model_serve(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_call_model_retire(td_session *s, const Td__Wire__Call *call, td_error *e);
+int td_session_model_id(const td_session *s, uint32_t id, td_error *e); /* may one get this number? */
+/* Open one that has the name, and answer that. */
+int td_session_model_open(td_session *s, uint64_t serial, uint32_t id, const char *name, uint32_t version, td_error *e);
+td_model_user *td_session_model(td_session *s, uint32_t id, td_error *e); /* NULL with `e` */
+void td_session_models_drop(td_session *s);
+
+/* ---- infer.c */
+
+int td_call_infer(td_session *s, const Td__Wire__Call *call, td_error *e);
 
 /* ---- hand.c */
 

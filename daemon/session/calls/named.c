@@ -10,24 +10,20 @@
 
 enum { COPIES = 8 /* at a step */ };
 
-typedef struct publishing {
-    td_job job;
-    td_held_program *of;
-    td_tensor *const *captured;
-    td_tensor **made; /* in their place, so many */
-    uint32_t n, done;
-    uint64_t serial;
-    bool replace, copy, over;
-    char name[TD_NAME_MAX + 1];
-} publishing;
+/* ---- copies of what a program captures */
 
-static publishing *of(td_job *j)
+int td_captures_begin(td_captures *p, td_held_program *of, td_issuer *who, bool always, td_error *e)
 {
-    return (publishing *)(void *)((char *)j - offsetof(publishing, job));
+    *p = (td_captures){.who = who, .always = always};
+    p->n = td_program_captured(of, &p->captured);
+    p->made = malloc((p->n + 1) * sizeof(td_tensor *));
+    if (!p->made) return td_no_memory(e, "to publish a program");
+    p->of = td_program_ref(of);
+    return TD_OK;
 }
 
 /* Which other one looks at the same memory: one that has its copy, if there is one; p->n: none does. */
-static uint32_t sharing(const publishing *p, const td_tensor *t)
+static uint32_t sharing(const td_captures *p, const td_tensor *t)
 {
     uint32_t k = 0;
     while (k < p->n && (k == p->done || p->captured[k]->storage != t->storage)) k++;
@@ -42,41 +38,91 @@ static int check_value(td_session *s, const td_storage *st, td_error *e)
     return e->code;
 }
 
+static bool stays(const td_captures *p, const td_tensor *t)
+{
+    return t->storage->flags & TD_SF_SERVICE && !p->always;
+}
+
+static int in_service(td_session *s, const td_captures *p, td_tensor *t, td_tensor **out, td_error *e)
+{
+    *out = NULL;
+    if (!stays(p, t)) return td_session_copy_by(s, p->who, t, TD_CF_SERVICE, out, e);
+    *out = td_tensor_ref(t);
+    return TD_OK;
+}
+
 /* All of the storage's bytes, in service memory. */
-static int copy_whole(td_session *s, td_storage *st, td_tensor **out, td_error *e)
+static int copy_whole(td_session *s, const td_captures *p, td_storage *st, td_tensor **out, td_error *e)
 {
     td_desc bytes;
     td_tensor *flat = NULL;
     int rc = td_desc_contiguous(&bytes, TD_UINT8, 1, (int64_t[]){(int64_t)st->nbytes}, e);
     bytes.device = st->device;
     if (!rc) rc = td_tensor_new(&flat, st, &bytes, s->account, e);
-    if (!rc) rc = td_session_in_service(s, flat, true, out, e);
+    if (!rc) rc = td_session_copy_by(s, p->who, flat, TD_CF_SERVICE, out, e);
     td_tensor_unref(flat);
     return rc;
 }
 
-static int copy_next(td_session *s, publishing *p, td_error *e)
+static int copy_next(td_session *s, td_captures *p, td_error *e)
 {
     td_tensor *t = p->captured[p->done], *whole = NULL;
     uint32_t other = sharing(p, t);
+    td_account *payer = p->who->account;
     int rc = check_value(s, t->storage, e);
     if (rc) return rc;
-    if (other == p->n || (t->storage->flags & TD_SF_SERVICE && !p->copy))
-        return td_session_in_service(s, t, p->copy, &p->made[p->done], e);
-    if (other < p->done) return td_tensor_new(&p->made[p->done], p->made[other]->storage, &t->desc, s->account, e);
-    rc = copy_whole(s, t->storage, &whole, e);
-    if (!rc) rc = td_tensor_new(&p->made[p->done], whole->storage, &t->desc, s->account, e);
+    if (other == p->n || stays(p, t)) return in_service(s, p, t, &p->made[p->done], e);
+    if (other < p->done) return td_tensor_new(&p->made[p->done], p->made[other]->storage, &t->desc, payer, e);
+    rc = copy_whole(s, p, t->storage, &whole, e);
+    if (!rc) rc = td_tensor_new(&p->made[p->done], whole->storage, &t->desc, payer, e);
     td_tensor_unref(whole);
     return rc;
+}
+
+int td_captures_some(td_session *s, td_captures *p, td_error *e)
+{
+    int rc = TD_OK;
+    for (int n = 0; n < COPIES && p->done < p->n && !rc; n++) {
+        rc = copy_next(s, p, e);
+        if (rc == TD_AGAIN) return rc;
+        td_session_lacks_nothing(s);
+        if (!rc) p->done++;
+    }
+    return !rc && p->done < p->n ? TD_AGAIN : rc;
+}
+
+bool td_captures_drop(td_captures *p, int most)
+{
+    for (; p->done && most > 0; most--) td_tensor_unref(p->made[--p->done]);
+    if (p->done) return false;
+    td_program_unref(p->of);
+    free(p->made);
+    return true;
+}
+
+/* ---- publishing */
+
+typedef struct publishing {
+    td_job job;
+    td_captures of;
+    uint64_t serial;
+    bool replace, over;
+    char name[TD_NAME_MAX + 1];
+} publishing;
+
+static publishing *of(td_job *j)
+{
+    return (publishing *)(void *)((char *)j - offsetof(publishing, job));
 }
 
 /* What captures nothing that lies elsewhere is published itself. */
 static int publish(td_session *s, const publishing *p, td_error *e)
 {
+    const td_captures *c = &p->of;
     bool same = true;
-    for (uint32_t k = 0; k < p->n && same; k++) same = p->made[k] == p->captured[k];
-    td_held_program *kept = same ? td_program_ref(p->of) : NULL;
-    int rc = same ? TD_OK : td_program_like(&kept, p->of, p->made, s->account, e);
+    for (uint32_t k = 0; k < c->n && same; k++) same = c->made[k] == c->captured[k];
+    td_held_program *kept = same ? td_program_ref(c->of) : NULL;
+    int rc = same ? TD_OK : td_program_like(&kept, c->of, c->made, s->account, e);
     if (!rc) rc = td_name_publish_program(s->service, p->name, kept, s->account, p->replace, e);
     td_program_unref(kept);
     return rc;
@@ -93,14 +139,8 @@ static void refuse(td_session *s, const publishing *p, td_error *why)
 static bool go_on(td_session *s, publishing *p)
 {
     td_error why = {0};
-    int rc = TD_OK;
-    for (int n = 0; n < COPIES && p->done < p->n && !rc; n++) {
-        rc = copy_next(s, p, &why);
-        if (rc == TD_AGAIN) return false;
-        td_session_lacks_nothing(s);
-        if (!rc) p->done++;
-    }
-    if (!rc && p->done < p->n) return false;
+    int rc = td_captures_some(s, &p->of, &why);
+    if (rc == TD_AGAIN) return false;
     if (!rc) rc = publish(s, p, &why);
     if (rc) refuse(s, p, &why);
     else td_reply_ok(s, p->serial);
@@ -110,10 +150,7 @@ static bool go_on(td_session *s, publishing *p)
 static bool drop(td_job *j, int most)
 {
     publishing *p = of(j);
-    for (; p->done && most > 0; most--) td_tensor_unref(p->made[--p->done]);
-    if (p->done) return false;
-    td_program_unref(p->of);
-    free(p->made);
+    if (!td_captures_drop(&p->of, most)) return false;
     free(p);
     return true;
 }
@@ -136,15 +173,13 @@ int td_call_program_publish(td_session *s, const Td__Wire__Call *call, td_error 
     if (rc) return rc;
     publishing *p = malloc(sizeof *p);
     if (!p) return td_no_memory(e, "to publish a program");
-    *p = (publishing){.job = td_session_job(s, &kind), .serial = call->serial, .replace = q->replace, .copy = q->copy};
+    *p = (publishing){.job = td_session_job(s, &kind), .serial = call->serial, .replace = q->replace};
     snprintf(p->name, sizeof p->name, "%s", q->name);
-    p->n = td_program_captured(program, &p->captured);
-    p->made = malloc((p->n + 1) * sizeof(td_tensor *));
-    if (!p->made) {
+    rc = td_captures_begin(&p->of, program, &s->issuer, q->copy, e);
+    if (rc) {
         free(p);
-        return td_no_memory(e, "to publish a program");
+        return rc;
     }
-    p->of = td_program_ref(program);
     s->work.job = &p->job;
     return TD_OK;
 }

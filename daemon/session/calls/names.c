@@ -1,9 +1,9 @@
-/* The calls about names: publish (of programs: named.c), open, look, drop. An open of what nobody has published is held
- * beside the stream (stream/held.c).
+/* The calls about names: publish (of programs: named.c; of models: models.c), open, look, drop. An open of what nobody
+ * has published is held beside the stream (stream/held.c).
  */
 #include "daemon/session/calls/calls.h"
 
-int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e)
+int td_session_copy_by(td_session *s, td_issuer *who, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e)
 {
     td_input in = td_in(t);
     bool last = td_desc_is_channels_last(&t->desc); /* else as rows */
@@ -11,8 +11,13 @@ int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out
     td_attrs_init(&a);
     td_attrs_none(&a);
     td_need need = {0};
-    int rc = td_ops_try(&s->issuer, last ? TD_OP_COPY_LAST : TD_OP_COPY, 1, &in, &a, flags, 1, out, &need, e);
+    int rc = td_ops_try(who, last ? TD_OP_COPY_LAST : TD_OP_COPY, 1, &in, &a, flags, 1, out, &need, e);
     return td_need_may_pass(rc) ? td_session_lacks(s, rc, &need, e) : rc;
+}
+
+int td_session_copy(td_session *s, td_tensor *t, uint32_t flags, td_tensor **out, td_error *e)
+{
+    return td_session_copy_by(s, &s->issuer, t, flags, out, e);
 }
 
 int td_session_in_service(td_session *s, td_tensor *t, bool copy, td_tensor **out, td_error *e)
@@ -29,23 +34,27 @@ static int bind_tensor(td_session *s, uint32_t id, td_tensor *t, td_error *e)
     return rc ? rc : td_objects_bind(&s->objects, id, td_tensor_ref(t), NULL, e);
 }
 
-static int wrong_kind(const char *name, const td_named *what, td_error *e)
+/* What is asked for. */
+typedef enum wanted { TENSOR, PROGRAM, MODEL } wanted;
+
+static int wrong_kind(const char *name, const td_named *what, wanted want, td_error *e)
 {
-    if (what->program)
-        return td_fail(e, TD_E_TYPE,
-                       "'%s' is a program, not a tensor: td_program_open() opens it (in Python tensord.jit.open())",
-                       name);
-    return td_fail(e, TD_E_TYPE, "'%s' is a %s, not a program: %s opens it (in Python tensord.open())", name,
-                   what->edition.tree ? "tree of tensors" : "tensor",
-                   what->edition.tree ? "td_open_tree()" : "td_open()");
+    static const char *const wants[] = {"tensor", "program", "model"};
+    const char *is = "tensor", *opens = "td_open() opens it (in Python tensord.open())";
+    if (what->model) is = "model", opens = "td_model_open() opens it (in Python tensord.model())";
+    else if (what->program) is = "program", opens = "td_program_open() opens it (in Python tensord.jit.open())";
+    else if (what->edition.tree) is = "tree of tensors", opens = "td_open_tree() opens it (in Python tensord.open())";
+    return td_fail(e, TD_E_TYPE, "'%s' is a %s, not a %s: %s", name, is, wants[want], opens);
 }
 
-/* What is asked for: a tensor, or a program. */
-static int open_named(td_session *s, uint64_t serial, uint32_t id, bool program, const char *name, const td_named *what,
-                      td_error *e)
+/* `version`: of a model. */
+static int open_named(td_session *s, uint64_t serial, uint32_t id, wanted want, uint32_t version, const char *name,
+                      const td_named *what, td_error *e)
 {
-    if (program != (what->program != NULL)) return wrong_kind(name, what, e);
-    if (program) return td_session_program_open(s, serial, id, what->program, e);
+    wanted is = what->model ? MODEL : what->program ? PROGRAM : TENSOR;
+    if (is != want) return wrong_kind(name, what, want, e);
+    if (want == MODEL) return td_session_model_open(s, serial, id, name, version, e);
+    if (want == PROGRAM) return td_session_program_open(s, serial, id, what->program, e);
     int rc = bind_tensor(s, id, what->tensor, e);
     if (!rc) td_facts_reply(s, serial, what->tensor, what->edition);
     return rc;
@@ -90,7 +99,8 @@ int td_call_publish(td_session *s, const Td__Wire__Call *call, td_error *e)
 typedef struct open_wait {
     td_held h;
     td_named came; /* held, as the name may be gone already */
-    bool program;
+    wanted want;
+    uint32_t version;
     char name[];
 } open_wait;
 
@@ -117,18 +127,20 @@ static void open_cancelled(td_session *s, td_wait *w)
 static void open_finished(td_session *s, td_wait *w)
 {
     open_wait *o = open_of(w);
-    bool opened = !w->failed && open_named(s, w->serial, w->id, o->program, o->name, &o->came, &o->h.error) == TD_OK;
+    bool opened =
+        !w->failed && open_named(s, w->serial, w->id, o->want, o->version, o->name, &o->came, &o->h.error) == TD_OK;
     if (!opened) td_reply_error(s, w->serial, &o->h.error);
     td_named_unhold(o->came);
 }
 
 /* `id` may be bound. */
-static int open_name(td_session *s, uint64_t serial, const Td__Wire__Open *q, bool program, td_error *e)
+static int open_name(td_session *s, uint64_t serial, const Td__Wire__Open *q, wanted want, uint32_t version,
+                     td_error *e)
 {
     static const td_wait_kind for_name = {"a name", .finish = open_finished, .cancel = open_cancelled};
     int rc = TD_OK;
     const td_name *n = td_name_newer(s->service, q->name, q->newer_than, e);
-    if (n) rc = open_named(s, serial, q->id, program, q->name, &n->what, e);
+    if (n) rc = open_named(s, serial, q->id, want, version, q->name, &n->what, e);
     if (n && !rc) td_name_taken(s->service, q->name);
     if (n) return rc;
     if (q->timeout_ms == 0 || e->code == TD_E_CLOSED) return e->code;
@@ -144,7 +156,8 @@ static int open_name(td_session *s, uint64_t serial, const Td__Wire__Open *q, bo
     }
     o->h.wait.id = q->id;
     td_held_awaits(&o->h, &at->await);
-    o->program = program;
+    o->want = want;
+    o->version = version;
     memcpy(o->name, q->name, length);
     return TD_OK;
 }
@@ -152,13 +165,24 @@ static int open_name(td_session *s, uint64_t serial, const Td__Wire__Open *q, bo
 int td_call_open(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     int rc = td_call_new_id(s, call->open->id, e);
-    return rc ? rc : open_name(s, call->serial, call->open, false, e);
+    return rc ? rc : open_name(s, call->serial, call->open, TENSOR, 0, e);
 }
 
 int td_call_program_open(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     int rc = td_session_program_id(s, call->program_open->id, e);
-    return rc ? rc : open_name(s, call->serial, call->program_open, true, e);
+    return rc ? rc : open_name(s, call->serial, call->program_open, PROGRAM, 0, e);
+}
+
+int td_call_model_open(td_session *s, const Td__Wire__Call *call, td_error *e)
+{
+    const Td__Wire__ModelOpen *q = call->model_open;
+    Td__Wire__Open open = TD__WIRE__OPEN__INIT;
+    open.name = q->name;
+    open.id = q->model;
+    open.timeout_ms = q->timeout_ms;
+    int rc = td_session_model_id(s, q->model, e);
+    return rc ? rc : open_name(s, call->serial, &open, MODEL, q->version, e);
 }
 
 int td_call_name_look(td_session *s, const Td__Wire__Call *call, td_error *e)
