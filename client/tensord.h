@@ -939,6 +939,64 @@ TD_API void td_program_free(td_program *p); /* NULL is fine */
 enum { TD_FREEZE_EXACTLY = 1 };
 TD_API td_program *td_program_freeze(td_program *p, int nkept, const char *const *kept, unsigned flags);
 
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+/* A program under a name that answers requests: from all processes, several together where that pays, in order of
+ * priority, each with a deadline. Its weights are in memory once, its own, which comes back when it goes.
+ *
+ *     td_model *m = td_model_load(client, "detector.onnx", 0);      // this client's own; td_infer() runs its program
+ *     td_model_publish(m, "detector", NULL);                         // for all: copied, made warm by runs, switched to
+ *
+ *     td_model *d = td_model_open(client, "detector", 0, 5000);                      // any process
+ *     td_array *scores;
+ *     if (td_infer(d, td_arrays(picture), 1, &scores, 1000) == TD_OK) use(td_data(scores));
+ */
+typedef struct td_model td_model;
+/* A program whose arguments and results are tensors, and its card: a text of JSON, of at most 64 KiB, that names inputs
+ * and outputs with their dtypes and shapes, {"inputs": [{"name": "x", "dtype": "float32", "shape": [null, 16]}],
+ * "outputs": [...]}. A size is a number; a text, which means one size wherever it stands; or null, any. The program is
+ * the model's from here on, also when this fails. */
+TD_API td_model *td_model_of(td_program *program, const char *card);
+/* The same of an ONNX file: read, made a program, frozen. Errors name the file, the node, its op and version. */
+enum { TD_MODEL_EXACTLY = 1 }; /* nothing that changes last bits */
+TD_API td_model *td_model_load(td_client *client, const char *path, unsigned flags);
+
+enum {
+    TD_MODEL_WHILE_OPEN = 1, /* it goes when nobody has it open; else it stays until it is retired */
+    TD_MODEL_KEEP_OLD = 2,   /* versions before it stay, for td_model_serve(); else they end with their last request */
+    TD_MODEL_NEW = 4         /* TD_E_EXISTS when the name is taken; else a model there gets a new version */
+};
+typedef struct td_model_options {
+    size_t size; /* sizeof(td_model_options) */
+    unsigned flags;
+    int version;   /* 0: the next one; one that is there is replaced */
+    int max_batch; /* rows that one run may have: 0: as many as paid when it was made warm; 1: requests stay alone */
+    int delay_us;  /* so long a request may wait for others to join it; 0: not at all */
+    int queue;     /* requests that may wait, beyond which TD_E_BUSY is the answer; 0: 1024 */
+    int instances; /* runs that are under way at once; 0: 1 */
+} td_model_options;
+/* Under a name, for all processes, and beyond the end of this one: copied into memory of its own, run at each size of a
+ * batch until it is warm, then switched to. Requests meanwhile are the old version's, which goes on when this fails.
+ * Afterwards the handle is one of the name, as td_model_open() gives it. NULL: all zeros. */
+TD_API int td_model_publish(td_model *model, const char *name, const td_model_options *options);
+/* version 0: the one that the name means, now and after each switch. Waits as td_open() does. */
+TD_API td_model *td_model_open(td_client *client, const char *name, int version, int timeout_ms);
+/* Its card, with name, version and what was found about batches; of a name, as it was when that was opened. */
+TD_API const char *td_model_card(const td_model *model);
+TD_API int td_model_version(const td_model *model); /* 0 of one that is not published */
+TD_API int td_model_inputs(const td_model *model);  /* how many; and outputs */
+TD_API int td_model_outputs(const td_model *model);
+/* Inputs in the card's order; `nout` outputs, as many as the card has. Waits for the answer, which says where the values
+ * are: td_data() of them asks nobody. An input that does not fit the card is an error that names it, at once.
+ * TD_E_TIMEOUT: it was not answered in time; one that was still waiting for its turn costs nothing. TD_E_BUSY: too many
+ * wait. */
+TD_API int td_infer(td_model *model, td_list in, int nout, td_array **out, int timeout_ms);
+/* Which version the name means: one that was kept. */
+TD_API int td_model_serve(td_client *client, const char *name, int version);
+/* It answers what it was asked, and goes, with all its memory. version 0: all versions, and the name. */
+TD_API int td_model_retire(td_client *client, const char *name, int version);
+TD_API void td_model_free(td_model *model); /* the handle; NULL is fine */
+
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 typedef struct td_info {
@@ -1043,6 +1101,14 @@ TD_API td_request *td_async_at_call(const char *where, td_program *p, int n, con
                                     td_done done, void *context);
 #define td_async_call(p, n, args, timeout_ms, done, context)                                                           \
     td_async_at_call(TD_HERE, p, n, args, timeout_ms, done, context)
+/* As td_infer(), for td_request_arrays(). */
+typedef struct td_infer_options {
+    size_t size;         /* sizeof(td_infer_options) */
+    uint64_t timeout_us; /* 0: no limit */
+    int priority;        /* of requests that wait, those with a higher one come first; 0 as a rule */
+} td_infer_options;
+TD_API td_request *td_async_infer(td_model *model, td_list in, const td_infer_options *how, td_done done,
+                                  void *context);
 /* For td_request_table(). */
 TD_API td_request *td_async_status(td_client *client, const char *what, int timeout_ms, td_done done, void *context);
 
@@ -1053,6 +1119,7 @@ TD_API td_array *td_request_array(td_request *r);              /* yours, once; i
 TD_API int td_request_item(td_request *r, td_queue_item *out); /* the same; td_queue_item_clear() it */
 TD_API td_table *td_request_table(td_request *r);              /* the same */
 TD_API int td_request_value(td_request *r, td_value *out);     /* the same; td_value_free() it */
+TD_API int td_request_arrays(td_request *r, int n, td_array **out); /* yours, once: the n outputs of a td_async_infer() */
 TD_API const void *td_request_data(td_request *r);
 TD_API uint64_t td_request_version(td_request *r); /* of what was opened */
 

@@ -3,6 +3,7 @@
 #include "client/share/internal.h"
 #include "client/share/queue.h"
 #include "client/tensor/awaited.h"
+#include "client/tensor/brought.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -115,27 +116,12 @@ static const td_request_kind gets = {.ready = ready,
 
 /* ---- get --------------------------------------------------------------------------------------------------------- */
 
-/* A segment's descriptor comes once, with whatever item is the first to lie in it. */
-static void keep_segments(td_client *c, const Td__Wire__Item *item, int *fd)
-{
-    int none = -1;
-    for (size_t k = 0; k < item->n_addresses; k++) {
-        td_error e = {0};
-        int32_t mapping;
-        unsigned char *bytes;
-        if (!item->addresses[k]->segment_size) continue; /* it lies on another device */
-        bool brings = item->addresses[k]->descriptor;
-        if (!td_map_address(c, item->addresses[k], brings ? fd : &none, &mapping, &bytes, &e))
-            td_unuse_mapping(c, mapping);
-    }
-}
-
 /* The item that an answer brought is not taken: the ids that the daemon bound are released, and it goes back. */
 static void turn_down(td_client *c, const char *queue, td_awaited *b, const Td__Wire__Item *item, int *fd)
 {
     uint32_t ids[TD_MAX_ITEM];
     int n = (int)item->n_descs;
-    keep_segments(c, item, fd);
+    td_brought_keep_segments(c, item, fd);
     for (int k = 0; k < n; k++) ids[k] = b->at[k]->id;
     give_back(c, queue, (size_t)n, ids, item->note, item->place);
     td_awaited_unwanted(b, n);
@@ -153,25 +139,6 @@ static void late_item(td_client *c, td_question *q, const td_reply *r, int *fd)
 {
     td_awaited *b = td_awaited_of(q);
     if (is_sound(r->item, b->n) && !r->item->needs) turn_down(c, ((const td_queue *)q->held)->name, b, r->item, fd);
-}
-
-/* One descriptor may come with the frame: it is of the first address whose segment is new. */
-static int adopt_item(td_queue_item *item, int k, const Td__Wire__Item *from, int *fd, td_error *e)
-{
-    td_array *a = item->at[k];
-    int rc = td_desc_from_wire(from->descs[k], &a->desc, e);
-    if (rc || (size_t)k >= from->n_addresses || !from->addresses[k]->segment_size) return rc;
-    int none = -1;
-    bool brings = from->addresses[k]->descriptor;
-    td_error ignored;
-    if (td_adopt_address(a, from->addresses[k], brings ? fd : &none, &ignored)) return TD_OK; /* td_data() will ask */
-    a->settled = a->client->out.writes;
-    return TD_OK;
-}
-
-static bool is_outside(const Td__Wire__Item *from, int k)
-{
-    return k < 64 ? from->outside >> k & 1 : from->outside_rest;
 }
 
 /* Room for what comes: the handles, and the note. */
@@ -200,10 +167,7 @@ static int read_item(td_queue_item *item, td_awaited *b, const Td__Wire__Item *f
     b->n -= item->n;
     memcpy(item->at, b->at, (size_t)item->n * sizeof(td_array *));
     memmove(b->at, b->at + item->n, (size_t)b->n * sizeof(td_array *));
-    for (int k = 0; k < item->n && !rc; k++) {
-        rc = adopt_item(item, k, from, fd, e);
-        if (!rc && is_outside(from, k)) item->at[k]->outside = td_moment(item->at[k]->client) + 1;
-    }
+    for (int k = 0; k < item->n && !rc; k++) rc = td_brought_take(item->at[k], k, from, fd, e);
     return rc;
 }
 

@@ -254,6 +254,10 @@ struct td_client {
     struct {
         uint32_t next;
     } program;
+
+    struct {
+        uint32_t next;
+    } model;
 };
 
 /* ---- errors */

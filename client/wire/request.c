@@ -433,14 +433,27 @@ static td_reply_wait *ask_anew(void *context, uint32_t ms)
     return r->ask(r, ms) ? NULL : &r->question->wait;
 }
 
-int td_request_wait(td_request *r, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms)
+static void block(td_request *r, const td_request_kind *kind, td_client *c, const char *op)
 {
-    int64_t until = timeout_ms > 0 ? td_now_ms() + timeout_ms : 0;
     r->kind = kind;
     r->client = c;
     r->op = op;
     r->stage = TD_TOLD;
     r->blocks = true;
+}
+
+int td_request_wait_once(td_request *r, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms)
+{
+    block(r, kind, c, op);
+    int rc = r->ask(r, td_timeout(timeout_ms)) ? td_last_error()->code : td_await(c, &r->question->wait, op);
+    settle(r);
+    return rc;
+}
+
+int td_request_wait(td_request *r, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms)
+{
+    int64_t until = timeout_ms > 0 ? td_now_ms() + timeout_ms : 0;
+    block(r, kind, c, op);
     for (;;) {
         r->more = false;
         int rc = td_await_patiently(c, ask_anew, r, timeout_ms, r->in_stream, op);

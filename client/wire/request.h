@@ -118,6 +118,10 @@ void td_requests_expire(td_client *c, int64_t now);
  * called. timeout_ms is for what others do. What it brought is its caller's. */
 int td_request_wait(td_request *r, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms);
 
+/* The same of a request that must not be asked twice: one question, of which the daemon knows how long it may take. A
+ * program that wants to stop gives it up. */
+int td_request_wait_once(td_request *r, const td_request_kind *kind, td_client *c, const char *op, int timeout_ms);
+
 /* ---- looking at what it brought: not under the lock */
 
 /* TD_OK: it is over, and went well; else raised. */
