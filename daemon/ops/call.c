@@ -76,6 +76,7 @@ td_call *td_call_new(const td_op *op, td_issuer *who, int nin, int nout, td_erro
     c->cast = NULL;
     c->copy = NULL;
     c->payer = NULL;
+    c->workplace = NULL;
     c->cause = NULL;
     c->finished = NULL;
     c->recorded = NULL;

@@ -89,6 +89,7 @@ struct td_call {
     td_account
         *payer; /* of `work` bytes to work with, from when it is prepared until it is freed; NULL: they are few */
     td_budget *lender;
+    td_storage *workplace; /* what it works with on a device whose memory is not the host's; NULL: nothing there */
     uint64_t work;
     td_cause *cause; /* set when an input was poisoned or a predecessor failed: the kernel is not run */
     /* Called once on the loop thread when the call has ended (c->k.failed and c->cause say how). May be NULL. */

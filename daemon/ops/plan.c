@@ -163,9 +163,15 @@ static uint64_t work_of(const td_kcall *k, int64_t most)
     return k->work_bytes > UINT64_MAX - scratch ? UINT64_MAX : k->work_bytes + scratch;
 }
 
+/* Does what it works with lie in this process's memory? */
+static bool works_here(const td_kcall *k)
+{
+    return k->device == TD_CPU || td_loop_devices[k->device].memory->host;
+}
+
 bool td_prep_light(const td_kcall *k)
 {
-    return work_of(k, INT64_MAX) <= FEW;
+    return works_here(k) ? work_of(k, INT64_MAX) <= FEW : !k->work_bytes;
 }
 
 static int refused(int rc, const td_error *why, unsigned device, uint64_t bytes, td_need *need, td_error *e)
@@ -174,26 +180,19 @@ static int refused(int rc, const td_error *why, unsigned device, uint64_t bytes,
     return td_fail(e, (td_code)rc, "no memory to work with (%.1f MB): %.300s", (double)bytes / 1e6, why->message);
 }
 
-/* What a call works with lies where it runs; a device in this process's memory takes that from it. */
-static unsigned charged_to(const td_kcall *k)
-{
-    return k->device == TD_CPU || td_loop_devices[k->device].memory->host ? TD_CPU : k->device;
-}
-
-int td_prep_charge(td_call *c, td_need *need, td_error *e)
+static int charge_here(td_call *c, td_need *need, td_error *e)
 {
     const td_issuer *who = c->who;
-    unsigned device = charged_to(&c->k);
-    uint64_t bytes = work_of(&c->k, device == TD_CPU ? who->threads : 1); /* a stream runs its calls one by one */
+    uint64_t bytes = work_of(&c->k, who->threads);
     if (bytes <= FEW || !who->heap || !who->account) return 0;
     td_error why = {0};
-    int rc = td_account_work(who->account, device, bytes, &why);
-    if (rc) return refused(rc, &why, device, bytes, need, e);
-    td_budget *lender = device == TD_CPU ? td_heap_budget(who->heap) : NULL;
+    int rc = td_account_work(who->account, TD_CPU, bytes, &why);
+    if (rc) return refused(rc, &why, TD_CPU, bytes, need, e);
+    td_budget *lender = td_heap_budget(who->heap);
     if (lender) rc = td_budget_work(lender, bytes, &why);
     if (rc) {
-        td_account_work_done(who->account, device, bytes);
-        return refused(rc, &why, device, bytes, need, e);
+        td_account_work_done(who->account, TD_CPU, bytes);
+        return refused(rc, &why, TD_CPU, bytes, need, e);
     }
     c->payer = td_account_ref(who->account);
     c->lender = lender;
@@ -201,11 +200,43 @@ int td_prep_charge(td_call *c, td_need *need, td_error *e)
     return 0;
 }
 
+/* A stream runs its calls one by one, and so many may be under way: each has a place of its own. It is charged as work,
+ * which comes back by itself, so the storage is nobody's. */
+static int make_workplace(td_call *c, td_need *need, td_error *e)
+{
+    td_kcall *k = &c->k;
+    td_account *payer = c->who->account;
+    td_place where = {.heap = c->who->heap, .device = k->device};
+    uint64_t bytes = (k->work_bytes + TD_EXTENT_ALIGN - 1) & ~(uint64_t)(TD_EXTENT_ALIGN - 1);
+    td_error why = {0};
+    int rc = td_account_work(payer, k->device, bytes, &why);
+    if (rc) return refused(rc, &why, k->device, bytes, need, e);
+    rc = td_storage_new(&c->workplace, &where, bytes, need, &why);
+    if (rc) {
+        td_account_work_done(payer, k->device, bytes);
+        return rc == TD_WAIT_GROW ? rc : refused(rc, &why, k->device, bytes, need, e);
+    }
+    c->payer = payer ? td_account_ref(payer) : NULL;
+    c->lender = NULL;
+    c->work = bytes;
+    k->work = c->workplace->data;
+    if (k->replan) k->replan(k);
+    return 0;
+}
+
+int td_prep_charge(td_call *c, td_need *need, td_error *e)
+{
+    if (works_here(&c->k)) return charge_here(c, need, e);
+    return c->k.work_bytes ? make_workplace(c, need, e) : 0;
+}
+
 void td_prep_give_back(td_call *c)
 {
-    td_account_work_done(c->payer, charged_to(&c->k), c->work);
+    td_account_work_done(c->payer, c->workplace ? c->k.device : TD_CPU, c->work);
     if (c->lender) td_budget_work_done(c->lender, c->work);
+    td_storage_unref(c->workplace);
     td_account_unref(c->payer);
+    c->workplace = NULL;
     c->payer = NULL;
 }
 

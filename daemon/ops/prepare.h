@@ -72,12 +72,13 @@ static inline void td_prep_operands(td_call *c, uint8_t compute, uint8_t device)
 int td_prep_choose(td_call *c, td_need *need, td_error *e);
 /* Is what the plan works with not counted, on however many threads? */
 bool td_prep_light(const td_kcall *k);
-/* Charge what the plan works with, and give it back. */
+/* Charge what the plan works with, and give it back. On a device it is made, too, and the plan is made once more for
+ * its address. TD_WAIT_GROW: nothing was done. */
 int td_prep_charge(td_call *c, td_need *need, td_error *e);
 void td_prep_give_back(td_call *c);
 static inline void td_prep_discharge(td_call *c)
 {
-    if (c->payer) td_prep_give_back(c);
+    if (c->payer || c->workplace) td_prep_give_back(c);
 }
 /* Both, and the copy after a temporary. */
 int td_prep_plan(td_prep *p, td_error *e);

@@ -226,6 +226,7 @@ typedef struct use {
 
 typedef struct fake_executor {
     td_executor base; /* first */
+    fake_device *device;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool shut, stopping, joined, loses_events, ahead;
@@ -372,15 +373,14 @@ static void note_uses(stream *s, const td_task *t)
 
 /* ---- running */
 
-static void run(td_task *t, td_kcall *k)
+static void run(fake_device *f, td_task *t, td_kcall *k)
 {
     void *scratch = aligned_alloc(64, (k->scratch_bytes + 127) & ~(size_t)63);
-    k->work = aligned_alloc(64, (k->work_bytes + 127) & ~(size_t)63);
+    if (k->work_bytes) k->work = opened(f, k->work); /* the call's place on the device */
     for (int p = 0; p < k->nphases && !atomic_load(&k->failed); p++) {
         td_task_phase(t, p, k->phase[p].chunks);
         for (int64_t i = 0; i < k->phase[p].chunks && !atomic_load(&k->failed); i++) k->phase[p].fn(k, i, scratch);
     }
-    free(k->work);
     free(scratch);
 }
 
@@ -418,7 +418,7 @@ static void run_item(stream *s, item *e)
     bool broken = c && x->to_break && --x->to_break == 0;
     pthread_mutex_unlock(&x->lock);
     if (broken) td_task_device_failed(t);
-    else if (c) run(t, &c->k);
+    else if (c) run(x->device, t, &c->k);
     pthread_mutex_lock(&x->lock);
     s->first = e->next;
     if (!s->first) s->last = NULL;
@@ -449,10 +449,11 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-static td_executor *executor_new(void)
+static td_executor *executor_new(fake_device *f)
 {
     fake_executor *x = calloc(1, sizeof *x);
     if (!x) return NULL;
+    x->device = f;
     x->base = (td_executor){.issue = issue, .after = after, .go = go, .stop = stop};
     const char *after_so_many = getenv("FAKE_DEVICE_BREAKS");
     x->to_break = after_so_many ? atol(after_so_many) : 0;
@@ -515,7 +516,7 @@ int fake_device_start(td_device_entry *out, td_error *e)
                              .memory = &memory,
                              .budget = &f->budget,
                              .plans = plans,
-                             .executor = executor_new(),
+                             .executor = executor_new(f),
                              .self = f,
                              .end = end};
     if (out->executor) return TD_OK;

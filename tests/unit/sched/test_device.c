@@ -697,9 +697,11 @@ static void work_counts_where_it_is_done(void)
     CU_ASSERT(t && session->work >= BYTES && user->work == session->work);
     CU_ASSERT(session->away[TD_FAKE] == result + session->work && user->away[TD_FAKE] == session->away[TD_FAKE]);
     CU_ASSERT(!session->bytes && !budget.work);
+    CU_ASSERT(td_device_get(TD_FAKE)->budget->used >= result + BYTES); /* it lies there */
     fake_executor_gate(x, false);
     td_sched_drain(s);
     CU_ASSERT(session->away[TD_FAKE] == result && !session->work && !user->work && !budget.work);
+    CU_ASSERT(td_device_get(TD_FAKE)->budget->used < result + BYTES); /* and has gone */
     td_tensor_unref(t);
     session->limit_away = result + BYTES - 1;
     CU_ASSERT_PTR_NULL(shuffled(&who[0], N, TD_FAKE));
