@@ -1024,10 +1024,10 @@ typedef struct td_table {
     char **names;   /* of the columns */
     td_cell *cells; /* row after row */
 } td_table;
-/* `what` is one of: status sessions tensors names queues groups segments devices turns; memory: this session's own
- * bytes now and at their most, memory_anew: and the most is counted from here. The rows of tensors have each byte once:
- * bytes_used, with bytes_idle, and bytes_own add up to status's bytes_used, bytes_committed and bytes_own, but for the
- * answer itself. */
+/* `what` is one of: status sessions tensors names models queues groups segments devices turns; memory: this session's
+ * own bytes now and at their most, memory_anew: and the most is counted from here. The rows of tensors have each byte
+ * once: bytes_used, with bytes_idle, and bytes_own add up to status's bytes_used, bytes_committed and bytes_own, but for
+ * the answer itself. */
 TD_API td_table *td_status(td_client *client, const char *what);
 TD_API void td_table_free(td_table *table);
 

@@ -40,7 +40,7 @@ _tensorctl()
         return
         ;;
     esac
-    mapfile -t COMPREPLY < <(compgen -W "daemons status sessions tensors names drop queues groups segments devices turns loaders top run program ops doctor bench
+    mapfile -t COMPREPLY < <(compgen -W "daemons status sessions tensors names models drop queues groups segments devices turns loaders top run program ops doctor bench
         --in --out --entry --repeat --socket --pid --json --prometheus --interval --count --help --version" -- "$word")
 }
 complete -F _tensorctl tensorctl

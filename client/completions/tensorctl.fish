@@ -1,5 +1,5 @@
 # fish completion for tensorctl
-set -l commands daemons status sessions tensors names drop queues groups segments devices turns loaders top run program ops doctor bench
+set -l commands daemons status sessions tensors names models drop queues groups segments devices turns loaders top run program ops doctor bench
 complete -c tensorctl -f
 complete -c tensorctl -n "not __fish_seen_subcommand_from $commands" -a "$commands"
 complete -c tensorctl -n "__fish_seen_subcommand_from ops" -a "(tensorctl ops 2>/dev/null | cut -d' ' -f1)"

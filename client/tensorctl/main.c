@@ -15,6 +15,7 @@ static const char usage[] =
     "  sessions          connected processes, what they hold and what they wait for\n"
     "  tensors           what takes memory, by program and line, name or queue, the most first; with --json every one\n"
     "  names             published tensors\n"
+    "  models            published models, by version: requests, batches, times, memory\n"
     "  drop NAME         take a name away; who holds the tensor keeps it\n"
     "  queues            queues, what they hold, and who waits\n"
     "  groups            groups of ranks: who is in, rounds a second, who comes last, what each rank does\n"
@@ -93,6 +94,7 @@ static const command commands[] = {
     {"top", ctl_top, NULL},         {"ops", NULL, ctl_ops},
     {"doctor", ctl_doctor, NULL},   {"bench", ctl_bench, NULL},
     {"turns", NULL, NULL},          {"devices", NULL, NULL},
+    {"models", NULL, NULL},
     {"run", ctl_run, NULL},         {"program", ctl_program, NULL},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };

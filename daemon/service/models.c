@@ -467,6 +467,17 @@ static void tell(const td_served *v, void (*fn)(const td_model_info *m, void *ar
     fn(&i, arg);
 }
 
+uint64_t td_model_tell(const td_named_model *m, char *what, size_t size)
+{
+    uint64_t bytes = 0, committed = 0;
+    unsigned n = 0;
+    for (const td_served *v = m->versions; v; v = v->next, n++)
+        bytes += used_by(v->weights, &committed) + used_by(v->work, &committed);
+    if (n == 1) snprintf(what, size, "model, version %u", m->versions->number);
+    else snprintf(what, size, "model of %u versions, %u of them serves", n, m->serving ? m->serving->number : 0);
+    return bytes;
+}
+
 bool td_model_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_model_info *m, void *arg), void *arg)
 {
     td_named_model *m = first ? s->models : s->models_at;

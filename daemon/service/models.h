@@ -122,6 +122,8 @@ typedef struct td_model_info {
     const td_model_how *how;
     const td_model_counts *counts;
 } td_model_info;
+/* In a few words; the bytes of all its versions. */
+uint64_t td_model_tell(const td_named_model *m, char *what, size_t size);
 /* As td_name_some(), of all versions. */
 bool td_model_some(td_service *s, bool first, uint32_t most, void (*fn)(const td_model_info *m, void *arg), void *arg);
 

@@ -4,6 +4,7 @@
  * names and queues that it goes through may come and go meanwhile. One is made at a time. */
 #include "daemon/ops/fused.h"
 #include "daemon/ops/prepacked.h"
+#include "daemon/service/models.h"
 #include "daemon/session/calls/table.h"
 #include "daemon/tensor/device.h"
 #include "proto/base/device.h"
@@ -330,6 +331,7 @@ static bool fill_segments(table *b, td_session *s)
 uint64_t td_named_tell(const td_named *n, char *what, size_t size)
 {
     uint32_t tensors = n->edition.tree - 1;
+    if (n->model) return td_model_tell(n->model, what, size);
     if (n->program) {
         td_tensor *const *captured;
         uint32_t many = td_program_captured(n->program, &captured);
@@ -347,7 +349,7 @@ static void add_name(const td_name *n, void *arg)
     table *b = arg;
     char what[128];
     uint64_t bytes = td_named_tell(&n->what, what, sizeof what);
-    const char *kind = n->what.program ? "program" : n->what.edition.tree ? "tree" : "tensor";
+    const char *kind = n->what.model ? "model" : n->what.program ? "program" : n->what.edition.tree ? "tree" : "tensor";
     add_row(b, 7,
             (Td__Wire__Cell[]){td_cell_text(n->name), td_cell_text(what), td_cell_integer(bytes),
                                td_cell_text(n->program), td_cell_integer(n->pid),
@@ -360,6 +362,72 @@ static bool fill_names(table *b, td_session *s)
     b->columns = columns;
     b->n_columns = 7;
     return td_name_some(s->service, !b->begun, TD_TABLE_SOME, add_name, b) || b->rows >= TD_TABLE_MOST_ROWS;
+}
+
+/* "1:12 4:3": rows of a run, and how many such there were; "more" than the sizes that are made for. */
+static const char *tell_batches(const td_model_info *m, char *out, size_t size)
+{
+    size_t at = 0;
+    out[0] = 0;
+    for (unsigned k = 0; k <= TD_MODEL_SIZES && at < size; k++) {
+        const char *between = at ? " " : "";
+        uint64_t n = m->counts->by_size[k];
+        if (n && k < m->how->nsizes)
+            at += (size_t)snprintf(out + at, size - at, "%s%u:%llu", between, m->how->sizes[k], (unsigned long long)n);
+        else if (n) at += (size_t)snprintf(out + at, size - at, "%smore:%llu", between, (unsigned long long)n);
+    }
+    return out;
+}
+
+static uint64_t us_of(const td_times *t)
+{
+    return t->sum_ns / 1000;
+}
+
+static void add_model(const td_model_info *m, void *arg)
+{
+    const td_model_counts *c = m->counts;
+    char batches[256];
+    tell_batches(m, batches, sizeof batches);
+    add_row(arg, 26,
+            (Td__Wire__Cell[]){td_cell_text(m->name),
+                               td_cell_integer(m->version),
+                               td_cell_text(m->state),
+                               td_cell_yes(m->serves),
+                               td_cell_integer(m->users),
+                               td_cell_integer(m->waiting),
+                               td_cell_integer(m->running),
+                               td_cell_integer(c->answered),
+                               td_cell_integer(c->failed),
+                               td_cell_integer(c->expired),
+                               td_cell_integer(c->cancelled),
+                               td_cell_integer(c->refused),
+                               td_cell_integer(c->rows),
+                               td_cell_integer(c->runs),
+                               td_cell_text(batches),
+                               td_cell_integer(us_of(&c->queue)),
+                               td_cell_integer(us_of(&c->input)),
+                               td_cell_integer(us_of(&c->run)),
+                               td_cell_integer(us_of(&c->output)),
+                               td_cell_integer(us_of(&c->total)),
+                               td_cell_real(td_times_quantile(&c->queue, 0.5)),
+                               td_cell_real(td_times_quantile(&c->queue, 0.99)),
+                               td_cell_real(td_times_quantile(&c->run, 0.5)),
+                               td_cell_real(td_times_quantile(&c->run, 0.99)),
+                               td_cell_integer(m->bytes),
+                               td_cell_text(m->program)});
+}
+
+static bool fill_models(table *b, td_session *s)
+{
+    static const char *const columns[] = {
+        "name",         "version",    "state",      "serves",    "open",      "waiting",  "running",
+        "requests",     "failed",     "expired",    "cancelled", "refused",   "rows",     "runs",
+        "batches",      "queue_us",   "input_us",   "run_us",    "output_us", "total_us", "queue_p50_us",
+        "queue_p99_us", "run_p50_us", "run_p99_us", "bytes",     "program"};
+    b->columns = columns;
+    b->n_columns = 26;
+    return td_model_some(s->service, !b->begun, TD_TABLE_SOME, add_model, b) || b->rows >= TD_TABLE_MOST_ROWS;
 }
 
 static void add_queue(const td_queue_info *q, void *arg)
@@ -466,10 +534,10 @@ static bool fill_memory_anew(table *b, td_session *s)
 static const struct {
     const char *what;
     td_table_filler fill;
-} tables[] = {
-    {"status", fill_status},   {"sessions", fill_sessions}, {"tensors", td_fill_tensors},     {"names", fill_names},
-    {"queues", fill_queues},   {"groups", fill_groups},     {"segments", fill_segments},      {"turns", fill_turns},
-    {"devices", fill_devices}, {"memory", fill_memory},     {"memory_anew", fill_memory_anew}};
+} tables[] = {{"status", fill_status},   {"sessions", fill_sessions}, {"tensors", td_fill_tensors},
+              {"names", fill_names},     {"models", fill_models},     {"queues", fill_queues},
+              {"groups", fill_groups},   {"segments", fill_segments}, {"turns", fill_turns},
+              {"devices", fill_devices}, {"memory", fill_memory},     {"memory_anew", fill_memory_anew}};
 
 /* One at a time, and those that take milliseconds follow each other at a distance, whoever asks for them. */
 static bool wait_for_table(td_session *s)

@@ -12,7 +12,7 @@
 enum {
     TD_TABLE_MOST_ROWS = 10000,
     TD_TABLE_SOME = 12, /* rows at a time */
-    TD_TABLE_MOST_COLUMNS = 20
+    TD_TABLE_MOST_COLUMNS = 32
 };
 
 typedef struct td_session_table td_status_table;

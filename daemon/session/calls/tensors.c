@@ -232,7 +232,7 @@ static void add_name(const td_name *n, void *arg)
         begin_program(b, n->what.program);
         return;
     }
-    count_tensor(b, n->what.tensor, r);
+    if (!n->what.model) count_tensor(b, n->what.tensor, r);
     td_named_tell(&n->what, r->what, sizeof r->what);
     put_listed(b, r);
 }

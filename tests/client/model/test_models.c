@@ -162,7 +162,45 @@ static void a_reload_is_a_switch(void)
     td_disconnect(c);
 }
 
+static const td_cell *cell(const td_table *t, int row, const char *column)
+{
+    for (int k = 0; k < t->columns; k++)
+        if (strcmp(t->names[k], column) == 0) return &t->cells[row * t->columns + k];
+    CU_FAIL_FATAL("there is no such column");
+    return NULL;
+}
+
+static void tables_tell_of_models(void)
+{
+    td_client *c = join();
+    td_model *m = layer(c, 1);
+    publish(m, "told", NULL);
+    for (int k = 0; k < 3; k++) CU_ASSERT_TRUE(answers(m, c, 2, 1, 1));
+    td_table *t = td_status(c, "models");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    CU_ASSERT_EQUAL_FATAL(t->rows, 1);
+    CU_ASSERT_STRING_EQUAL(cell(t, 0, "name")->text, "told");
+    CU_ASSERT_STRING_EQUAL(cell(t, 0, "state")->text, "ready");
+    CU_ASSERT_TRUE(cell(t, 0, "serves")->yes);
+    CU_ASSERT_TRUE(cell(t, 0, "requests")->integer >= 3); /* and what made it warm */
+    CU_ASSERT_TRUE(cell(t, 0, "rows")->integer >= 6);
+    CU_ASSERT_TRUE(cell(t, 0, "bytes")->integer > 0);
+    CU_ASSERT_PTR_NOT_NULL(strchr(cell(t, 0, "batches")->text, ':'));
+    td_table_free(t);
+    t = td_status(c, "names");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    CU_ASSERT_STRING_EQUAL(cell(t, 0, "kind")->text, "model");
+    CU_ASSERT_STRING_EQUAL(cell(t, 0, "tensor")->text, "model, version 1");
+    td_table_free(t);
+    t = td_status(c, "tensors");
+    CU_ASSERT_PTR_NOT_NULL(t);
+    td_table_free(t);
+    CU_ASSERT_EQUAL(td_model_retire(c, "told", 0), TD_OK);
+    td_model_free(m);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_models", start_server, stop_server,
                    {"a model answers in every process", a_model_answers_in_every_process},
                    {"an input that does not fit is named", an_input_that_does_not_fit_is_named},
-                   {"a reload is a switch", a_reload_is_a_switch})
+                   {"a reload is a switch", a_reload_is_a_switch}, {"tables tell of models", tables_tell_of_models})
