@@ -115,5 +115,7 @@ void td_heap_count(td_heap *h, int64_t bytes);
 td_segment *td_budget_take_warm(td_budget *b, td_segment_kind kind, uint32_t uid, uint64_t least, uint64_t most);
 void td_budget_give_back(td_budget *b, td_segment *s);
 uint64_t td_page_round(uint64_t bytes);
+/* As segments of this budget are. */
+uint64_t td_budget_round(const td_budget *b, uint64_t bytes);
 
 #endif

@@ -17,6 +17,11 @@ uint64_t td_page_round(uint64_t bytes)
     return (bytes + page - 1) & ~(page - 1);
 }
 
+uint64_t td_budget_round(const td_budget *b, uint64_t bytes)
+{
+    return b->granule ? (bytes + b->granule - 1) & ~(b->granule - 1) : td_page_round(bytes);
+}
+
 void td_budget_init(td_budget *b, uint64_t limit, td_shm_backend backend)
 {
     memset(b, 0, sizeof *b);

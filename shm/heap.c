@@ -7,6 +7,8 @@
 
 #define LARGE (UINT64_C(2) << 20)
 #define BIG (UINT64_C(8) << 20)
+#define ARENA_LEAST (UINT64_C(64) << 20)
+#define ARENA_MOST (UINT64_C(512) << 20)
 #define SLAB_TAG ((uintptr_t)1)
 
 int td_heap_new(td_heap **out, td_budget *budget, td_segment_kind kind, uint32_t uid, td_error *e)
@@ -50,11 +52,23 @@ static bool take(td_heap *h, uint64_t size, td_extent *out)
     return true;
 }
 
+/* Making a device's arena costs more than it holds: few that are large. Where there is no room, what is asked for. */
+static uint64_t arena(const td_heap *h, uint64_t need)
+{
+    const td_budget *b = h->budget;
+    uint64_t room = b->limit - (b->committed - b->warm_bytes + b->work), want = h->committed;
+    if (want < ARENA_LEAST) want = ARENA_LEAST;
+    if (want > ARENA_MOST) want = ARENA_MOST;
+    if (want < need || want > room / 2) want = need;
+    return (want + b->granule - 1) & ~(b->granule - 1);
+}
+
 /* As large as the heap is so far while that is little, then an eighth of it: who has three batches does not pay for
  * seven. Never more than an eighth of what is left for all, unless the request needs it; a big one gets what it needs.
  */
 static uint64_t growth(const td_heap *h, uint64_t need)
 {
+    if (h->budget->granule) return arena(h, need);
     uint64_t like = h->committed <= BIG ? h->committed : h->committed / 8 > BIG ? h->committed / 8 : BIG;
     const td_budget *b = h->budget;
     uint64_t room = b->limit - (b->committed - b->warm_bytes + b->work), want = TD_SEGMENT_MIN;
@@ -75,7 +89,7 @@ static int full(td_heap *h, uint64_t bytes, td_error *e)
             "%.1f MB wanted, more than the %.1f MB that tensord may take in all; start it with more --memory, "
             "or ask for less",
             bytes / mb, b->limit / mb);
-    if (td_heap_beyond_user(h, td_page_round(chunk_bytes(h, bytes))))
+    if (td_heap_beyond_user(h, td_budget_round(h->budget, chunk_bytes(h, bytes))))
         return td_fail(e, TD_E_QUOTA,
                        "%.1f MB wanted, but %.1f MB are committed for processes of user %u that live and may have "
                        "them mapped, where the user may use %.1f; close their connections with td_disconnect, end "
@@ -102,7 +116,7 @@ static int find_more(td_heap *h, uint64_t size, td_extent *out, td_need *need, t
         if (take(h, size, out)) return 0;
     }
     if (!td_heap_room(h, want)) {
-        want = td_page_round(least);
+        want = td_budget_round(h->budget, least);
         if (!td_heap_room(h, want)) return full(h, size, e);
     }
     need->bytes = want;

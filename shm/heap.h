@@ -38,6 +38,7 @@ typedef struct td_budget {
      */
     int (*make)(td_segment **out, td_segment_kind kind, uint64_t size, void *arg, td_error *e);
     void *make_arg;
+    uint64_t granule; /* segments are multiples of it, and few (a device's arenas); 0: pages, and they begin small */
     td_segment *warm; /* segments given back whole, kept for the next who needs one (bounded) */
     uint64_t warm_bytes, warm_limit;
     uint32_t warm_count, warm_most; /* each has two descriptors */

@@ -120,6 +120,17 @@ int td_segment_create(td_segment **out, td_shm_backend backend, td_segment_kind 
     return 0;
 }
 
+int td_segment_of_device(td_segment **out, void *address, uint64_t size, int fd, void (*end)(td_segment *s),
+                         void *maker, td_error *e)
+{
+    td_segment *s = *out = calloc(1, sizeof *s);
+    if (!s) return td_no_memory(e, "for a segment's record");
+    *s = (td_segment){.backend = TD_SHM_DEVICE, .fd = fd, .read_fd = -1, .base = address, .size = size};
+    s->end = end;
+    s->maker = maker;
+    return TD_OK;
+}
+
 void td_segment_close(td_segment *s)
 {
     if (s->read_fd >= 0) close(s->read_fd);
@@ -130,6 +141,12 @@ void td_segment_close(td_segment *s)
 void td_segment_free(td_segment *s)
 {
     if (!s) return;
+    if (s->backend == TD_SHM_DEVICE) {
+        if (s->end) s->end(s);
+        td_segment_close(s);
+        free(s);
+        return;
+    }
     td_guard_remove(s);
     if (s->base) munmap(s->base, s->size);
     /* Whoever was asked to unmap it and said nothing keeps the addresses, and not the memory. All others keep both:

@@ -9,7 +9,11 @@
 #include "proto/base/status.h"
 #include <stdatomic.h>
 
-typedef enum td_shm_backend { TD_SHM_MEMFD = 0, TD_SHM_POSIX = 1 } td_shm_backend;
+typedef enum td_shm_backend {
+    TD_SHM_MEMFD = 0,
+    TD_SHM_POSIX = 1,
+    TD_SHM_DEVICE = 2 /* memory of a device, which this process does not map: whoever made the segment ends it */
+} td_shm_backend;
 typedef enum td_segment_kind { TD_SEGMENT_SESSION = 0, TD_SEGMENT_SERVICE = 1 } td_segment_kind;
 
 typedef struct td_segment {
@@ -20,14 +24,17 @@ typedef struct td_segment {
     bool left;           /* somebody may have it mapped who was asked to unmap it, and says nothing: not recycled */
     int fd;              /* writable descriptor (memfd of a service segment: writes are sealed) */
     int read_fd;         /* read-only descriptor for those who may only read */
-    unsigned char *base; /* the daemon's own mapping, 2 MiB aligned when the size allows */
+    unsigned char *base; /* the daemon's own mapping, 2 MiB aligned when the size allows; or an address of a device */
     uint64_t size;
     uint32_t uid; /* whose data may be in it: another uid gets it only zeroed */
     uint32_t
         shared;  /* clients that may have it mapped (kept by whoever sends the descriptor): not recycled while not 0 */
     void *guard; /* its place in the SIGBUS registry */
-    bool rested; /* it was warm when somebody last looked (td_budget_settle) */
-    struct td_segment *next; /* of whoever holds it */
+    void (*end)(
+        struct td_segment *s); /* of a device's: gives its memory back. The record and descriptors go after it */
+    void *maker;               /* of who made it */
+    bool rested;               /* it was warm when somebody last looked (td_budget_settle) */
+    struct td_segment *next;   /* of whoever holds it */
 } td_segment;
 
 /* Smallest and largest segment that the heaps ask for; a larger single request gets one of its own. */
@@ -38,6 +45,9 @@ typedef struct td_segment {
  * touched. So whoever takes much asks first. Small amounts are always there. */
 bool td_system_has(uint64_t bytes);
 
+/* A segment of a device's memory, at this address there; `fd` is its descriptor, or -1, and is taken over. */
+int td_segment_of_device(td_segment **out, void *address, uint64_t size, int fd, void (*end)(td_segment *s),
+                         void *maker, td_error *e);
 /* Make, commit (fallocate as a whole: full is TD_E_MEMORY here, never a SIGBUS later; no descriptors left
  * is TD_E_BUSY), map, populate, seal. May take
  * tens of milliseconds for large sizes and may be called on any thread. `size` is rounded up to whole pages. */

@@ -584,6 +584,51 @@ static void disposal_is_handed_on(void)
     td_budget_deinit(&b);
 }
 
+static int arenas_ended;
+
+static void end_arena(td_segment *s)
+{
+    arenas_ended += s->maker == &arenas_ended;
+}
+
+/* What the heap says it lacks, at an address that nobody may touch. */
+static uint64_t grow_by_arena(td_heap *h, uint64_t bytes, td_extent *x)
+{
+    static uintptr_t next = UINT64_C(1) << 40;
+    td_need need = {0};
+    td_segment *s;
+    CU_ASSERT_EQUAL_FATAL(td_heap_alloc(h, bytes, x, &need, NULL), TD_WAIT_GROW);
+    CU_ASSERT_EQUAL_FATAL(td_heap_reserve(h, need.bytes, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(td_segment_of_device(&s, (void *)next, need.bytes, -1, end_arena, &arenas_ended, NULL), 0);
+    next += need.bytes;
+    td_heap_adopt(h, s);
+    CU_ASSERT_EQUAL_FATAL(td_heap_alloc(h, bytes, x, &need, NULL), 0);
+    return need.bytes;
+}
+
+/* Arenas of a device are few, whole granules, and never touched; they end by whom made them. */
+static void arenas(void)
+{
+    td_budget b;
+    td_extent x[6];
+    td_budget_init(&b, 2048 * MIB, TD_SHM_DEVICE);
+    b.granule = 2 * MIB;
+    b.warm_limit = 0;
+    td_heap *h = heap(&b);
+    CU_ASSERT_EQUAL(grow_by_arena(h, 100, &x[0]), 64 * MIB);
+    x[1] = get(h, 60 * MIB);
+    CU_ASSERT_PTR_EQUAL(td_extent_data(&x[1]), x[1].segment->base + x[1].offset);
+    CU_ASSERT_EQUAL(grow_by_arena(h, 5 * MIB, &x[2]), 64 * MIB);
+    CU_ASSERT_EQUAL(grow_by_arena(h, 100 * MIB, &x[3]), 128 * MIB);
+    CU_ASSERT_EQUAL(grow_by_arena(h, 1001 * MIB + 1, &x[4]), 1002 * MIB);
+    CU_ASSERT_EQUAL(grow_by_arena(h, 600 * MIB + 5, &x[5]), 602 * MIB); /* more than half of what is left */
+    for (int i = 0; i < 6; i++) td_heap_release(h, &x[i]);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(arenas_ended, 5);
+    CU_ASSERT_EQUAL(b.committed, 0);
+}
+
 TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a million small extents", a_million},
               {"grows from small", grows_from_small}, {"grows gently near the limit", grows_gently_near_the_limit},
               {"warm memory is reused", warm_is_reused},
@@ -592,4 +637,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"a segment made elsewhere", grown_elsewhere}, {"what clients map stays", what_clients_map_stays},
               {"orphans", orphans}, {"distrusted", distrusted}, {"handed over", handed_over},
               {"a user's part", a_users_part}, {"settles", settles}, {"small use is seen", small_use_is_seen},
-              {"few wait warm", few_wait_warm}, {"disposal is handed on", disposal_is_handed_on})
+              {"few wait warm", few_wait_warm}, {"disposal is handed on", disposal_is_handed_on},
+              {"arenas of a device", arenas})
