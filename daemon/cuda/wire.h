@@ -78,6 +78,8 @@ typedef struct td_gpu_run { /* behind it: commands */
                       who looks for races needs to be told */
 } td_gpu_run;
 
+enum { TD_GPU_NO_ROOM = 2 }; /* of the codes of MADE: the driver's out of memory */
+
 typedef enum td_gpu_what {
     TD_GPU_LAUNCH = 1,
     TD_GPU_COPY, /* on the device; ranges do not overlap */
