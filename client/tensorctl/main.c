@@ -94,8 +94,8 @@ static const command commands[] = {
     {"top", ctl_top, NULL},         {"ops", NULL, ctl_ops},
     {"doctor", ctl_doctor, NULL},   {"bench", ctl_bench, NULL},
     {"turns", NULL, NULL},          {"devices", NULL, NULL},
-    {"models", NULL, NULL},
     {"run", ctl_run, NULL},         {"program", ctl_program, NULL},
+    {"models", ctl_models, NULL},
 };
 enum { COMMANDS = sizeof commands / sizeof commands[0] };
 

@@ -22,6 +22,7 @@ typedef struct ctl_options {
 int ctl_table(const ctl_options *o, const char *what);
 int ctl_daemons(const ctl_options *o);
 int ctl_tensors(const ctl_options *o);
+int ctl_models(const ctl_options *o);
 int ctl_prometheus(const ctl_options *o);
 int ctl_ops(const ctl_options *o, const char *name);
 int ctl_loaders_command(const ctl_options *o);

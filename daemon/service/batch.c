@@ -421,14 +421,21 @@ static void form(td_served_run *b)
     td_served_start(v); /* another lane may have the rest */
 }
 
-/* What its request gave, as it was then; it may be wanted once more. */
-static int input_of(td_inquiry *x, int k, bool again, td_tensor **out, td_error *e)
+/* An input as it was when it was asked with. It stays kept: the run reads it as it goes, and it may be wanted again. */
+static int input_of(td_inquiry *x, int k, td_tensor **out, td_error *e)
 {
-    bool kept = x->in->as_put[k] != NULL;
-    int rc = td_queue_item_settle(x->in, k, x->account, e);
+    int rc = td_queue_item_copy(x->in, k) ? td_queue_item_settle(x->in, k, x->account, e) : TD_OK;
     *out = x->in->tensors[k];
-    if (!rc && kept && again && !x->in->tensors[k]->storage->queued) rc = td_queue_item_keep(x->in, k, e);
     return rc;
+}
+
+/* Has its client written to an input that the run has yet to read? There is a copy of it now. */
+static bool was_written(const td_served_run *b)
+{
+    for (uint32_t i = 0; i < b->n; i++)
+        for (int k = 0; b->at[i] && k < b->at[i]->in->count; k++)
+            if (td_queue_item_copy(b->at[i]->in, k)) return true;
+    return false;
 }
 
 static int join_input(td_served_run *b, int k, td_need *need, td_error *e)
@@ -437,7 +444,7 @@ static int join_input(td_served_run *b, int k, td_need *need, td_error *e)
     int dim = b->of->how.in_rows[k], n = 0, rc = TD_OK;
     for (uint32_t i = 0; i < b->n && !rc; i++) {
         td_tensor *t = NULL;
-        if (b->at[i]) rc = input_of(b->at[i], k, b->n > 1, &t, e);
+        if (b->at[i]) rc = input_of(b->at[i], k, &t, e);
         if (b->at[i] && !rc) all[n++] = td_in(t);
         if (dim < 0 && n) break;
     }
@@ -500,10 +507,30 @@ static int begin(td_served_run *b, td_error *e)
     return rc ? rc : TD_AGAIN;
 }
 
+/* From the inputs on: they are copies then, which nobody writes to. */
+static int begin_anew(td_served_run *b)
+{
+    if (b->exec && !td_exec_drop(b->exec, 16 * STEP)) return TD_AGAIN;
+    b->exec = NULL;
+    while (b->nin > 0) td_tensor_unref(b->in[--b->nin]);
+    b->stage = GATHERS;
+    return TD_AGAIN;
+}
+
+/* All that reads its inputs is on its way: who writes to them now writes behind that. */
+static void issued(td_served_run *b)
+{
+    b->stage = PARTS;
+    if (b->n > 1 || !b->at[0]) return;
+    td_queue_item_free(b->at[0]->in);
+    b->at[0]->in = NULL;
+}
+
 static int run(td_served_run *b, td_error *e)
 {
     bool done = false;
     td_need need = {0};
+    if (was_written(b)) return begin_anew(b);
     int rc = td_exec_step(b->exec, STEP, &done, &need, e);
     if (td_exec_lacks(b->exec)) return td_owner_lacks(b->owner, rc, &need, e);
     if (rc) return rc;
@@ -511,7 +538,7 @@ static int run(td_served_run *b, td_error *e)
     if (behind)
         return td_owner_after(b->owner, 1, &(td_access){(td_storage *)(uintptr_t)behind, 0, behind->nbytes, false});
     if (td_exec_waits(b->exec)) return TD_WAIT;
-    if (done) b->stage = PARTS;
+    if (done) issued(b);
     return TD_AGAIN;
 }
 

@@ -89,6 +89,14 @@ static void unlink_version(td_served *v)
     *at = v->next;
 }
 
+/* To the system: not to wait warm for whoever needs some next. */
+static void give_back(td_heap **h)
+{
+    td_heap_distrust(*h);
+    td_heap_orphan(*h, false);
+    *h = NULL;
+}
+
 /* All that it has goes, at once: what others still have of it is outputs. */
 static void end(td_served *v)
 {
@@ -98,9 +106,8 @@ static void end(td_served *v)
     for (uint32_t k = 0; k < v->nlanes; k++) td_owner_end(v->lanes[k].owner);
     td_program_unref(v->program);
     v->program = NULL;
-    td_heap_orphan(v->weights, false);
-    td_heap_orphan(v->work, false);
-    v->weights = v->work = NULL;
+    give_back(&v->weights);
+    give_back(&v->work);
     v->account->ended = true;
     td_served_unref(v);
 }
@@ -465,6 +472,11 @@ static void tell(const td_served *v, void (*fn)(const td_model_info *m, void *ar
                        .counts = &v->counts};
     i.bytes = used_by(v->weights, &i.committed) + used_by(v->work, &i.committed);
     fn(&i, arg);
+}
+
+td_held_program *td_model_program(const td_named_model *m)
+{
+    return m->serving ? m->serving->program : NULL;
 }
 
 uint64_t td_model_tell(const td_named_model *m, char *what, size_t size)

@@ -122,6 +122,8 @@ typedef struct td_model_info {
     const td_model_how *how;
     const td_model_counts *counts;
 } td_model_info;
+/* Of the version that the name means, borrowed; NULL: it means none. */
+td_held_program *td_model_program(const td_named_model *m);
 /* In a few words; the bytes of all its versions. */
 uint64_t td_model_tell(const td_named_model *m, char *what, size_t size);
 /* As td_name_some(), of all versions. */

@@ -389,7 +389,7 @@ static void add_model(const td_model_info *m, void *arg)
     const td_model_counts *c = m->counts;
     char batches[256];
     tell_batches(m, batches, sizeof batches);
-    add_row(arg, 26,
+    add_row(arg, 30,
             (Td__Wire__Cell[]){td_cell_text(m->name),
                                td_cell_integer(m->version),
                                td_cell_text(m->state),
@@ -415,18 +415,23 @@ static void add_model(const td_model_info *m, void *arg)
                                td_cell_real(td_times_quantile(&c->run, 0.5)),
                                td_cell_real(td_times_quantile(&c->run, 0.99)),
                                td_cell_integer(m->bytes),
-                               td_cell_text(m->program)});
+                               td_cell_text(m->program),
+                               td_cell_integer(m->pid),
+                               td_cell_integer(m->committed),
+                               td_cell_integer(c->again),
+                               td_cell_real(td_times_quantile(&c->total, 0.99))});
 }
 
 static bool fill_models(table *b, td_session *s)
 {
     static const char *const columns[] = {
-        "name",         "version",    "state",      "serves",    "open",      "waiting",  "running",
-        "requests",     "failed",     "expired",    "cancelled", "refused",   "rows",     "runs",
-        "batches",      "queue_us",   "input_us",   "run_us",    "output_us", "total_us", "queue_p50_us",
-        "queue_p99_us", "run_p50_us", "run_p99_us", "bytes",     "program"};
+        "name",      "version",  "state",        "serves",          "open",       "waiting",
+        "running",   "requests", "failed",       "expired",         "cancelled",  "refused",
+        "rows",      "runs",     "batches",      "queue_us",        "input_us",   "run_us",
+        "output_us", "total_us", "queue_p50_us", "queue_p99_us",    "run_p50_us", "run_p99_us",
+        "bytes",     "program",  "pid",          "bytes_committed", "again",      "total_p99_us"};
     b->columns = columns;
-    b->n_columns = 26;
+    b->n_columns = 30;
     return td_model_some(s->service, !b->begun, TD_TABLE_SOME, add_model, b) || b->rows >= TD_TABLE_MOST_ROWS;
 }
 

@@ -225,14 +225,15 @@ static void add_name(const td_name *n, void *arg)
     td_status_table *b = arg;
     td_listed_row *r = &b->list.row;
     bool handle = strncmp(n->name, TD_HANDLE_PREFIX, strlen(TD_HANDLE_PREFIX)) == 0;
-    enum kind kind = n->what.program ? PROGRAM : handle ? HANDLE : n->what.edition.tree ? TREE : NAME;
+    td_held_program *program = n->what.model ? td_model_program(n->what.model) : n->what.program;
+    enum kind kind = program ? PROGRAM : handle ? HANDLE : n->what.edition.tree ? TREE : NAME;
     begin_row(r, kind, n->session, n->pid, n->account->uid, n->program, n->name);
     count_objects(b, n->account, 1, &r->sum); /* the entry */
-    if (n->what.program) {
-        begin_program(b, n->what.program);
+    if (program) {
+        begin_program(b, program);
         return;
     }
-    if (!n->what.model) count_tensor(b, n->what.tensor, r);
+    if (!n->what.model) count_tensor(b, n->what.tensor, r); /* which means nothing for a moment */
     td_named_tell(&n->what, r->what, sizeof r->what);
     put_listed(b, r);
 }

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,6 +163,449 @@ static void a_reload_is_a_switch(void)
     td_disconnect(c);
 }
 
+/* ---- what the daemon says of them */
+
+/* A number of a version's row; -1: there is no such row. */
+static int64_t of_model(td_client *c, const char *name, int64_t version, const char *column)
+{
+    td_table *t = td_status(c, "models");
+    int64_t found = -1;
+    for (int r = 0; t && r < t->rows; r++) {
+        const td_cell *row = &t->cells[r * t->columns];
+        if (strcmp(row[0].text, name) != 0 || row[1].integer != version) continue;
+        for (int k = 0; k < t->columns; k++)
+            if (strcmp(t->names[k], column) == 0) found = row[k].integer;
+    }
+    td_table_free(t);
+    return found;
+}
+
+static bool comes_to_be(td_client *c, const char *name, int64_t version, const char *column, int64_t value)
+{
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; of_model(c, name, version, column) != value; test_sleep_ms(1))
+        if (test_now_ms() > until) return false;
+    return true;
+}
+
+static int models_of(td_client *c)
+{
+    td_table *t = td_status(c, "models");
+    int n = t ? t->rows : -1;
+    td_table_free(t);
+    return n;
+}
+
+/* ---- batches */
+
+enum { MANY = 8 };
+
+/* Waits until all are answered. */
+static void wait_for(td_client *c, int n, td_request **r)
+{
+    for (int k = 0; k < n; k++)
+        while (!td_request_done(r[k])) {
+            td_client_dispatch(c);
+            test_sleep_ms(1);
+        }
+}
+
+static void requests_are_joined(void)
+{
+    td_client *c = join();
+    td_model *m = layer(c, 2);
+    publish(m, "joined", &(td_model_options){.size = sizeof(td_model_options), .max_batch = MANY});
+    int64_t before = of_model(c, "joined", 1, "runs"), answered = of_model(c, "joined", 1, "requests");
+    td_request *r[MANY];
+    td_array *x[MANY], *y;
+    td_client_fd(c);
+    for (int k = 0; k < MANY; k++) x[k] = td_full(c, td_dims(1, WIDE), k, TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    for (int k = 0; k < MANY; k++)
+        CU_ASSERT_PTR_NOT_NULL_FATAL(r[k] = td_async_infer(m, td_arrays(x[k]), NULL, NULL, NULL));
+    wait_for(c, MANY, r);
+    for (int k = 0; k < MANY; k++) {
+        CU_ASSERT_EQUAL(td_request_arrays(r[k], 1, &y), TD_OK);
+        CHECK_VALUES(y, 32 * k + 2, 32 * k + 2, 32 * k + 2, 32 * k + 2);
+        td_release(y);
+        CHECK_FAILS(td_request_arrays(r[k], 1, &y), TD_E_INVALID, "no outputs");
+        td_request_free(r[k]);
+        td_release(x[k]);
+    }
+    CU_ASSERT_EQUAL(of_model(c, "joined", 1, "requests") - answered, MANY);
+    CU_ASSERT_TRUE(of_model(c, "joined", 1, "runs") - before < MANY); /* they came in few frames */
+    CU_ASSERT_EQUAL(of_model(c, "joined", 1, "again"), 0);
+    CU_ASSERT_EQUAL(td_model_retire(c, "joined", 0), TD_OK);
+    td_model_free(m);
+    td_disconnect(c);
+}
+
+/* Rows of a table, by numbers that the kernel checks. */
+static td_model *table(td_client *c)
+{
+    static const char picks[] = "{\"inputs\": [{\"name\": \"ids\", \"dtype\": \"int64\", \"shape\": [null]}],"
+                                " \"outputs\": [{\"name\": \"rows\", \"dtype\": \"float32\", \"shape\": [null, 4]}]}";
+    td_array *w = td_full(c, td_dims(2, OUT), 7, TD_FLOAT32);
+    td_binding names[] = {{"w", td_value_array(w), NULL}, {"td", {0}, "tensord"}};
+    td_program *p = script(c, "def f(ids):\n    return td.index_select(w, 0, ids)\n", 2, names);
+    td_release(w);
+    td_model *m = td_model_of(p, picks);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+    return m;
+}
+
+static void one_row_that_fails_is_alone(void)
+{
+    td_client *c = join();
+    td_model *m = table(c);
+    publish(m, "table", &(td_model_options){.size = sizeof(td_model_options), .max_batch = MANY});
+    CU_ASSERT_PTR_NOT_NULL(strstr(td_model_card(m), "\"most\": 8"));
+    td_request *r[MANY];
+    td_array *x[MANY], *y;
+    td_client_fd(c);
+    for (int k = 0; k < MANY; k++) x[k] = td_full(c, td_dims(1), k == 3 ? 99 : k % 2, TD_INT64);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    for (int k = 0; k < MANY; k++)
+        CU_ASSERT_PTR_NOT_NULL_FATAL(r[k] = td_async_infer(m, td_arrays(x[k]), NULL, NULL, NULL));
+    wait_for(c, MANY, r);
+    for (int k = 0; k < MANY; k++) {
+        if (k == 3) {
+            CHECK_FAILS(td_request_arrays(r[k], 1, &y), TD_E_INDEX, "99");
+        } else {
+            CU_ASSERT_EQUAL(td_request_arrays(r[k], 1, &y), TD_OK);
+            CHECK_VALUES(y, 7, 7, 7, 7);
+            td_release(y);
+        }
+        td_request_free(r[k]);
+        td_release(x[k]);
+    }
+    CU_ASSERT_EQUAL(of_model(c, "table", 1, "failed"), 1);
+    CU_ASSERT_TRUE(of_model(c, "table", 1, "again") >= 2);
+    CU_ASSERT_EQUAL(td_model_retire(c, "table", 0), TD_OK);
+    td_model_free(m);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK); /* it was told */
+    td_disconnect(c);
+}
+
+static void inputs_are_what_they_were(void)
+{
+    td_client *c = join();
+    td_model *m = layer(c, 1);
+    publish(m, "kept", &(td_model_options){.size = sizeof(td_model_options), .max_batch = MANY});
+    td_client_fd(c);
+    for (int round = 0; round < 20; round++) {
+        td_array *x = td_full(c, td_dims(1, WIDE), 1, TD_FLOAT32), *y[2];
+        td_request *r[2];
+        for (int k = 0; k < 2; k++) {
+            r[k] = td_async_infer(m, td_arrays(x), NULL, NULL, NULL);
+            td_mul_(x, 10); /* what is written after it was asked */
+        }
+        wait_for(c, 2, r);
+        for (int k = 0; k < 2; k++) CU_ASSERT_EQUAL_FATAL(td_request_arrays(r[k], 1, &y[k]), TD_OK);
+        CHECK_VALUES(y[0], 17, 17, 17, 17);
+        CHECK_VALUES(y[1], 161, 161, 161, 161);
+        td_fill_(y[0], 5); /* an output is its own */
+        CHECK_VALUES(y[1], 161, 161, 161, 161);
+        for (int k = 0; k < 2; k++) td_request_free(r[k]), td_release(y[k]);
+        td_release(x);
+    }
+    CU_ASSERT_EQUAL(td_model_retire(c, "kept", 0), TD_OK);
+    td_model_free(m);
+    td_disconnect(c);
+}
+
+/* ---- limits */
+
+/* It goes on for as long as x says: x steps, each of which waits for a value. */
+static td_model *patience(td_client *c)
+{
+    static const char counts[] = "{\"inputs\": [{\"name\": \"x\", \"dtype\": \"int64\", \"shape\": []}],"
+                                 " \"outputs\": [{\"name\": \"y\", \"dtype\": \"int64\", \"shape\": []}]}";
+    td_binding names[] = {{"td", {0}, "tensord"}};
+    td_program *p = script(c,
+                           "def f(x):\n"
+                           "    n = int(x.item())\n"
+                           "    y = x\n"
+                           "    for i in range(n):\n"
+                           "        y = y + 1\n"
+                           "    return y\n",
+                           1, names);
+    td_model *m = td_model_of(p, counts);
+    if (!m) fprintf(stderr, "%s\n", td_last_error()->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+    return m;
+}
+
+static td_array *steps(td_client *c, int64_t n)
+{
+    return td_from_data(c, TD_INT64, (td_ints){0, NULL}, &n);
+}
+
+static void a_full_queue_says_so(void)
+{
+    td_client *c = join();
+    td_model *m = patience(c);
+    publish(m, "short", &(td_model_options){.size = sizeof(td_model_options), .queue = 2});
+    td_request *r[6];
+    td_array *x = steps(c, 20), *y;
+    td_client_fd(c);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_array *endless = steps(c, INT64_C(1) << 60);
+    td_request *first = td_async_infer(m, td_arrays(endless), NULL, NULL, NULL);
+    CU_ASSERT_TRUE(comes_to_be(c, "short", 1, "running", 1));
+    CU_ASSERT_TRUE(comes_to_be(c, "short", 1, "waiting", 0));
+    for (int k = 0; k < 6; k++) r[k] = td_async_infer(m, td_arrays(x), NULL, NULL, NULL);
+    wait_for(c, 4, r + 2);
+    for (int k = 2; k < 6; k++) CHECK_FAILS(td_request_result(r[k]), TD_E_BUSY, "wait for the model 'short'");
+    CU_ASSERT_EQUAL(of_model(c, "short", 1, "refused"), 4);
+    td_request_cancel(first); /* it stops, as nobody wants it */
+    wait_for(c, 2, r);
+    for (int k = 0; k < 2; k++) {
+        CU_ASSERT_EQUAL(td_request_arrays(r[k], 1, &y), TD_OK);
+        CU_ASSERT_EQUAL(td_item_i64(y), 40);
+        td_release(y);
+    }
+    CHECK_FAILS(td_request_result(first), TD_E_CANCELLED, "cancelled");
+    CU_ASSERT_EQUAL(of_model(c, "short", 1, "cancelled"), 1);
+    for (int k = 0; k < 6; k++) td_request_free(r[k]);
+    td_request_free(first);
+    td_release(endless), td_release(x);
+    CU_ASSERT_EQUAL(td_model_retire(c, "short", 0), TD_OK);
+    td_model_free(m);
+    td_disconnect(c);
+}
+
+static void late_requests_cost_nothing(void)
+{
+    td_client *c = join();
+    td_model *m = patience(c);
+    publish(m, "late", NULL);
+    td_array *x = steps(c, 5), *endless = steps(c, INT64_C(1) << 60), *y;
+    int64_t runs = of_model(c, "late", 1, "runs");
+    td_client_fd(c);
+    td_infer_options soon = {sizeof soon, 20000, 0};
+    td_request *first = td_async_infer(m, td_arrays(endless), NULL, NULL, NULL);
+    CU_ASSERT_TRUE(comes_to_be(c, "late", 1, "running", 1));
+    td_request *r = td_async_infer(m, td_arrays(x), &soon, NULL, NULL);
+    wait_for(c, 1, &r);
+    CHECK_FAILS(td_request_result(r), TD_E_TIMEOUT, "'late' did not answer in time: others were still before it");
+    td_request_free(r);
+    CHECK_FAILS(td_infer(m, td_arrays(x), 1, &y, 10), TD_E_TIMEOUT, "did not answer in time");
+    CHECK_FAILS(td_infer(m, td_arrays(x), 1, &y, 0), TD_E_TIMEOUT, "no time left");
+    CU_ASSERT_EQUAL(of_model(c, "late", 1, "expired"), 2);
+    td_request_free(first);
+    CU_ASSERT_EQUAL(td_infer(m, td_arrays(x), 1, &y, LONG_MS), TD_OK);
+    CU_ASSERT_EQUAL(td_item_i64(y), 10);
+    td_release(y);
+    CHECK_FAILS(td_infer(m, td_arrays(endless), 1, &y, 30), TD_E_TIMEOUT, "it was still running");
+    CU_ASSERT_TRUE(comes_to_be(c, "late", 1, "running", 0));
+    CU_ASSERT_EQUAL(of_model(c, "late", 1, "runs"), runs + 1); /* the others were not run to their ends, or at all */
+    td_release(x), td_release(endless);
+    CU_ASSERT_EQUAL(td_model_retire(c, "late", 0), TD_OK);
+    td_model_free(m);
+    td_disconnect(c);
+}
+
+/* ---- life */
+
+static void unloading_gives_every_byte_back(void)
+{
+    enum { ROUNDS = 10, LARGE = 1 << 20 };
+    td_client *c = join();
+    static const char wide[] = "{\"inputs\": [{\"name\": \"x\", \"dtype\": \"float32\", \"shape\": [null, 1024]}],"
+                               " \"outputs\": [{\"name\": \"y\", \"dtype\": \"float32\", \"shape\": [null, 1024]}]}";
+    int64_t committed[ROUNDS], bytes[ROUNDS], segments[ROUNDS], maps = 0, descriptors = 0;
+    td_array *w = td_full(c, td_dims(1024, 1024), 0.001, TD_FLOAT32);
+    td_binding names[] = {{"w", td_value_array(w), NULL}, {"td", {0}, "tensord"}};
+    td_program *first = script(c, "def f(x):\n    return td.relu(x @ w)\n", 2, names);
+    td_program_free(first);
+    for (int k = 0; k < ROUNDS; k++) {
+        int64_t before = status_of(c, "bytes_committed");
+        if (k == 1) {
+            maps = status_at_rest(c, "maps") - status_of(c, "segments_warm"); /* a helper unmaps what is large */
+            descriptors = test_descriptors(server.pid) - 2 * status_of(c, "segments_warm");
+        }
+        td_model *m = td_model_of(script(c, "def f(x):\n    return td.relu(x @ w)\n", 2, names), wide);
+        publish(m, "round", NULL);
+        CU_ASSERT_TRUE(status_of(c, "bytes_committed") - before >= 4 * LARGE);
+        td_array *x = td_full(c, td_dims(1, 1024), k, TD_FLOAT32), *y;
+        CU_ASSERT_EQUAL(td_infer(m, td_arrays(x), 1, &y, LONG_MS), TD_OK);
+        td_release(x), td_release(y);
+        CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+        CU_ASSERT_EQUAL(td_model_retire(c, "round", 0), TD_OK);
+        td_model_free(m);
+        CU_ASSERT_TRUE(comes_to(c, "tasks_pending", 0));
+        int64_t warm =
+            status_of(c, "segments_warm"); /* of no model: for whoever needs one next, two descriptors each */
+        committed[k] = status_of(c, "bytes_committed") - status_of(c, "bytes_warm");
+        bytes[k] = status_of(c, "bytes_used");
+        segments[k] = status_of(c, "segments") - warm;
+    }
+    for (int k = 2; k < ROUNDS; k++) {
+        CU_ASSERT_EQUAL(committed[k], committed[1]);
+        CU_ASSERT_EQUAL(bytes[k], bytes[1]);
+        CU_ASSERT_EQUAL(segments[k], segments[1]);
+    }
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; test_now_ms() < until; test_sleep_ms(1)) { /* by a helper */
+        int64_t warm = status_of(c, "segments_warm");
+        if (test_descriptors(server.pid) - 2 * warm == descriptors && status_of(c, "maps") - warm == maps) break;
+    }
+    int64_t warm = status_of(c, "segments_warm");
+    CU_ASSERT_EQUAL(test_descriptors(server.pid) - 2 * warm, descriptors);
+    CU_ASSERT_EQUAL(status_of(c, "maps") - warm, maps);
+    CU_ASSERT_EQUAL(models_of(c), 0);
+    td_release(w);
+    td_disconnect(c);
+}
+
+/* Asks until it is told to end; the exit status says how often another answer than one of these weights came. */
+static void ask_until(int end, double low, double high)
+{
+    td_client *c = td_connect(server.socket);
+    td_model *m = c ? td_model_open(c, "reloaded", 0, LONG_MS) : NULL;
+    char byte;
+    int bad = m ? 0 : 100, rounds = 0;
+    td_array *x = c ? td_full(c, td_dims(1, WIDE), 1, TD_FLOAT32) : NULL, *y = NULL;
+    while (!bad && recv(end, &byte, 1, MSG_DONTWAIT) < 0) {
+        if (td_infer(m, td_arrays(x), 1, &y, LONG_MS)) {
+            fprintf(stderr, "%s\n", td_last_error()->message);
+            bad++;
+            break;
+        }
+        double v = ((const float *)td_data(y))[0] / (WIDE + 1);
+        bad += v < low - 1e-3 || v > high + 1e-3;
+        td_release(y);
+        rounds++;
+    }
+    _exit(bad ? bad : rounds ? 0 : 101);
+}
+
+static void a_reload_fails_nobody(void)
+{
+    enum { ASKERS = 2, RELOADS = 12 };
+    td_client *c = join();
+    td_model *m = layer(c, 1);
+    publish(m, "reloaded", &(td_model_options){.size = sizeof(td_model_options), .max_batch = 4});
+    int ends[ASKERS][2];
+    pid_t child[ASKERS];
+    for (int k = 0; k < ASKERS; k++) {
+        CU_ASSERT_EQUAL_FATAL(socketpair(AF_UNIX, SOCK_STREAM, 0, ends[k]), 0);
+        if ((child[k] = fork()) == 0) ask_until(ends[k][1], 1, 1 + RELOADS);
+    }
+    for (int k = 0; k < RELOADS; k++) {
+        td_model *next = layer(c, 2 + k);
+        publish(next, "reloaded", NULL);
+        CU_ASSERT_TRUE(answers(m, c, 1, 1, 2 + k)); /* one who asks after the switch has the new one */
+        td_model_free(next);
+    }
+    for (int k = 0; k < ASKERS; k++) {
+        int status = -1;
+        CU_ASSERT_EQUAL(send(ends[k][0], "", 1, 0), 1);
+        waitpid(child[k], &status, 0);
+        CU_ASSERT_EQUAL(status, 0);
+        close(ends[k][0]), close(ends[k][1]);
+    }
+    CU_ASSERT_EQUAL(models_of(c), 1);
+    CU_ASSERT_EQUAL(td_model_retire(c, "reloaded", 0), TD_OK);
+    td_model_free(m);
+    td_disconnect(c);
+}
+
+static void a_load_that_fails_leaves_the_old_one(void)
+{
+    td_client *c = join();
+    static const char fixed[] = "{\"inputs\": [{\"name\": \"x\", \"dtype\": \"float32\", \"shape\": [2, 16]}],"
+                                " \"outputs\": [{\"name\": \"y\", \"dtype\": \"float32\", \"shape\": [2, 4]}]}";
+    td_model *m = layer(c, 3);
+    publish(m, "stays", NULL);
+    td_binding names[] = {{"td", {0}, "tensord"}};
+    td_model *bad = td_model_of(script(c, "def f(x):\n    return x.reshape(5, 5)\n", 1, names), fixed);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bad);
+    CHECK_FAILS(td_model_publish(bad, "stays", NULL), TD_E_SHAPE, "");
+    CU_ASSERT_TRUE(answers(m, c, 1, 1, 3));
+    CU_ASSERT_TRUE(comes_to_be(c, "stays", 2, "version", -1));
+    CHECK_FAILS(
+        td_model_publish(bad, "stays", &(td_model_options){.size = sizeof(td_model_options), .flags = TD_MODEL_NEW}),
+        TD_E_EXISTS, "'stays' is taken by a model");
+    td_array *x = td_ones(c, td_dims(2), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_publish(x, "a tensor", 0), TD_OK);
+    CHECK_FAILS(td_model_publish(bad, "a tensor", NULL), TD_E_EXISTS, "is taken by a tensor");
+    CHECK_FAILS(td_model_open(c, "a tensor", 0, 0), TD_E_TYPE, "'a tensor' is a tensor, not a model");
+    CHECK_FAILS(td_open(c, "stays", 0), TD_E_TYPE, "'stays' is a model, not a tensor");
+    CU_ASSERT_EQUAL(td_drop(c, "a tensor"), TD_OK);
+    CU_ASSERT_EQUAL(td_drop(c, "stays"), TD_OK);
+    td_release(x);
+    td_model_free(m), td_model_free(bad);
+    CU_ASSERT_EQUAL(models_of(c), 0);
+    td_disconnect(c);
+}
+
+static void one_that_nobody_has_open_goes(void)
+{
+    td_client *c = join(), *other = join();
+    td_model *m = layer(c, 1);
+    publish(m, "lent", &(td_model_options){.size = sizeof(td_model_options), .flags = TD_MODEL_WHILE_OPEN});
+    td_model *d = open_model(other, "lent", 0);
+    td_model_free(m);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_TRUE(answers(d, other, 1, 1, 1));
+    CU_ASSERT_EQUAL(models_of(c), 1);
+    td_disconnect(other);
+    td_model_free(d);
+    CU_ASSERT_TRUE(comes_to(c, "names", 0));
+    CU_ASSERT_EQUAL(models_of(c), 0);
+    td_disconnect(c);
+}
+
+/* Callers and loaders that are killed whenever it is leave nothing, and the others go on. */
+static void the_killed_leave_nothing(void)
+{
+    enum { ROUNDS = 40 };
+    td_client *c = join();
+    td_model *m = layer(c, 1);
+    publish(m, "stable", &(td_model_options){.size = sizeof(td_model_options), .max_batch = 4});
+    CU_ASSERT_TRUE(answers(m, c, 1, 1, 1));
+    int64_t storages = 0, used = 0;
+    for (int k = 0; k < ROUNDS; k++) {
+        pid_t asks = fork();
+        if (!asks) {
+            td_client *own = td_connect(server.socket);
+            td_model *d = own ? td_model_open(own, "stable", 0, LONG_MS) : NULL;
+            while (d && answers(d, own, 1 + k % 3, 2, 1)) continue;
+            _exit(1);
+        }
+        pid_t loads = fork();
+        if (!loads) {
+            td_client *own = td_connect(server.socket);
+            char name[32];
+            snprintf(name, sizeof name, "%s%d", k % 2 ? "stable" : "mine", k % 2 ? 0 : k);
+            if (k % 2) name[6] = 0;
+            for (;;)
+                td_model_publish(
+                    layer(own, 1), name,
+                    &(td_model_options){.size = sizeof(td_model_options), .flags = k % 2 ? 0 : TD_MODEL_WHILE_OPEN});
+        }
+        test_sleep_ms(k % 10);
+        kill(asks, SIGKILL), kill(loads, SIGKILL);
+        waitpid(asks, NULL, 0), waitpid(loads, NULL, 0);
+        CU_ASSERT_TRUE(answers(m, c, 2, 3, 1));
+        CU_ASSERT_TRUE(comes_to(c, "sessions", 1));
+        for (uint64_t until = test_now_ms() + TEST_LONG_MS; models_of(c) != 1 && test_now_ms() < until;)
+            test_sleep_ms(1);
+        CU_ASSERT_EQUAL(models_of(c), 1);
+        if (k == ROUNDS / 2) {
+            CU_ASSERT_TRUE(comes_to(c, "tasks_pending", 0));
+            used = status_of(c, "bytes_used");
+            storages = status_of(c, "storages");
+        }
+    }
+    CU_ASSERT_TRUE(comes_to(c, "tasks_pending", 0));
+    CU_ASSERT_TRUE(comes_to(c, "storages", storages));
+    CU_ASSERT_TRUE(comes_to(c, "bytes_used", used));
+    CU_ASSERT_EQUAL(td_model_retire(c, "stable", 0), TD_OK);
+    td_model_free(m);
+    td_disconnect(c);
+}
+
 static const td_cell *cell(const td_table *t, int row, const char *column)
 {
     for (int k = 0; k < t->columns; k++)
@@ -203,4 +647,14 @@ static void tables_tell_of_models(void)
 TD_CUNIT_MAIN_WITH("client_models", start_server, stop_server,
                    {"a model answers in every process", a_model_answers_in_every_process},
                    {"an input that does not fit is named", an_input_that_does_not_fit_is_named},
-                   {"a reload is a switch", a_reload_is_a_switch}, {"tables tell of models", tables_tell_of_models})
+                   {"a reload is a switch", a_reload_is_a_switch}, {"requests are joined", requests_are_joined},
+                   {"one row that fails is alone", one_row_that_fails_is_alone},
+                   {"inputs are what they were", inputs_are_what_they_were},
+                   {"a full queue says so", a_full_queue_says_so},
+                   {"late requests cost nothing", late_requests_cost_nothing},
+                   {"unloading gives every byte back", unloading_gives_every_byte_back},
+                   {"a reload fails nobody", a_reload_fails_nobody},
+                   {"a load that fails leaves the old one", a_load_that_fails_leaves_the_old_one},
+                   {"one that nobody has open goes", one_that_nobody_has_open_goes},
+                   {"the killed leave nothing", the_killed_leave_nothing},
+                   {"tables tell of models", tables_tell_of_models})
