@@ -12,7 +12,7 @@ unset TENSORD_SOCKET
 # The one list of what the project needs. A program or a pkg-config module stands for each package elsewhere.
 packages='gcc:cc libc6-dev:stdio.h meson:meson ninja-build:ninja pkg-config:pkg-config python3:python3
     protobuf-c-compiler:protoc-c libuv1-dev:libuv.pc libprotobuf-c-dev:libprotobuf-c.pc libopenblas-dev:openblas.pc
-    libdnnl-dev:dnnl.h libcunit1-dev:cunit.pc uthash-dev:uthash.h zlib1g-dev:zlib.pc
+    libdnnl-dev:dnnl.h libcunit1-dev:cunit.pc uthash-dev:uthash.h zlib1g-dev:zlib.pc libmicrohttpd-dev:libmicrohttpd.pc
     python3-dev:python3.pc'
 
 # And for the tests of the Python package and of models; without them they are skipped.

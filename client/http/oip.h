@@ -82,7 +82,7 @@ int oip_read_bare(oip_request *r, const oip_card *card, uint64_t raw, td_error *
 void oip_close(oip_request *r);
 /* The next bytes behind the text go to their places. */
 void oip_take(oip_request *r, char *lease, const char *bytes, size_t n);
-/* What stood in the text goes to its places. */
+/* Values that stood in the text go to their places. */
 int oip_fill(const oip_request *r, char *lease, td_error *e);
 
 /* ---- an answer */
@@ -96,8 +96,8 @@ typedef struct oip_result {
 } oip_result;
 
 /* The text of an answer: `results` are those of all of the card's outputs. Binary ones follow the text in the order of
- * r->out; `t->most` bounds it. What goes behind it of an output with classes is written to `classes`, one behind the
- * other, and counted in its `class_bytes`. */
+ * r->out; `t->most` bounds it. The bytes of an output with classes go to `classes`, one output behind the other, and
+ * their number is its `class_bytes`. */
 int oip_answer(oip_request *r, const oip_result *results, http_text *t, td_bytes *classes, td_error *e);
 
 /* ---- what is said of a model */

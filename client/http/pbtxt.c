@@ -390,7 +390,7 @@ static int transaction_field(reader *r, void *into, const char *name)
     return strcmp(name, "decoupled") == 0 ? unwanted(r, name, false) : refused(r, name);
 }
 
-/* What runs it elsewhere: of ONNX files all is well. */
+/* Names of programs that run ONNX files elsewhere are well. */
 static int take_backend(reader *r, const char *name)
 {
     static const char *const known[] = {"", "onnxruntime_onnx", "onnxruntime", "onnx", "tensord", "tensord_onnx", NULL};

@@ -17,7 +17,7 @@ const char *http_get_text(const td_plain *x, const char *name); /* NULL: there i
 bool http_get_int(const td_plain *x, const char *name, int64_t least, int64_t most, int64_t otherwise, int64_t *out);
 bool http_get_bool(const td_plain *x, const char *name, bool otherwise, bool *out);
 
-/* A text in the making. What fails is remembered, and nothing is written behind it. */
+/* A text in the making. The first failure is remembered, and nothing is written behind it. */
 typedef struct http_text {
     td_bytes bytes;
     uint64_t most; /* bytes; 0: as many as there are */

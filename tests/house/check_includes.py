@@ -37,7 +37,7 @@ CLIENT = {"wire": set(), "tensor": {"wire"}, "share": {"tensor", "wire"}, "grad"
           "onnx": {"program", "files", "script", "tensor", "wire"}, "model": {"onnx", "program", "share", "files", "tensor", "wire"},
           "tensorctl": {"files", "program", "wire"}, "http": {"files"}, "python": set(), "examples": set()}
 # Public headers, and those that the build makes for script.
-PUBLIC = {"client/tensord.h", "client/tensord_bind.h", "client/tensord_script.h", "client/tensord_ops.h", "client/script_varargs.h", "client/script_aten.h", "client/script_onnx.h", "client/script_prelude.h"}
+PUBLIC = {"client/tensord.h", "client/tensord_bind.h", "client/tensord_script.h", "client/tensord_ops.h", "client/script_varargs.h", "client/script_aten.h", "client/script_onnx.h", "client/http_page.h", "client/script_prelude.h"}
 TOP = {"daemon", "client", "proto", "shm", "tests", "meson.build", "README.md", "LICENSE", "meson.options", "meson_options.txt"}
 NO_MEMORY = re.compile(r'\btd_fail\([^;"]*TD_E_(MEMORY|SYSTEM),\s*"no memory (?!to work)|\btd_raise\([^;"]*TD_E_MEMORY[^;]*"no memory')
 CODES = re.compile(r"\bint (err|code|ret|status|result) = td_(?!last_error)\w+\(")

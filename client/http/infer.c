@@ -1,0 +1,307 @@
+/* A request for a model's answer, from its head to the end of its answer.
+ *
+ * The text of the request comes into memory of its own; when it is whole the inputs are known, a lease is taken for
+ * them, and what follows goes from the door straight to its place there. */
+#include "client/http/front.h"
+#include "proto/base/dtype.h"
+#include "proto/base/status.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct http_infer {
+    http_front *front;
+    http_exchange *x;
+    http_model *model;
+    char *text;
+    size_t text_size, text_n;
+    oip_request request;
+    td_lease *lease;
+    char *to; /* the lease's bytes */
+    td_request *asked;
+    uint64_t charged;
+    bool bare, read;
+};
+
+static bool charge(http_infer *i, uint64_t bytes)
+{
+    if (!http_charge(i->front, i->x, bytes)) return false;
+    i->charged += bytes;
+    return true;
+}
+
+/* ---- the request ------------------------------------------------------------------------------------------------ */
+
+/* How long the text is: all of the body, or what the header says. */
+static bool read_sizes(http_infer *i)
+{
+    const char *header = http_header(i->x, "Inference-Header-Content-Length");
+    uint64_t length = http_length(i->x), size = length;
+    char *end;
+    if (header) {
+        size = strtoull(header, &end, 10);
+        if (!*header || *end || strspn(header, "0123456789") != strlen(header) || size > length) {
+            http_refuse(i->x, 400, "Inference-Header-Content-Length is %.40s, and the body has %llu bytes", header,
+                        (unsigned long long)length);
+            return false;
+        }
+    }
+    if (size > HTTP_JSON) {
+        http_refuse(i->x, 413, "the text of the request has %llu bytes, more than %d: send values as binary data",
+                    (unsigned long long)size, HTTP_JSON);
+        return false;
+    }
+    i->text_size = (size_t)size;
+    i->bare = header && size == 0;
+    return true;
+}
+
+/* The inputs are known: room for them. */
+static void take_lease(http_infer *i)
+{
+    http_front *f = i->front;
+    td_error e = {0};
+    i->read = true;
+    uint64_t raw = http_length(i->x) - i->text_size;
+    int rc = i->bare ? oip_read_bare(&i->request, &i->model->card, raw, &e)
+                     : oip_read(&i->request, &i->model->card, i->text, i->text_n, raw, &e);
+    if (rc) {
+        http_refuse_for(i->x, &e);
+        return;
+    }
+    if (i->request.lease > f->options.limits.body) {
+        http_refuse(i->x, 413, "the inputs have %llu bytes, more than the %llu that are taken",
+                    (unsigned long long)i->request.lease, (unsigned long long)f->options.limits.body);
+        return;
+    }
+    if (!charge(i, i->request.lease)) return;
+    i->lease = td_lease_new(f->client, i->request.lease ? i->request.lease : 1);
+    i->to = i->lease ? td_lease_data(i->lease) : NULL;
+    if (!i->to) http_refuse_for(i->x, td_last_error());
+}
+
+http_infer *http_infer_begin(http_front *f, http_exchange *x, const char *name, int version)
+{
+    td_error e = {0};
+    http_infer *i = calloc(1, sizeof *i);
+    if (!i) return http_refuse(x, 503, "no memory for a request"), NULL;
+    *i = (http_infer){.front = f, .x = x};
+    if (!(i->model = http_model_open(f, name, version, &e))) return http_refuse_for(x, &e), i;
+    if (!read_sizes(i)) return i;
+    if (!charge(i, 2 * i->text_size + sizeof *i)) return i;
+    i->text = malloc(i->text_size + 1);
+    if (!i->text) http_refuse(x, 503, "no memory for a request");
+    else if (i->bare) take_lease(i);
+    return i;
+}
+
+void http_infer_body(http_infer *i, const char *bytes, size_t n)
+{
+    size_t left = i->text_size - i->text_n, part = n < left ? n : left;
+    memcpy(i->text + i->text_n, bytes, part);
+    i->text_n += part;
+    if (part && part == left) take_lease(i);
+    if (n > part && i->to && !http_answered(i->x)) oip_take(&i->request, i->to, bytes + part, n - part);
+}
+
+/* ---- the answer ------------------------------------------------------------------------------------------------- */
+
+typedef struct answer { /* what an answer's bytes lie in, until they are sent */
+    http_front *front;
+    td_array **out;
+    void **copies; /* of outputs that do not lie row by row */
+    int n;
+    http_text text;
+    td_bytes classes;
+    struct iovec *parts;
+    unsigned nparts;
+    uint64_t charged;
+} answer;
+
+static void free_answer(void *owner)
+{
+    answer *a = owner;
+    if (!a) return;
+    for (int k = 0; a->out && k < a->n; k++) td_release(a->out[k]);
+    for (int k = 0; a->copies && k < a->n; k++) free(a->copies[k]);
+    http_uncharge(a->front, a->charged);
+    free(a->out);
+    free(a->copies);
+    free(a->text.bytes.at);
+    free(a->classes.at);
+    free(a->parts);
+    free(a);
+}
+
+static answer *new_answer(http_front *f, int outputs)
+{
+    answer *a = calloc(1, sizeof *a);
+    if (!a) return NULL;
+    *a = (answer){.front = f, .n = outputs, .text.most = f->options.limits.body};
+    a->out = calloc((size_t)outputs + 1, sizeof *a->out);
+    a->copies = calloc((size_t)outputs + 1, sizeof *a->copies);
+    a->parts = calloc(2 * (size_t)outputs + 2, sizeof *a->parts);
+    if (a->out && a->copies && a->parts) return a;
+    free_answer(a);
+    return NULL;
+}
+
+/* Views of a batch lie row by row; what does not is copied. */
+static int see_output(answer *a, int k, oip_result *r, td_error *e)
+{
+    td_array *x = a->out[k];
+    *r = (oip_result){.dtype = td_dtype_of(x), .ndim = td_ndim(x), .shape = td_shape(x)};
+    r->bytes = r->ndim < 0 ? 0 : (uint64_t)td_nbytes(x);
+    if (r->ndim < 0) return *e = *td_last_error(), e->code;
+    if (r->bytes == 0) return TD_OK;
+    if (td_is_contiguous(x)) return (r->data = td_data(x)) ? TD_OK : (*e = *td_last_error(), e->code);
+    void *copy = a->copies[k] = malloc(r->bytes);
+    if (!copy) return td_no_memory(e, "for an answer");
+    r->data = copy;
+    return td_read(x, copy, r->bytes) ? (*e = *td_last_error(), e->code) : TD_OK;
+}
+
+static void add_part(answer *a, const void *at, uint64_t n)
+{
+    if (n) a->parts[a->nparts++] = (struct iovec){(void *)at, n};
+}
+
+/* Into regions and behind the text, in the order that was asked for. */
+static int place_outputs(http_infer *i, answer *a, const oip_result *results, td_error *e)
+{
+    const unsigned char *classes = a->classes.at;
+    int rc = TD_OK;
+    add_part(a, a->text.bytes.at, a->text.bytes.n);
+    for (int k = 0; k < i->request.nout && !rc; k++) {
+        const oip_output *o = &i->request.out[k];
+        const oip_result *r = &results[o->port];
+        if (o->region) rc = http_region_write(&i->front->regions, o->region, o->offset, r->data, r->bytes, e);
+        else if (o->classes) add_part(a, classes, o->class_bytes), classes += o->class_bytes;
+        else if (o->binary) add_part(a, r->data, r->bytes);
+    }
+    return rc;
+}
+
+static int make_answer(http_infer *i, answer *a, td_error *e)
+{
+    oip_result *results = calloc((size_t)a->n + 1, sizeof *results);
+    int rc = results ? TD_OK : td_no_memory(e, "for an answer");
+    for (int k = 0; k < a->n && !rc; k++) rc = see_output(a, k, &results[k], e);
+    if (!rc) rc = oip_answer(&i->request, results, &a->text, &a->classes, e);
+    if (!rc) rc = place_outputs(i, a, results, e);
+    free(results);
+    return rc;
+}
+
+static bool any_binary(const oip_request *r)
+{
+    for (int k = 0; k < r->nout; k++)
+        if (r->out[k].binary && !r->out[k].region) return true;
+    return false;
+}
+
+static void send_outputs(http_infer *i, answer *a)
+{
+    td_error e = {0};
+    if (make_answer(i, a, &e)) {
+        http_refuse_for(i->x, &e);
+        free_answer(a);
+        return;
+    }
+    a->charged = a->text.bytes.room + a->classes.room;
+    i->front->charged += a->charged;
+    bool binary = any_binary(&i->request);
+    http_answer(i->x, &(http_reply){.status = 200,
+                                    .type = binary ? "application/octet-stream" : NULL,
+                                    .json_size = binary ? a->text.bytes.n : 0,
+                                    .parts = a->parts,
+                                    .nparts = a->nparts,
+                                    .let_go = free_answer,
+                                    .owner = a});
+}
+
+static void came(td_request *asked, void *context)
+{
+    http_infer *i = context;
+    answer *a = new_answer(i->front, i->model->card.nout);
+    int rc = td_request_result(asked);
+    if (!rc && a) rc = td_request_arrays(asked, a->n, a->out);
+    if (rc == TD_E_NOT_FOUND || rc == TD_E_CLOSED) i->model->stale = true;
+    if (rc || !a) {
+        if (rc) http_refuse_for(i->x, td_last_error());
+        else http_refuse(i->x, 503, "no memory for an answer");
+        free_answer(a);
+    } else send_outputs(i, a);
+    td_request_free(asked);
+    i->asked = NULL;
+}
+
+/* ---- asking ----------------------------------------------------------------------------------------------------- */
+
+static int bring_regions(http_infer *i, td_error *e)
+{
+    int rc = TD_OK;
+    for (int k = 0; k < i->model->card.nin && !rc; k++) {
+        const oip_input *in = &i->request.in[k];
+        if (in->from != OIP_REGION) continue;
+        rc = http_local(i->x)
+                 ? http_region_read(&i->front->regions, in->region, in->offset, i->to + in->place, in->bytes, e)
+                 : td_fail(e, TD_E_PERMISSION, "shared memory is for clients on this host");
+    }
+    for (int k = 0; k < i->request.nout && !rc; k++)
+        if (i->request.out[k].region && !http_local(i->x))
+            rc = td_fail(e, TD_E_PERMISSION, "shared memory is for clients on this host");
+    return rc;
+}
+
+static void ask(http_infer *i, td_array **in)
+{
+    const oip_card *card = &i->model->card;
+    const http_entry *entry = http_repository_find(i->front, i->model->name);
+    int64_t level = i->request.priority;
+    td_infer_options how = {.size = sizeof how, .timeout_us = i->request.timeout_us};
+    for (int k = 0; k < card->nin; k++) {
+        const oip_input *from = &i->request.in[k];
+        in[k] = td_put(i->lease, from->place, card->in[k].dtype, td_dims_of(from->ndim, from->shape));
+    }
+    td_lease_free(i->lease);
+    i->lease = NULL, i->to = NULL;
+    if (!how.timeout_us && entry) how.timeout_us = (uint64_t)entry->timeout_us;
+    if (!level && entry) level = entry->level;
+    how.priority = level ? (int)-level : INT32_MIN; /* level 1 comes first there, and who says none, last */
+    i->asked = td_async_infer(i->model->handle, td_arrays_of(card->nin, in), &how, came, i);
+    td_error e = *td_last_error();
+    for (int k = 0; k < card->nin; k++) td_release(in[k]);
+    if (!i->asked) http_refuse_for(i->x, &e);
+}
+
+void http_infer_run(http_infer *i)
+{
+    td_error e = {0};
+    if (!i->read) take_lease(i); /* a body without a byte */
+    if (http_answered(i->x)) return;
+    td_array **in = calloc((size_t)i->model->card.nin + 1, sizeof *in);
+    int rc = in ? oip_fill(&i->request, i->to, &e) : td_no_memory(&e, "for a request");
+    if (!rc) rc = bring_regions(i, &e);
+    if (rc) http_refuse_for(i->x, &e);
+    else ask(i, in);
+    free(in);
+}
+
+void http_infer_gone(http_infer *i)
+{
+    td_request_free(i->asked);
+    i->asked = NULL;
+}
+
+void http_infer_end(http_infer *i)
+{
+    if (!i) return;
+    td_request_free(i->asked);
+    td_lease_free(i->lease);
+    oip_close(&i->request);
+    if (i->model) http_model_done(i->front, i->model);
+    http_uncharge(i->front, i->charged);
+    free(i->text);
+    free(i);
+}

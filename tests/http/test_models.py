@@ -1,0 +1,396 @@
+"""Models over HTTP: every dtype as binary data, as text and through shared memory; a repository that changes; models of
+other processes; deadlines, ends of connections, and fronts, clients and loaders that are killed.
+
+    test_models.py BUILD"""
+
+import http.client
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import unittest
+import urllib.parse
+from multiprocessing import shared_memory
+
+from served import DTYPES, LONG, Served, environment, every_dtype, infer_body, onnx, outputs_of, plus, read_answer, run, slow
+
+N = 1024  # of the slow model
+
+
+def values_of(letter, count, rng):
+    if letter == "?":
+        return [rng.random() < 0.5 for _ in range(count)]
+    if letter == "f":  # short ones, which a text keeps
+        return [struct.unpack("<f", struct.pack("<f", rng.randrange(-999, 999) / 8))[0] for _ in range(count)]
+    if letter in "de":
+        packed = struct.pack(f"<{count}{letter}", *(rng.uniform(-8, 8) for _ in range(count)))
+        return list(struct.unpack(f"<{count}{letter}", packed))
+    bits = 8 * struct.calcsize(letter)
+    least = 0 if letter.isupper() else -(1 << bits - 1)
+    return [least, least + (1 << bits) - 1, *(rng.randrange(least, least + (1 << bits)) for _ in range(count - 2))]
+
+
+class Models(Served):
+    def has_answer(self, f, name, add=1.0, version=None):
+        path = f"/v2/models/{urllib.parse.quote(name, safe='')}" + (f"/versions/{version}" if version else "") + "/infer"
+        body, headers = infer_body([("x", "FP32", [2, 4], struct.pack("<8f", *range(8)))])
+        status, headers, body = f.ask("POST", path, body, headers)
+        self.assertEqual(status, 200, body)
+        self.assertEqual(outputs_of(headers, body)["y"], ([2, 4], struct.pack("<8f", *(k + add for k in range(8)))))
+
+    def index(self, f, **more):
+        status, rows = f.json("POST", "/v2/repository/index", more)
+        self.assertEqual(status, 200, rows)
+        return {(r["name"], r["version"]): r["state"] for r in rows}
+
+    def load(self, f, name, what="load"):
+        return f.json("POST", f"/v2/repository/models/{urllib.parse.quote(name, safe='')}/{what}", {})
+
+    # ---- values
+
+    def test_every_dtype(self):
+        f = self.front(self.write("every.onnx", every_dtype()))
+        f.is_ready()
+        rng = random.Random(1)
+        values = {name: values_of(letter, 6, rng) for name, _, _, letter in DTYPES}
+        packed = {name: struct.pack(f"<6{letter}", *values[name]) for name, _, _, letter in DTYPES}
+        inputs = [("in_" + name, kind, [2, 3], packed[name]) for name, _, kind, _ in DTYPES]
+        body, headers = infer_body(inputs, id="an id")
+        status, headers, body = f.ask("POST", "/v2/models/every/infer", body, headers)
+        self.assertEqual(status, 200, body)
+        out = outputs_of(headers, body)
+        self.assertEqual(json.loads(body[:int(headers["Inference-Header-Content-Length"])])["id"], "an id")
+        for name in packed:
+            self.assertEqual(out["out_" + name], ([2, 3], packed[name]), name)
+        halves = ("FP16", "BF16")  # these are binary data alone
+        text = {"inputs": [{"name": n, "datatype": k, "shape": s, "data": values[n[3:]]} if k not in halves else
+                           {"name": n, "datatype": k, "shape": s, "parameters": {"binary_data_size": len(b)}} for n, k, s, b in inputs],
+                "outputs": [{"name": "out_" + n, "parameters": {"binary_data": k in halves}} for n, _, k, _ in reversed(DTYPES)]}
+        head = json.dumps(text).encode()
+        status, headers, body = f.ask("POST", "/v2/models/every/infer", head + b"".join(b for _, k, _, b in inputs if k in halves),
+                                      {"Inference-Header-Content-Length": str(len(head))})
+        self.assertEqual(status, 200, body)
+        for name, (shape, came) in outputs_of(headers, body).items():
+            want = packed[name[4:]] if isinstance(came, bytes) else values[name[4:]]
+            self.assertEqual(came, want, name)
+        status, said = f.json("POST", "/v2/models/every/infer", {"inputs": [{"name": "in_float16", "datatype": "FP16", "shape": [1, 3], "data": [1, 2, 3]}]})
+        self.assertEqual(status, 400)
+        self.assertIn("binary", said["error"])
+
+    def test_shared_memory(self):
+        f = self.front(self.write("plus.onnx", plus(1.0)))
+        f.is_ready()
+        block = shared_memory.SharedMemory(create=True, size=4096)
+        self.addCleanup(block.close)
+        self.addCleanup(lambda: block._name and block.unlink())
+        block.buf[64:96] = struct.pack("<8f", *range(8))
+        key = "/" + block.name.lstrip("/")
+        self.assertEqual(f.json("POST", "/v2/systemsharedmemory/region/r%201/register", {"key": key, "offset": 64, "byte_size": 4032})[0], 200)
+        self.assertEqual(f.json("GET", "/v2/systemsharedmemory/status")[1], [{"name": "r 1", "key": key, "offset": 64, "byte_size": 4032}])
+        self.assertEqual(f.json("POST", "/v2/systemsharedmemory/region/q/register", {"key": key, "offset": 1, "byte_size": 4096})[0], 400)
+        at = {"shared_memory_region": "r 1", "shared_memory_byte_size": 32}
+        ask = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 4], "parameters": at}],
+               "outputs": [{"name": "y", "parameters": {**at, "shared_memory_offset": 1000}}]}
+        status, said = f.json("POST", "/v2/models/plus/infer", ask)
+        self.assertEqual(status, 200, said)
+        self.assertNotIn("data", said["outputs"][0])
+        self.assertEqual(bytes(block.buf[1064:1096]), struct.pack("<8f", *range(1, 9)))
+        ask["outputs"][0]["parameters"]["shared_memory_byte_size"] = 31
+        self.assertIn("31", f.json("POST", "/v2/models/plus/infer", ask)[1]["error"])
+        ask["inputs"][0]["parameters"] = {**at, "shared_memory_offset": 4001}
+        self.assertEqual(f.json("POST", "/v2/models/plus/infer", ask)[0], 400)
+        ask["inputs"][0]["parameters"] = at
+        os.truncate("/dev/shm" + key, 80)  # its maker cuts it
+        status, said = f.json("POST", "/v2/models/plus/infer", ask)
+        self.assertEqual((status, "shorter" in said["error"]), (400, True), said)
+        self.assertEqual(f.json("POST", "/v2/systemsharedmemory/unregister")[0], 200)
+        self.assertEqual(f.json("GET", "/v2/systemsharedmemory/region/r%201/status")[0], 404)
+        self.assertEqual(f.json("POST", "/v2/models/plus/infer", ask)[0], 404)
+        self.has_answer(f, "plus")
+
+    def test_classes_and_bare_bytes(self):
+        f = self.front("--model", "a/b c=" + self.write("plus.onnx", plus(1.0)))
+        f.is_ready()
+        self.has_answer(f, "a/b c")
+        body, headers = infer_body([("x", "FP32", [2, 4], struct.pack("<8f", 3, 1, 2, 0, 0, 0, 5, 0))],
+                                   [{"name": "y", "parameters": {"classification": 2, "binary_data": False}}])
+        status, headers, body = f.ask("POST", "/v2/models/a%2Fb%20c/infer", body, headers)
+        self.assertEqual(outputs_of(headers, body)["y"], ([2, 2], ["4.000000:0", "3.000000:2", "6.000000:2", "1.000000:0"]))
+        status, headers, body = f.ask("POST", "/v2/models/a%2Fb%20c/infer", struct.pack("<4f", *range(4)), {"Inference-Header-Content-Length": "0"})
+        self.assertEqual(status, 200, body)
+        self.assertEqual(outputs_of(headers, body)["y"], ([1, 4], struct.pack("<4f", 1, 2, 3, 4)))
+
+    def test_with_tritons_client(self):
+        """The client that Triton's users have, unchanged, where it is installed."""
+        python = next((p for p in (os.environ.get("TENSORD_TRITON_PYTHON"), sys.executable) if p and subprocess.run(
+            [p, "-c", "import numpy, tritonclient.http, tritonclient.utils.shared_memory"], capture_output=True).returncode == 0), None)
+        if not python:
+            self.skipTest("tritonclient.http is not installed (TENSORD_TRITON_PYTHON names a Python that has it)")
+        one = onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n", 1000])], [("y", 1, ["n", 1000])])
+        repository = self.place + "/r"
+        self.write("r/every/1/model.onnx", every_dtype()), self.write("r/one/1/model.onnx", one)
+        f = self.front("--repository", repository, "--load", "every,one")
+        f.is_ready()
+        self.write("r/later/3/model.onnx", plus(1.0))
+        ran = subprocess.run([python, os.path.join(os.path.dirname(os.path.abspath(__file__)), "triton.py"), "%s:%d" % f.at],
+                             capture_output=True, text=True, timeout=LONG)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+
+    # ---- life
+
+    def test_repository(self):
+        self.write("r/first/1/model.onnx", plus(1.0))
+        self.write("r/first/2/model.onnx", plus(2.0))
+        self.write("r/second/1/other.onnx", plus(5.0))
+        self.write("r/second/config.pbtxt", 'name: "second" backend: "onnxruntime" max_batch_size: 4 default_model_filename: "other.onnx"\n'
+                   'input { name: "x" data_type: TYPE_FP32 dims: [4] }\n')
+        self.write("r/third/1/model.onnx", plus(7.0))
+        f = self.front("--repository", self.place + "/r", "--load", "first,second")
+        f.is_ready()
+        self.has_answer(f, "first", 2.0), self.has_answer(f, "second", 5.0)
+        self.assertEqual(f.json("GET", "/v2/models/third")[0], 404)
+        self.assertEqual(self.index(f), {("first", "2"): "READY", ("second", "1"): "READY", ("third", ""): "UNAVAILABLE"})
+        self.assertEqual(self.index(f, ready=True), {("first", "2"): "READY", ("second", "1"): "READY"})
+        self.assertEqual(f.json("GET", "/v2/models/first")[1]["versions"], ["2"])
+        self.assertEqual(self.load(f, "third"), (200, None))
+        self.has_answer(f, "third", 7.0)
+        # A version more, and one less.
+        self.write("r/first/3/model.onnx", plus(3.0))
+        self.has_answer(f, "first", 2.0)
+        self.assertEqual(self.load(f, "first")[0], 200)
+        self.has_answer(f, "first", 3.0)
+        self.assertEqual(self.index(f, ready=True)["first", "3"], "READY")
+        os.unlink(self.place + "/r/first/3/model.onnx")
+        self.assertEqual(self.load(f, "first")[0], 200)
+        self.has_answer(f, "first", 2.0)
+        # All versions.
+        self.write("r/first/config.pbtxt", "version_policy: { all: { } }")
+        self.assertEqual(self.load(f, "first")[0], 200)
+        self.has_answer(f, "first", 2.0), self.has_answer(f, "first", 1.0, 1), self.has_answer(f, "first", 2.0, 2)
+        # It ends, and its memory with it.
+        self.assertEqual(self.load(f, "third", "unload")[0], 200)
+        self.assertEqual(f.json("GET", "/v2/models/third/ready")[0], 404)
+        self.assertEqual(self.load(f, "none")[0], 404)
+        self.assertEqual(self.load(f, "none", "unload")[0], 404)
+        self.assertEqual(f.ask("GET", "/v2/health/ready")[0], 200)
+
+    def test_a_load_that_fails(self):
+        good = self.write("r/m/1/model.onnx", plus(1.0))
+        f = self.front("--repository", self.place + "/r")
+        f.is_ready()
+        for bad, why in ((b"", ""), (plus(1.0)[:-9], ""), (b"\x80" * 100, ""), (b"not a model", ""),
+                         (onnx([("NoSuchOp", ["x"], ["y"])], [("x", 1, [4])], [("y", 1, [4])]), "NoSuchOp")):
+            self.write("r/m/1/model.onnx", bad)
+            status, said = self.load(f, "m")
+            self.assertEqual(status, 400, bad)
+            self.assertIn(why, said["error"])
+            self.has_answer(f, "m")  # the old one goes on
+        self.write("r/m/config.pbtxt", "input { name: \"x\" data_type: TYPE_INT64 dims: [-1, 4] }")
+        self.write("r/m/1/model.onnx", plus(2.0))
+        status, said = self.load(f, "m")
+        self.assertEqual(status, 400)
+        self.assertIn("config.pbtxt:1", said["error"])
+        self.has_answer(f, "m", 1.0)
+        self.write("r/m/config.pbtxt", "# nothing")
+        self.assertEqual(self.load(f, "m")[0], 200)
+        self.has_answer(f, "m", 2.0)
+        self.assertTrue(good)
+
+    def test_a_file_that_is_none(self):
+        f = self.front(self.write("x.onnx", b"no model"))
+        self.assertEqual(f.process.wait(LONG), 1)
+        f._reader.join(LONG)
+        self.assertIn("x.onnx", "".join(f.said))
+
+    def test_reload_under_load(self):
+        """Each request is answered, by the old version or the new one, and never by none."""
+        self.write("r/m/1/model.onnx", plus(1.0))
+        f = self.front("--repository", self.place + "/r")
+        f.is_ready()
+        body, headers = infer_body([("x", "FP32", [1, 4], struct.pack("<4f", *range(4)))])
+        ends, wrong, counts = threading.Event(), [], [0]
+
+        def ask():
+            c = http.client.HTTPConnection(*f.at, timeout=LONG)
+            while not ends.is_set():
+                c.request("POST", "/v2/models/m/infer", body, headers)
+                r = c.getresponse()
+                came = r.read()
+                add = struct.unpack("<4f", outputs_of(r.headers, came)["y"][1])[0] if r.status == 200 else None
+                if add not in (1.0, 2.0):
+                    wrong.append((r.status, came))
+                counts[0] += 1
+            c.close()
+        threads = [threading.Thread(target=ask) for _ in range(3)]
+        for t in threads:
+            t.start()
+        for k in range(10):
+            self.write("r/m/1/model.onnx", plus(1.0 + (k + 1) % 2))
+            self.assertEqual(self.load(f, "m")[0], 200)
+        ends.set()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+        self.assertGreater(counts[0], 10)
+
+    def test_rounds_of_loads_leave_nothing(self):
+        self.write("r/m/1/model.onnx", plus(1.0, 1 << 16))
+        f = self.front("--repository", self.place + "/r", "--load", "none")
+        def used():
+            deadline = time.monotonic() + LONG
+            before = None
+            while time.monotonic() < deadline and before != (before := self.status()["bytes_used"]):
+                time.sleep(0.05)
+            return before
+        seen = []
+        for _ in range(12):
+            self.assertEqual(self.load(f, "m")[0], 200)
+            self.assertEqual(f.json("GET", "/v2/models/m/ready")[0], 200)
+            self.assertEqual(self.load(f, "m", "unload")[0], 200)
+            seen.append(used())
+        self.assertEqual(len(set(seen[6:])), 1, seen)  # this server's connection gets its ring in one of the first
+
+    def test_models_of_others(self):
+        """What another process publishes is served, and what is loaded here outlives this server."""
+        f = self.front("--repository", self.place)
+        g = self.front("--no-http-socket", self.write("mine.onnx", plus(1.0)))
+        g.is_ready()
+        self.has_answer(f, "mine")
+        self.assertIn(("mine", "1"), self.index(f))
+        g.end()
+        self.has_answer(f, "mine")
+        self.assertEqual(self.load(f, "mine", "unload")[0], 200)
+        self.assertEqual(f.json("GET", "/v2/models/mine")[0], 404)
+
+    # ---- requests that end early
+
+    def slow(self):
+        f = self.front("--no-http-socket", self.write("slow.onnx", slow(20, N)))
+        f.is_ready()
+        return f
+
+    def test_deadlines(self):
+        f = self.slow()
+        x = ("x", "FP32", [N, N], bytes(4 * N * N))
+        body, headers = infer_body([x], parameters={"timeout": 1000})
+        status, _, said = f.ask("POST", "/v2/models/slow/infer", body, headers)
+        self.assertEqual(status, 504, said)
+        body, headers = infer_body([x], parameters={"timeout": LONG * 1000000, "priority": 1})
+        self.assertEqual(f.ask("POST", "/v2/models/slow/infer", body, headers)[0], 200)
+
+    def test_a_connection_that_ends_cancels(self):
+        f = self.slow()
+        body, headers = infer_body([("x", "FP32", [N, N], bytes(4 * N * N))])
+        head = "POST /v2/models/slow/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nInference-Header-Content-Length: %s\r\n\r\n" % (
+            len(body), headers["Inference-Header-Content-Length"])
+        many = []
+        for _ in range(20):  # each would take the better part of a second
+            s = f.raw()
+            s.sendall(head.encode() + body)
+            many.append(s)
+        f.settles("tensord_http_under_way", 21)
+        for s in many:
+            s.close()
+        began = time.monotonic()
+        f.settles("tensord_http_under_way", 1)
+        f.settles("tensord_http_request_bytes", 0)
+        self.assertEqual(f.ask("POST", "/v2/models/slow/infer", body, headers)[0], 200)
+        self.assertLess(time.monotonic() - began, LONG / 2)  # the others did not run before it
+        key = 'nv_inference_request_failure{model="slow",version="1",reason="CANCELED"}'
+        self.assertGreaterEqual(f.metrics().get(key, 0), 19)
+
+    # ---- kills
+
+    def test_killed_fronts(self):
+        """What a front had under way, and what it was loading, goes with it; what it had published stays."""
+        path = self.write("plus.onnx", plus(1.0))
+        first = self.front("--no-http-socket", path)
+        first.is_ready()
+        rng = random.Random(2)
+        whole, headers = infer_body([("x", "FP32", [64, 4], bytes(1024))])
+        head = b"POST /v2/models/plus/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nInference-Header-Content-Length: %s\r\n\r\n" % (
+            len(whole), headers["Inference-Header-Content-Length"].encode())
+        for k in range(20):
+            f = self.front("--no-http-socket", "--model", f"other={path}")
+            sockets = [f.raw() for _ in range(4)]
+            for s in sockets:
+                data = head + whole
+                s.sendall(data * 3 if k % 2 else data[:rng.randrange(len(data))])
+            time.sleep(rng.random() * 0.05)
+            f.end(kill=True)
+            for s in sockets:
+                s.close()
+        deadline = time.monotonic() + LONG
+        while self.sessions() > 1 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertEqual(self.sessions(), 1)
+        self.has_answer(first, "plus")
+
+    def test_killed_loaders(self):
+        self.write("r/m/1/model.onnx", plus(1.0))
+        self.write("r/s/1/model.onnx", slow(20, N))
+        f = self.front("--repository", self.place + "/r", "--load", "m")
+        f.is_ready()
+        for k in range(5):
+            said = []
+            t = threading.Thread(target=lambda: said.append(self.load(f, "s")))
+            t.start()
+            children = []
+            deadline = time.monotonic() + LONG
+            while not children and time.monotonic() < deadline:
+                with open(f"/proc/{f.process.pid}/task/{f.process.pid}/children") as c:
+                    children = c.read().split()
+            time.sleep(0.02 * k)
+            os.kill(int(children[0]), signal.SIGKILL)
+            t.join()
+            self.assertEqual(said[0][0], 400, said)
+            self.assertIn("signal 9", said[0][1]["error"])
+            self.has_answer(f, "m")
+            self.assertEqual(f.json("GET", "/v2/models/s")[0], 404)
+        self.assertEqual(self.load(f, "s")[0], 200)
+
+    def test_a_killed_daemon(self):
+        f = self.front("--no-http-socket", self.write("plus.onnx", plus(1.0)))
+        f.is_ready()
+        self.daemon.kill()
+        self.assertEqual(f.process.wait(LONG), 1)
+        f._reader.join(LONG)
+        self.assertIn("closed", "".join(f.said))
+
+    # ---- what is told
+
+    def test_numbers(self):
+        """Metrics, statistics and the answers that were counted here say one thing."""
+        f = self.front("--no-http-socket", self.write("plus.onnx", plus(1.0)))
+        f.is_ready()
+        labels = '{model="plus",version="1"}'
+        before = f.metrics()
+        for _ in range(7):
+            self.has_answer(f, "plus")
+        f.json("POST", "/v2/models/plus/infer", {"inputs": []})  # never comes to the model
+        after = f.metrics()
+        self.assertEqual(after["nv_inference_request_success" + labels] - before["nv_inference_request_success" + labels], 7)
+        self.assertEqual(after["nv_inference_count" + labels] - before["nv_inference_count" + labels], 14)
+        self.assertEqual(after["tensord_http_refused_total"] - before["tensord_http_refused_total"], 1)
+        self.assertEqual(after["nv_inference_pending_request_count" + labels], 0)
+        status, said = f.json("GET", "/v2/models/plus/stats")
+        self.assertEqual(status, 200, said)
+        stats = said["model_stats"][0]
+        self.assertEqual(stats["inference_stats"]["success"]["count"], after["nv_inference_request_success" + labels])
+        self.assertEqual(stats["execution_count"], after["nv_inference_exec_count" + labels])
+        self.assertEqual(f.json("GET", "/v2/models/stats")[1]["model_stats"][0]["name"], "plus")
+        self.assertEqual(f.json("GET", "/v2/models/none/stats")[0], 404)
+        status, headers, page = f.ask("GET", "/")
+        self.assertEqual((status, headers["Content-Type"]), (200, "text/html; charset=utf-8"))
+        self.assertNotIn(b"http://", page.replace(b"http://www.w3.org", b""))  # nothing of elsewhere
+        self.assertNotIn(b"https://", page)
+
+
+if __name__ == "__main__":
+    run("http_models", sys.modules["__main__"])
