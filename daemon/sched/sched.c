@@ -224,7 +224,8 @@ static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
 static td_cause *poison_of(const td_reach *reach, int n)
 {
     for (int i = 0; i < n; i++)
-        if ((reach[i].flags & TD_REACH_READ) && reach[i].storage->poison) return reach[i].storage->poison;
+        if ((reach[i].flags & TD_REACH_READ || td_storage_lost(reach[i].storage)) && reach[i].storage->poison)
+            return reach[i].storage->poison;
     return NULL;
 }
 

@@ -274,6 +274,14 @@ td_access td_task_access(const td_task *t, int i)
     return (td_access){r->storage, r->lo, r->hi, r->flags & TD_REACH_WRITE};
 }
 
+/* The memory that it would work on has gone since it was issued. */
+static bool reaches_lost(const td_task *t)
+{
+    for (int i = 0; t->stream && i < t->nreaches; i++)
+        if (td_storage_lost(t->reaches[i].storage)) return true;
+    return false;
+}
+
 td_call *td_task_begin(td_task *t)
 {
     uint8_t queued = TD_TASK_QUEUED;
@@ -283,6 +291,9 @@ td_call *td_task_begin(td_task *t)
         if (e->data && e->ordered) infect(t, e->data, fate_of(e->from));
     }
     if (!atomic_compare_exchange_strong(&t->state, &queued, TD_TASK_BEGUN)) return NULL;
+    if (reaches_lost(t))
+        td_kernel_fail(&t->call->k, TD_E_DEVICE, "%s failed before this ran; what it was to work on is lost",
+                       td_device_name(t->call->k.device));
     t->ran = !td_task_failed(t) && !atomic_load_explicit(&t->call->k.failed, memory_order_relaxed);
     return t->ran ? t->call : NULL;
 }

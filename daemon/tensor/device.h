@@ -39,6 +39,7 @@ struct td_device_entry {
     td_budget *budget; /* bytes that may be taken there, that were taken, and that storages have of these */
     int (*const *plans)(struct td_kcall *k, td_error *e); /* by op id (td_plan_fn); NULL: the op has no kernel there */
     struct td_executor *executor;                         /* NULL: its calls run on the pool, as on the CPU */
+    td_storage *storages;                                 /* of a device that is not the host: all that lie there */
     void *self;                                           /* the device's own */
     /* When no task and no storage is left: lets go of the four. NULL: none is its own. */
     void (*end)(td_device_entry *d);
@@ -51,6 +52,11 @@ typedef int (*td_device_start)(td_device_entry *out, td_error *e);
 extern _Thread_local td_device_entry td_loop_devices[TD_MAX_DEVICES];
 /* It is there from now on, in place of what had its number. */
 void td_device_add(const td_device_entry *d);
+/* What lies in this segment of the device, or, with NULL, in any, has gone by this failure: it is poisoned at once, and
+ * for good. Calls that were issued and did not begin yet are not run there. The device gives no more of such memory
+ * out.
+ */
+void td_device_lose(unsigned device, const td_segment *in, td_cause *why);
 /* All of them end. */
 void td_devices_end(void);
 

@@ -38,6 +38,13 @@ static int storage_open(td_storage **out, const td_place *where, uint64_t nbytes
 
 static void storage_done(td_storage *s)
 {
+    if (!td_storage_on_host(s)) {
+        td_storage **first = &td_loop_devices[s->device].storages;
+        if (*first) (*first)->on_at = &s->on_next;
+        s->on_next = *first;
+        s->on_at = first;
+        *first = s;
+    }
     if (s->account) td_account_ref(s->account);
     td_account_stores(s->account, s->device, 0, cost_of(s->nbytes));
     td_loop_live.storages++;
@@ -125,6 +132,10 @@ void td_storage_unref(td_storage *s)
     if (!s || --s->refs) return;
     assert(!s->hazards && !s->version.refs && !s->queued);
     td_storage_changed(s);
+    if (s->on_at) {
+        *s->on_at = s->on_next;
+        if (s->on_next) s->on_next->on_at = s->on_at;
+    }
     td_loop_devices[s->device].memory->free(s);
     if (s->late) td_storage_drop_late(s);
     td_cause_unref(s->poison);
@@ -144,6 +155,7 @@ void td_storage_poison(td_storage *s, td_cause *c)
 
 void td_storage_heal(td_storage *s)
 {
+    if (td_storage_lost(s)) return;
     td_cause_unref(s->poison);
     s->poison = NULL;
 }

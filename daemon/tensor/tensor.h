@@ -210,7 +210,8 @@ typedef struct td_storage {
     uint32_t refs;
     uint32_t idle; /* of them by tasks that keep its memory, and do not care what is in it */
     uint8_t device, flags;
-    uint32_t pinned;        /* how often backward passes still have to read it */
+    _Atomic bool lost; /* its memory has gone with a device that failed: whatever is written there, it stays poisoned */
+    uint32_t pinned;   /* how often backward passes still have to read it */
     uint32_t lease_session; /* holder of the write lease */
     uint32_t listed;        /* the number of the last table that has counted its bytes */
     uint64_t nbytes;        /* as asked for */
@@ -222,8 +223,9 @@ typedef struct td_storage {
     td_late *late;    /* who has yet to be told that it was not written; see td_lates */
     void *hazards;    /* pending tasks, kept by sched; NULL when nothing is pending */
     td_kept *kept;
-    td_queued *queued; /* items of queues hold what is in it now; NULL: none do */
-    uint32_t looked;   /* how often the layer above would have kept something, since the last write */
+    td_queued *queued;                   /* items of queues hold what is in it now; NULL: none do */
+    uint32_t looked;                     /* how often the layer above would have kept something, since the last write */
+    struct td_storage *on_next, **on_at; /* of its device's, where that is not the host */
 } td_storage;
 
 typedef struct td_tensor td_tensor;
@@ -283,6 +285,11 @@ static inline td_storage *td_storage_ref(td_storage *s)
 void td_storage_unref(td_storage *s);
 /* Mark the contents as lost (keeps the first cause); clear when it is overwritten as a whole. */
 void td_storage_poison(td_storage *s, td_cause *c);
+/* Its memory has gone (td_device_lose). Any thread that has the storage at hand. */
+static inline bool td_storage_lost(const td_storage *s)
+{
+    return atomic_load_explicit(&s->lost, memory_order_acquire);
+}
 void td_storage_heal(td_storage *s);
 /* What they were lost of, as an error. */
 static inline int td_storage_check(const td_storage *s, td_error *e)

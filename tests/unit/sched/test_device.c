@@ -566,6 +566,44 @@ static void the_device_fails(void)
     finish();
 }
 
+/* What lay in a part of the memory has gone, for good; what lies elsewhere goes on. What was queued there is not run.
+ */
+static void memory_is_lost(void)
+{
+    start();
+    td_tensor *t = full(&who[0], 8, 2, TD_FAKE), *apart = full(&who[0], 4 << 20, 5, TD_FAKE), *copy;
+    td_sched_drain(s);
+    CU_ASSERT_FATAL(t->storage->extent.segment != apart->storage->extent.segment);
+    fake_executor_gate(x, true);
+    td_tensor *queued = op(&who[0], TD_OP_NEG, 1, (td_input[]){td_in(t)}, NULL, 0, NULL);
+    td_tensor *behind = op(&who[1], TD_OP_NEG, 1, (td_input[]){td_in(queued)}, NULL, 0, NULL);
+    td_tensor *fine = op(&who[0], TD_OP_NEG, 1, (td_input[]){td_in(apart)}, NULL, 0, NULL);
+    td_cause *why = td_cause_new(&(td_error){.code = TD_E_DEVICE, .message = "fake:0 burnt down"});
+    td_device_lose(TD_FAKE, t->storage->extent.segment, why);
+    CU_ASSERT(t->storage->poison == why && !apart->storage->poison);
+    fake_executor_gate(x, false);
+    td_sched_drain(s);
+    const td_cause *c = behind->storage->poison;
+    CU_ASSERT(c && c->error.code == TD_E_DEVICE && strstr(c->error.message, "fake:0"));
+    CU_ASSERT_PTR_NOT_NULL(queued->storage->poison);
+    float v = 0;
+    CU_ASSERT_EQUAL(td_storage_read(t->storage, 0, &v, sizeof v, &error), TD_E_DEVICE);
+    CU_ASSERT_STRING_EQUAL(error.message, "fake:0 burnt down");
+    CU_ASSERT_EQUAL(td_storage_write(t->storage, 0, &v, sizeof v, &error), TD_E_DEVICE);
+    td_tensor *other = full(&who[0], 8, 3, TD_FAKE); /* all of it is written anew: into nothing */
+    op(&who[0], TD_OP_NEG, 1, (td_input[]){td_in(other)}, NULL, 0, t);
+    td_tensor *made = op(&who[0], TD_OP_NEG, 1, (td_input[]){td_in(t)}, NULL, 0, NULL);
+    td_sched_drain(s);
+    CU_ASSERT(t->storage->poison == why && made->storage->poison == why && !other->storage->poison);
+    const float *seen = floats(&who[1], fine, &copy);
+    CU_ASSERT(seen && seen[0] == -5);
+    td_tensor *rest[] = {t, apart, queued, behind, fine, other, made, copy};
+    for (int i = 0; i < 8; i++) td_tensor_unref(rest[i]);
+    td_cause_unref(why);
+    CU_ASSERT_PTR_NULL(td_device_get(TD_FAKE)->storages);
+    finish();
+}
+
 /* The end comes while streams are full: who waited is told, and nothing is left. */
 static void an_end_in_the_middle(void)
 {
@@ -731,7 +769,8 @@ TD_CUNIT_MAIN_WITH("device", begin, NULL, {"examples on the CPU", examples_on_th
                    {"any program", any_program}, {"a stream does not drain", a_stream_does_not_drain},
                    {"events", events}, {"lost events", lost_events}, {"failures travel", failures_travel},
                    {"given behind a failure", given_behind_a_failure}, {"garbage is no cause", garbage_is_no_cause},
-                   {"the device fails", the_device_fails}, {"an end in the middle", an_end_in_the_middle},
+                   {"the device fails", the_device_fails}, {"memory is lost", memory_is_lost},
+                   {"an end in the middle", an_end_in_the_middle},
                    {"bytes count where they lie", bytes_count_where_they_lie},
                    {"it grows for who can wait", it_grows_for_who_can_wait},
                    {"work counts where it is done", work_counts_where_it_is_done}, {"a flow withers", a_flow_withers})
