@@ -19,7 +19,7 @@ static void bound_malloc(void)
     mallopt(M_MMAP_THRESHOLD, 32 << 20); /* else what a library needs for one product comes and goes by the page */
 }
 
-int td_server_main(int argc, char **argv, const td_device_start *devices)
+int td_server_main(int argc, char **argv, const td_device_kind *const *devices)
 {
     td_server server;
     td_options o;

@@ -3,6 +3,6 @@
 
 int main(int argc, char **argv)
 {
-    static const td_device_start devices[] = {NULL}; /* beside the CPU: none yet */
+    static const td_device_kind *const devices[] = {NULL}; /* beside the CPU: none yet */
     return td_server_main(argc, argv, devices);
 }

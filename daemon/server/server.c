@@ -419,7 +419,7 @@ static uint32_t raise_descriptors(void)
     return l.rlim_cur < MOST_DESCRIPTORS ? (uint32_t)l.rlim_cur : MOST_DESCRIPTORS;
 }
 
-int td_server_init(td_server *s, const td_options *o, const td_device_start *devices, td_error *e)
+int td_server_init(td_server *s, const td_options *o, const td_device_kind *const *devices, td_error *e)
 {
     *s = (td_server){.options = *o, .spare_fd = -1, .wake_fd = -1, .next_deadline = UINT64_MAX};
     td_turns_init(&s->turns);

@@ -112,9 +112,9 @@ struct td_server {
 /* root.c: s->root_lives, until the process that options.root_fd names has ended */
 int td_root_watch(td_server *s, td_error *e);
 
-/* The whole program: returns what main() does. `devices`: those beside the CPU, up to a NULL. (command.c) */
-int td_server_main(int argc, char **argv, const td_device_start *devices);
-int td_server_init(td_server *s, const td_options *o, const td_device_start *devices, td_error *e);
+/* The whole program: returns what main() does. `devices`: kinds beside the CPU, up to a NULL. (command.c) */
+int td_server_main(int argc, char **argv, const td_device_kind *const *devices);
+int td_server_init(td_server *s, const td_options *o, const td_device_kind *const *devices, td_error *e);
 /* Serve until it is time to end. */
 void td_server_run(td_server *s);
 /* Somebody lets go of much, or there is time to look: what will be malloc's to give back. */

@@ -42,11 +42,14 @@ static int start_devices(td_service *s, td_error *e)
 {
     td_device_add(
         &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &s->budget, .plans = td_cpu_plans});
-    for (const td_device_start *start = s->options.devices; start && *start; start++) {
-        td_device_entry d = {0};
-        int rc = (*start)(&d, e);
-        if (rc) return rc;
-        td_device_add(&d);
+    for (const td_device_kind *const *kind = s->options.devices; kind && *kind; kind++) {
+        unsigned n = (*kind)->here();
+        for (unsigned number = (*kind)->first; n > 0 && number < TD_MAX_DEVICES; n--, number++) {
+            td_device_entry d = {.number = number};
+            int rc = (*kind)->start(&d, number, e);
+            if (rc) return rc;
+            td_device_add(&d);
+        }
     }
     return TD_OK;
 }

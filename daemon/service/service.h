@@ -62,7 +62,7 @@ typedef struct td_service_options {
     uint64_t own_bytes;                              /* of the daemon's own memory; 0: no limit */
     uint64_t session_device_bytes, uid_device_bytes; /* of bytes on any one device but the CPU */
     uint32_t uid_imports;                            /* descriptors that they have mapped here */
-    const td_device_start *devices;                  /* those beside the CPU, up to a NULL; NULL: none */
+    const td_device_kind *const *devices;            /* kinds beside the CPU, up to a NULL; NULL: none */
     void (*wake)(void *arg);                         /* from any thread: call td_sched_collect on the loop */
     /* Run `work` on a helper thread, then `done` on the loop thread. NULL: both at once, here. */
     void (*background)(void *hook_arg, void (*work)(void *), void (*done)(void *), void *arg);

@@ -3,7 +3,7 @@
  *
  * A device is four things that four rooms look at: how bytes are taken and given back (this room), how many there are
  * (the service, which charges and shows them), which kernel computes an op (ops), and what runs its calls (sched).
- * Whoever adds a device (td_device_start) fills all four in; no room asks which device it is. This room names types of
+ * Whoever adds a device (td_device_kind) fills all four in; no room asks which device it is. This room names types of
  * the rooms above only to point at them.
  *
  * The memory of the CPU (cpu.c) is extents of heaps in shared memory. That of a CUDA device (meson option `cuda`, not
@@ -45,8 +45,14 @@ struct td_device_entry {
     void (*end)(td_device_entry *d);
 };
 
-/* Makes a device ready and fills it in; or says why there is none, and keeps nothing: `end` is not called then. */
-typedef int (*td_device_start)(td_device_entry *out, td_error *e);
+/* Devices of one kind, which a daemon may have. */
+typedef struct td_device_kind {
+    unsigned first; /* they have the numbers from here on */
+    unsigned (*here)(
+        void); /* how many there are on this machine: asked once, and nothing is opened or started for it */
+    /* Makes one ready and fills it in; or says why it is none, and keeps nothing: `end` is not called then. */
+    int (*start)(td_device_entry *out, unsigned number, td_error *e);
+} td_device_kind;
 
 /* By number (proto/base/device.h); without `memory`: there is no such device. */
 extern _Thread_local td_device_entry td_loop_devices[TD_MAX_DEVICES];

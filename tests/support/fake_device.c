@@ -160,8 +160,7 @@ static void open_args(const td_karg *args, int n)
 {
     for (int i = 0; i < n; i++) {
         td_karg *a = (td_karg *)&args[i]; /* of a call that is being prepared */
-        bool on = a->desc && a->desc->device == TD_FAKE;
-        if (on && a->data) a->data = opened(fake_at(TD_FAKE), a->data);
+        if (a->desc && a->desc->device != TD_CPU && a->data) a->data = opened(fake_at(a->desc->device), a->data);
     }
 }
 
@@ -227,6 +226,7 @@ typedef struct use {
 typedef struct fake_executor {
     td_executor base; /* first */
     fake_device *device;
+    unsigned number;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool shut, stopping, joined, loses_events, ahead;
@@ -364,7 +364,7 @@ static void note_uses(stream *s, const td_task *t)
     for (int i = 0; i < td_task_naccesses(t); i++) {
         td_access a = td_task_access(t, i);
         const unsigned char *at = a.storage->data;
-        if (a.storage->device != TD_FAKE || a.lo == a.hi) continue;
+        if (a.storage->device != x->number || a.lo == a.hi) continue;
         use u = {at + a.lo, at + a.hi, a.write, (int)(s - x->streams), td_task_place(t)};
         check_use(x, s, &u);
         x->uses[x->nuses++ % HISTORY] = u;
@@ -449,11 +449,12 @@ static void *stream_main(void *arg)
     return NULL;
 }
 
-static td_executor *executor_new(fake_device *f)
+static td_executor *executor_new(fake_device *f, unsigned number)
 {
     fake_executor *x = calloc(1, sizeof *x);
     if (!x) return NULL;
     x->device = f;
+    x->number = number;
     x->base = (td_executor){.issue = issue, .after = after, .go = go, .stop = stop};
     const char *after_so_many = getenv("FAKE_DEVICE_BREAKS");
     x->to_break = after_so_many ? atol(after_so_many) : 0;
@@ -498,7 +499,14 @@ static void end(td_device_entry *d)
     drop(d->self);
 }
 
-int fake_device_start(td_device_entry *out, td_error *e)
+static unsigned one(void)
+{
+    return 1;
+}
+
+const td_device_kind fake_device_kind = {TD_FAKE, one, fake_device_start};
+
+int fake_device_start(td_device_entry *out, unsigned number, td_error *e)
 {
     fake_device *f = calloc(1, sizeof *f);
     if (!f) return td_no_memory(e, "for the fake device");
@@ -512,11 +520,11 @@ int fake_device_start(td_device_entry *out, td_error *e)
         drop(f);
         return rc;
     }
-    *out = (td_device_entry){.number = TD_FAKE,
+    *out = (td_device_entry){.number = number,
                              .memory = &memory,
                              .budget = &f->budget,
                              .plans = plans,
-                             .executor = executor_new(f),
+                             .executor = executor_new(f, number),
                              .self = f,
                              .end = end};
     if (out->executor) return TD_OK;

@@ -15,7 +15,8 @@
 /* Makes it ready. It has FAKE_DEVICE_MEGABYTES of memory, 1024 where the environment does not say. A loop has one of
  * its own; it ends with td_devices_end(), when all storages are back. FAKE_DEVICE_GROWS names a pipe: an arena of a MiB
  * or more is made when a byte comes through it, and is not had when that is "f". */
-int fake_device_start(td_device_entry *out, td_error *e);
+int fake_device_start(td_device_entry *out, unsigned number, td_error *e);
+extern const td_device_kind fake_device_kind; /* one: fake:0 */
 
 /* While its executor is shut nothing begins. */
 void fake_executor_gate(td_executor *x, bool shut);

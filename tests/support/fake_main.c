@@ -4,6 +4,6 @@
 
 int main(int argc, char **argv)
 {
-    static const td_device_start devices[] = {fake_device_start, NULL};
+    static const td_device_kind *const devices[] = {&fake_device_kind, NULL};
     return td_server_main(argc, argv, devices);
 }

@@ -66,7 +66,7 @@ static int t_setup(void)
         &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &t_budget, .plans = td_cpu_plans});
 #ifdef TD_TESTS_ON_FAKE
     td_device_entry fake;
-    if (fake_device_start(&fake, NULL)) return 1;
+    if (fake_device_start(&fake, TD_FAKE, NULL)) return 1;
     td_device_add(&fake);
 #endif
     t_who.account = td_account_new(NULL);

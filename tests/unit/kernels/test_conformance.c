@@ -493,7 +493,7 @@ static int start(void)
     td_cpu_thread_init();
     payer = td_account_new(NULL);
     td_device_entry fake;
-    if (!payer || fake_device_start(&fake, NULL)) return 1;
+    if (!payer || fake_device_start(&fake, TD_FAKE, NULL)) return 1;
     td_device_add(&(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .plans = td_cpu_plans});
     td_device_add(&fake);
     return 0;

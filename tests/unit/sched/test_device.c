@@ -35,7 +35,7 @@ static void submit(td_issuer *w, td_call *c)
 static void start(void)
 {
     td_device_entry fake;
-    CU_ASSERT_EQUAL_FATAL(fake_device_start(&fake, NULL), 0);
+    CU_ASSERT_EQUAL_FATAL(fake_device_start(&fake, TD_FAKE, NULL), 0);
     td_budget_init(&budget, UINT64_C(256) << 20, TD_SHM_MEMFD);
     td_device_add(
         &(td_device_entry){.number = TD_CPU, .memory = &td_cpu_memory, .budget = &budget, .plans = td_cpu_plans});
@@ -627,6 +627,45 @@ static void an_end_in_the_middle(void)
     }
 }
 
+/* Two of a kind: each has its memory, its streams and its failures; what goes from one to the other waits for an end.
+ */
+static void two_of_a_kind(void)
+{
+    start();
+    td_device_entry second = {0};
+    CU_ASSERT_EQUAL_FATAL(fake_device_start(&second, TD_CUDA + 1, NULL), 0);
+    second.executor->s = s;
+    td_device_add(&second);
+    td_tensor *a = full(&who[0], 500, 2, TD_FAKE), *b = full(&who[0], 500, 3, TD_CUDA + 1), *copy;
+    for (int i = 0; i < 20; i++) {
+        td_tensor *there = to(&who[i % FLOWS], a, TD_CUDA + 1), *here = to(&who[(i + 1) % FLOWS], b, TD_FAKE);
+        op(&who[i % FLOWS], TD_OP_SUB, 2, (td_input[]){td_in(b), td_in(there)}, NULL, 0, b);
+        op(&who[i % FLOWS], TD_OP_ADD, 2, (td_input[]){td_in(a), td_in(here)}, NULL, 0, a);
+        td_tensor_unref(there);
+        td_tensor_unref(here);
+    }
+    CU_ASSERT(td_device_get(TD_FAKE)->storages && td_device_get(TD_CUDA + 1)->storages);
+    CU_ASSERT(td_devices_here() == (1u << TD_CPU | 1u << TD_FAKE | 1u << (TD_CUDA + 1)));
+    float here = 2, there = 3;
+    for (int i = 0; i < 20; i++) {
+        float was = here;
+        here += there;
+        there -= was;
+    }
+    const float *v = floats(&who[1], a, &copy);
+    CU_ASSERT(v && v[0] == here && v[499] == here);
+    td_tensor_unref(copy);
+    v = floats(&who[1], b, &copy);
+    CU_ASSERT(v && v[0] == there && v[499] == there);
+    td_cause *why = td_cause_new(&(td_error){.code = TD_E_DEVICE, .message = "cuda:1 burnt down"});
+    td_device_lose(TD_CUDA + 1, NULL, why);
+    CU_ASSERT(b->storage->poison == why && !a->storage->poison);
+    td_cause_unref(why);
+    td_tensor *rest[] = {a, b, copy};
+    for (int i = 0; i < 3; i++) td_tensor_unref(rest[i]);
+    finish();
+}
+
 /* A storage's bytes count where they lie, for who asked for it and for all above; and so do limits. */
 static void bytes_count_where_they_lie(void)
 {
@@ -770,7 +809,7 @@ TD_CUNIT_MAIN_WITH("device", begin, NULL, {"examples on the CPU", examples_on_th
                    {"events", events}, {"lost events", lost_events}, {"failures travel", failures_travel},
                    {"given behind a failure", given_behind_a_failure}, {"garbage is no cause", garbage_is_no_cause},
                    {"the device fails", the_device_fails}, {"memory is lost", memory_is_lost},
-                   {"an end in the middle", an_end_in_the_middle},
+                   {"two of a kind", two_of_a_kind}, {"an end in the middle", an_end_in_the_middle},
                    {"bytes count where they lie", bytes_count_where_they_lie},
                    {"it grows for who can wait", it_grows_for_who_can_wait},
                    {"work counts where it is done", work_counts_where_it_is_done}, {"a flow withers", a_flow_withers})
