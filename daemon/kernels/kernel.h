@@ -81,7 +81,7 @@ struct td_kcall {
     td_phase phase[TD_MAX_PHASES];
     size_t scratch_bytes; /* a thread, during a chunk */
     size_t work_bytes;    /* shared by all phases; uninitialised, 64-byte aligned, in `work` when phase 0 starts */
-    double cost_ns;       /* estimate for one core: decides inline or pool, and fairness */
+    double cost_ns;       /* estimate for one core, or of a device's time: decides inline or pool, fairness, and how far a session asks ahead */
     bool wants_rows;      /* nothing was planned: this way takes an out[0] that lies row by row only */
     bool lasting;         /* a chunk may be long, and a library that knows no rest is in it: not all workers are sent to such */
     bool sure;            /* no chunk ever fails, whatever it finds in its operands */

@@ -96,10 +96,13 @@ void td_flow_unref(td_flow *f)
     free(f);
 }
 
-/* Of estimates many add up, and one may be beyond all numbers, or what rounding left of nothing. */
-static uint64_t asked_of(const td_task *t)
+/* In time of one thread. A device runs a stream's calls one by one, and all workers wait for as long. Of estimates many
+ * add up, and one may be beyond all numbers, or what rounding left of nothing. */
+static uint64_t asked_of(const td_flow *f, const td_task *t)
 {
-    const double most = 1e15, ns = t->call ? t->call->k.cost_ns : 0;
+    const td_pool *p = &f->s->pool;
+    bool away = t->executor && t->executor != &p->executor;
+    const double most = 1e15, ns = !t->call ? 0 : t->call->k.cost_ns * (away ? p->nworkers + 1 : 1);
     return ns <= 0 ? 0 : (uint64_t)(ns < most ? ns : most);
 }
 
@@ -110,7 +113,7 @@ void td_flow_add(td_flow *f, td_task *t)
         td_account_add(f->account, 0, cost_of_task(t)); /* its owner asks for no more where objects are few */
     f->pending++;
     f->pending_bytes += filled_by(t);
-    t->asked_ns = asked_of(t);
+    t->asked_ns = asked_of(f, t);
     f->pending_ns += t->asked_ns;
     t->flow_prev = f->newest;
     t->flow_next = NULL;

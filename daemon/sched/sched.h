@@ -47,7 +47,7 @@ void td_flow_free(td_flow *f);
  * first, at most *most at once, which counts down. True: go on soon, there is more of it. Once in a while look again, as others let go. */
 bool td_flow_wither(td_flow *f, int *most);
 /* What a flow has in flight, for back-pressure: tasks, bytes of the storages that they are going to fill, and what those behind the oldest are thought
- * to take one thread. */
+ * to take one thread. What runs on a device takes that as long as it takes the device, times the threads that could have worked meanwhile. */
 uint64_t td_flow_pending(const td_flow *f);
 uint64_t td_flow_pending_bytes(const td_flow *f);
 uint64_t td_flow_waiting_ns(const td_flow *f);

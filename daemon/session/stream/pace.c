@@ -24,6 +24,13 @@ void td_session_unthrottle(td_session *s)
 
 enum { LITTLE = 4 << 20 }; /* bytes that may always be asked for ahead */
 
+static uint64_t all_bytes(const td_account *a)
+{
+    uint64_t bytes = 0;
+    for (unsigned device = 0; device < TD_MAX_DEVICES; device++) bytes += td_account_bytes(a, device);
+    return bytes;
+}
+
 /* More than so many tasks in flight, or than a part of the bytes? What is asked for ahead of the kernels has memory for
  * all of its results, while that of what they are done with is not free yet; so where that is much, beside what the
  * session has anyway, no more is asked for than keeps the workers at work until the loop looks again. Behind a task
@@ -37,7 +44,8 @@ static bool too_much_under_way(const td_session *s, uint64_t tasks, uint32_t par
         return true; /* each takes some KB of the daemon's own memory */
     if (pending > FEW / part && bytes > s->all->max_pending_bytes / part) return true;
     if (s->pace.ahead > s->all->pace && td_flow_ended(s->flow) == s->pace.was_ended) return false;
-    uint64_t share = s->account->bytes / SHARE, much = share > LITTLE ? share : LITTLE;
+    if (bytes <= LITTLE / part) return false;
+    uint64_t share = all_bytes(s->account) / SHARE, much = share > LITTLE ? share : LITTLE;
     return bytes > much / part && td_flow_waiting_ns(s->flow) > s->all->ahead_ns / part;
 }
 

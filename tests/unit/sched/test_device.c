@@ -748,6 +748,30 @@ static void a_flow_withers(void)
     finish();
 }
 
+/* A device has one of it, however many workers there are: so its time counts for all of theirs. */
+static void its_time_counts_for_all(void)
+{
+    start();
+    fake_executor_gate(x, true);
+    td_tensor *t = full(&who[0], 1 << 20, 2, TD_FAKE);
+    td_input in[] = {td_in(t)};
+    td_call *c = td_call_new(td_op_by_id(TD_OP_NEG), &who[0], 1, 1, &error);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(c);
+    memcpy(c->in, in, sizeof in);
+    CU_ASSERT_EQUAL_FATAL(td_ops_prepare(c, NULL, &error), 0);
+    double took = c->k.cost_ns;
+    td_tensor *sum = c->out[0];
+    uint64_t before = td_flow_waiting_ns(who[0].flow);
+    td_sched_submit(s, c);
+    uint64_t asked = td_flow_waiting_ns(who[0].flow) - before;
+    CU_ASSERT(took > 1000 && fabs((double)asked - 3 * took) < 3); /* two workers, and the loop */
+    fake_executor_gate(x, false);
+    td_sched_drain(s);
+    td_tensor_unref(t);
+    td_tensor_unref(sum);
+    finish();
+}
+
 static td_tensor *shuffled(td_issuer *w, int64_t n, unsigned device)
 {
     td_attrs a;
@@ -812,4 +836,5 @@ TD_CUNIT_MAIN_WITH("device", begin, NULL, {"examples on the CPU", examples_on_th
                    {"two of a kind", two_of_a_kind}, {"an end in the middle", an_end_in_the_middle},
                    {"bytes count where they lie", bytes_count_where_they_lie},
                    {"it grows for who can wait", it_grows_for_who_can_wait},
-                   {"work counts where it is done", work_counts_where_it_is_done}, {"a flow withers", a_flow_withers})
+                   {"work counts where it is done", work_counts_where_it_is_done}, {"a flow withers", a_flow_withers},
+                   {"its time counts for all", its_time_counts_for_all})
