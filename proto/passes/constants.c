@@ -96,6 +96,78 @@ static bool fold_of_list(td_ir_edit *e, td_facts *f, uint32_t node)
     return true;
 }
 
+/* What a slice takes of n items: the first, how many, the step. False: that is not known, or fails. */
+static bool part_of(const td_ir *ir, uint32_t node, int64_t n, int64_t *first, int64_t *count, int64_t *step)
+{
+    td_literal from, to;
+    if (!td_constant(ir, td_ir_in(ir, node, 1), &from) || !td_constant(ir, td_ir_in(ir, node, 2), &to) ||
+        !td_constant_int(ir, td_ir_in(ir, node, 3), step) || *step < 1)
+        return false;
+    int64_t a = from.kind == TD_L_INT ? from.i : 0, b = to.kind == TD_L_INT ? to.i : n;
+    a = a < 0 ? (a < -n ? 0 : a + n) : a > n ? n : a;
+    b = b < 0 ? (b < -n ? 0 : b + n) : b > n ? n : b;
+    *first = a;
+    *count = b > a ? (b - a + *step - 1) / *step : 0;
+    return true;
+}
+
+enum { MOST_ITEMS = 64 };
+
+/* Items from the first on, at the cursor; those of a constant are made anew. */
+static bool take_items(td_ir_edit *e, uint32_t list, int64_t first, int64_t count, int64_t step, uint32_t *out)
+{
+    const td_ir *ir = td_ir_now(e);
+    uint32_t maker = td_maker(ir, list);
+    for (int64_t k = 0; k < count; k++) {
+        td_literal l;
+        if (td_is_op(ir, maker, TD_PRIM_LISTCONSTRUCT)) out[k] = td_ir_in(ir, maker, (uint32_t)(first + k * step));
+        else if (!constant_item(ir, list, first + k * step, &l) || l.kind != TD_L_INT) return false;
+        else out[k] = td_ir_int(e, l.i);
+    }
+    return true;
+}
+
+/* The node gives a list of these from now on. */
+static bool becomes_list(td_ir_edit *e, uint32_t node, uint32_t n, const uint32_t *items)
+{
+    uint32_t type = td_ir_now(e)->values[td_ir_out(td_ir_now(e), node, 0)].type;
+    uint32_t made = td_ir_op(e, TD_PRIM_LISTCONSTRUCT, n, items, 1, &type);
+    if (td_ir_failed(e)) return false;
+    td_ir_replace(e, td_ir_out(td_ir_now(e), node, 0), td_ir_result(e, made));
+    return true;
+}
+
+/* A part of a list, or two lists, that nobody writes. */
+static bool fold_lists(td_ir_edit *e, td_facts *f, uint32_t node)
+{
+    const td_ir *ir = td_ir_now(e);
+    uint32_t a = td_ir_in(ir, node, 0), b = td_ir_in(ir, node, 1), items[2 * MOST_ITEMS];
+    bool slice = td_is_op(ir, node, TD_PRIM_SLICE_LIST);
+    int64_t n = known_list(ir, a), more = slice ? 0 : known_list(ir, b), first = 0, step = 1;
+    if (n < 0 || more < 0 || n > MOST_ITEMS || more > MOST_ITEMS || td_class_flags(f, ir, a) & TD_CF_WRITES ||
+        !td_ir_uses(e, td_ir_out(ir, node, 0)) || td_ir_room(e) < 2 * MOST_ITEMS + 1)
+        return false;
+    if (slice && !part_of(ir, node, n, &first, &n, &step)) return false;
+    td_ir_to_before(e, node);
+    td_ir_from_node(e, node);
+    if (!take_items(e, a, first, n, step, items) || (more && !take_items(e, b, 0, more, 1, items + n))) return false;
+    return becomes_list(e, node, (uint32_t)(n + more), items);
+}
+
+static bool fold_contains(td_ir_edit *e, td_facts *f, uint32_t node)
+{
+    const td_ir *ir = td_ir_now(e);
+    int64_t items[MOST_ITEMS], item;
+    uint32_t list = td_ir_in(ir, node, 0);
+    int n = td_constant_ints(ir, list, MOST_ITEMS, items);
+    td_literal l = {.kind = TD_L_BOOL};
+    if (n < 0 || !td_constant_int(ir, td_ir_in(ir, node, 1), &item) || td_class_flags(f, ir, list) & TD_CF_WRITES)
+        return false;
+    for (int k = 0; k < n; k++) l.small |= items[k] == item;
+    td_turn_constant(e, node, &l);
+    return true;
+}
+
 static bool fold(td_ir_edit *e, td_facts *f, uint32_t node)
 {
     switch (td_ir_now(e)->nodes[node].op) {
@@ -105,6 +177,9 @@ static bool fold(td_ir_edit *e, td_facts *f, uint32_t node)
     case TD_PRIM_GETITEM_LIST:
     case TD_PRIM_LEN_LIST:
     case TD_PRIM_BOOL_LIST: return fold_of_list(e, f, node);
+    case TD_PRIM_SLICE_LIST:
+    case TD_PRIM_ADD_LIST: return fold_lists(e, f, node);
+    case TD_PRIM_CONTAINS_INT: return fold_contains(e, f, node);
     default: return fold_scalars(e, node);
     }
 }

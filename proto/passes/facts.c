@@ -57,6 +57,14 @@ static void unite_with_any(td_facts *f, const td_ir *ir, uint32_t n, const uint3
         if (has_class(f, ir, values[k])) unite(f, TD_CLASS_ANY, values[k] + 1);
 }
 
+/* A list of numbers. An op of the table reads it, and nothing that it makes shares memory with it. */
+static bool is_attribute(const td_ir *ir, uint32_t node, uint32_t value)
+{
+    uint32_t type = ir->values[value].type;
+    return (ir->nodes[node].op & TD_IR_CLASS) == TD_IR_TD && td_type_kind_of(ir, type) == TD_T_LIST &&
+           td_type_kind_of(ir, td_type_part(ir, type, 0)) == TD_T_INT;
+}
+
 /* All that the node takes and makes. */
 static void unite_all(td_facts *f, const td_ir *ir, uint32_t node)
 {
@@ -64,7 +72,7 @@ static void unite_all(td_facts *f, const td_ir *ir, uint32_t node)
     uint32_t first = TD_IR_NONE;
     for (uint32_t k = 0; k < n->nin + n->nout; k++) {
         uint32_t value = k < n->nin ? ir->args[n->in + k] : ir->defs[n->out + k - n->nin];
-        if (!has_class(f, ir, value)) continue;
+        if (!has_class(f, ir, value) || is_attribute(ir, node, value)) continue;
         if (first == TD_IR_NONE) first = value;
         else unite(f, first + 1, value + 1);
     }

@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-const td_pass td_pass_list[] = {
-    {"inline", td_pass_inline},     {"writes", td_pass_writes}, {"constants", td_pass_constants},
-    {"branches", td_pass_branches}, {"common", td_pass_common}, {"dead", td_pass_dead},
-    {"peephole", td_pass_peephole}, {"loops", td_pass_loops},   {"eights", td_pass_eights}};
+const td_pass td_pass_list[] = {{"inline", td_pass_inline},     {"writes", td_pass_writes},
+                                {"lists", td_pass_lists},       {"constants", td_pass_constants},
+                                {"branches", td_pass_branches}, {"common", td_pass_common},
+                                {"dead", td_pass_dead},         {"peephole", td_pass_peephole},
+                                {"loops", td_pass_loops},       {"eights", td_pass_eights}};
 const uint32_t td_pass_count = sizeof td_pass_list / sizeof *td_pass_list;
 
 typedef struct driving {

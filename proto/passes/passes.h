@@ -12,8 +12,8 @@ struct td_facts;
 /* Changes what the edit holds, true when it did. Linear or nearly so in its nodes. It makes no more nodes than the edit
  * has room for; what fails besides, the edit keeps. */
 typedef bool td_pass_fn(td_ir_edit *e, struct td_facts *f);
-td_pass_fn td_pass_inline, td_pass_writes, td_pass_constants, td_pass_branches, td_pass_common, td_pass_dead,
-    td_pass_peephole, td_pass_loops, td_pass_eights;
+td_pass_fn td_pass_inline, td_pass_writes, td_pass_lists, td_pass_constants, td_pass_branches, td_pass_common,
+    td_pass_dead, td_pass_peephole, td_pass_loops, td_pass_eights;
 
 typedef struct td_pass {
     const char *name;
