@@ -97,7 +97,9 @@ typedef struct td_script_world {
     const td_script_object *objects;
     const td_script_state *states;
     uint32_t nunits, nobjects, nstates;
+    bool onnx; /* the ops of ONNX (client/script/onnx.py) are the unit nunits + TD_SCRIPT_ONNX */
 } td_script_world;
+enum { TD_SCRIPT_ONNX = 2 };
 
 /* Lower a function (TD_SN_FUNCTION) of several sources, with all that it calls, to a module, which is sealed and
  * counted once: its graph takes the function's arguments, but for the object. Of a class the function is "Class.name".

@@ -85,4 +85,7 @@ static inline bool td_onnx_is_small(const td_onnx_value *v)
 int64_t td_onnx_int(const td_onnx_constant *c, int64_t k);
 double td_onnx_number(const td_onnx_constant *c, int64_t k);
 
+/* fold.c: what steps make of small constants becomes such; they are gone from their scopes. */
+int td_onnx_fold(td_onnx_whole *w);
+
 #endif

@@ -61,7 +61,8 @@ static bool open_file(loading *l)
 static bool read_graph(loading *l)
 {
     if (!open_file(l) || td_onnx_read(&l->file, l->fd, l->folder, &l->e)) return false;
-    return !td_onnx_resolve(&l->whole, &l->file, &l->e) && !td_onnx_write(&l->writer, &l->whole);
+    return !td_onnx_resolve(&l->whole, &l->file, &l->e) && !td_onnx_fold(&l->whole) &&
+           !td_onnx_write(&l->writer, &l->whole);
 }
 
 static void end(loading *l)
@@ -100,11 +101,15 @@ static uint32_t fill_names(const loading *l, td_script_name *names, char (*texts
     names[n++] = (td_script_name){.name = "td", .kind = TD_SN_TENSORS};
     names[n++] = (td_script_name){.name = "math", .kind = TD_SN_MATH};
     for (int k = 0; k < HELPERS; k++)
-        names[n++] = (td_script_name){
-            .name = helpers[k], .kind = TD_SN_FUNCTION, .text = helpers[k], .unit = 1, .object = TD_IR_NONE};
+        names[n++] = (td_script_name){.name = helpers[k],
+                                      .kind = TD_SN_FUNCTION,
+                                      .text = helpers[k],
+                                      .unit = 1 + TD_SCRIPT_ONNX,
+                                      .object = TD_IR_NONE};
     for (uint32_t k = 0; k < l->writer.nused; k++) {
         const char *f = l->writer.used[k]->function;
-        names[n++] = (td_script_name){.name = f, .kind = TD_SN_FUNCTION, .text = f, .unit = 1, .object = TD_IR_NONE};
+        names[n++] = (td_script_name){
+            .name = f, .kind = TD_SN_FUNCTION, .text = f, .unit = 1 + TD_SCRIPT_ONNX, .object = TD_IR_NONE};
     }
     for (uint32_t k = 0; k < l->writer.nweights; k++) {
         snprintf(texts[k], sizeof texts[k], "w%u", k + 1);
@@ -115,9 +120,6 @@ static uint32_t fill_names(const loading *l, td_script_name *names, char (*texts
 
 static td_ir *compile(loading *l)
 {
-    static const td_script_name known[] = {{.name = "ops", .kind = TD_SN_OPS},
-                                           {.name = "td", .kind = TD_SN_TENSORS},
-                                           {.name = "math", .kind = TD_SN_MATH}};
     uint32_t room = 2 + HELPERS + l->writer.nused + l->writer.nweights;
     td_script_name *names = calloc(room, sizeof *names);
     char(*texts)[16] = calloc(l->writer.nweights + 1u, sizeof *texts);
@@ -125,9 +127,8 @@ static td_ir *compile(loading *l)
     if (!names || !texts) td_no_memory(&l->e, "for the names of a model");
     else {
         uint32_t n = fill_names(l, names, texts);
-        td_script_unit units[] = {{.source = {"main", l->writer.out.text, l->writer.out.used, 1}, .names = {names, n}},
-                                  {.source = td_script_onnx, .names = {known, 3}, .generic = true}};
-        td_script_world world = {.units = units, .nunits = 2};
+        td_script_unit unit = {.source = {"main", l->writer.out.text, l->writer.out.used, 1}, .names = {names, n}};
+        td_script_world world = {.units = &unit, .nunits = 1, .onnx = true};
         td_script_name entry = {.kind = TD_SN_FUNCTION, .text = "main", .object = TD_IR_NONE};
         ir = td_script_compile_world(&world, &entry, &l->e);
     }

@@ -2,6 +2,7 @@
  *
  *     reader.c  the file's bytes as a tree of what it says (model.h); nothing of it is believed
  *     graph.c   names to values, nodes in an order that runs, only those that lead to an output
+ *     fold.c    what is made of small constants alone
  *     text.c    a function in the subset of Python, one line a node, over the functions of client/script/onnx.py
  *     card.c    what goes in and comes out, as JSON
  *

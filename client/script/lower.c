@@ -44,11 +44,18 @@ uint32_t td_low_made(td_lower *l, uint32_t number)
     longjmp(l->f->out, 1);
 }
 
+/* Of what stands in front of all sources. */
+static uint32_t known_unit_of(const td_lower *l, uint32_t node)
+{
+    if (node < l->units[l->aten].first) return l->prelude;
+    return l->world->onnx && node >= l->units[l->onnx].first ? l->onnx : l->aten;
+}
+
 uint32_t td_low_unit_of(const td_lower *l, uint32_t node)
 {
     uint32_t from = 0, to = l->prelude;
     if (node & TD_LOW_GIVEN) return l->given[node & ~TD_LOW_GIVEN]->unit;
-    if (node < l->units[0].first) return node < l->units[l->aten].first ? l->prelude : l->aten;
+    if (node < l->units[0].first) return known_unit_of(l, node);
     while (to - from > 1) {
         uint32_t middle = (from + to) / 2;
         if (l->units[middle].first <= node) from = middle;

@@ -81,7 +81,7 @@ typedef struct td_lower {
     const td_script_world *world;
     td_low_unit *units;
     uint32_t nunits, unit, blame; /* blame: the call of a generic function that is lowered, or 0 */
-    uint32_t prelude, aten;       /* units */
+    uint32_t prelude, aten, onnx; /* units; onnx is there where the world wants it */
     uint32_t *cells;              /* of each state of the world, in this function: a list of what it is now */
     td_var *vars, *saved;         /* of the functions that are being lowered; of arms that wait for each other */
     uint32_t nvars, var_room, nsaved, saved_room, frame;

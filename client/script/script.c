@@ -52,20 +52,21 @@ static const td_script_name prelude_names[] = {
     {.name = "ops", .kind = TD_SN_OPS}, {.name = "td", .kind = TD_SN_TENSORS}, {.name = "math", .kind = TD_SN_MATH}};
 
 /* What all programs begin with is read once in a process, or twice by two threads; by no lock, which a fork could leave
- * taken. */
+ * taken. Those of ONNX files begin with more, which others need not copy. */
+enum { PRELUDE, ATEN, ONNX, KNOWN };
 typedef struct known {
     td_ast ast;
-    uint32_t roots[2], firsts[2];
+    uint32_t roots[KNOWN], firsts[KNOWN];
 } known;
 
-static known *_Atomic all_known;
+static known *_Atomic all_known[2];
 
-static known *read_known(td_error *e)
+static known *read_known(bool onnx, td_error *e)
 {
-    static const td_script_source *const sources[] = {&prelude_source, &aten_source};
+    static const td_script_source *const sources[] = {&prelude_source, &aten_source, &td_script_onnx};
     known *k = calloc(1, sizeof *k);
     if (!k) td_no_memory(e, "for what programs begin with");
-    for (int i = 0; i < 2 && !e->code; i++) {
+    for (int i = 0; i < (onnx ? KNOWN : ONNX) && !e->code; i++) {
         job j = {.fault = {.source = sources[i], .error = e}};
         k->firsts[i] = k->ast.nnodes;
         parse(&j, &k->ast, 0);
@@ -76,19 +77,19 @@ static known *read_known(td_error *e)
     return e->code ? free(k), NULL : k;
 }
 
-static const known *find_known(td_error *e)
+static const known *find_known(bool onnx, td_error *e)
 {
-    known *k = atomic_load(&all_known), *other = NULL;
-    if (k || !(k = read_known(e)) || atomic_compare_exchange_strong(&all_known, &other, k)) return k;
+    known *k = atomic_load(&all_known[onnx]), *other = NULL;
+    if (k || !(k = read_known(onnx, e)) || atomic_compare_exchange_strong(&all_known[onnx], &other, k)) return k;
     td_ast_deinit(&k->ast);
     free(k);
     return other;
 }
 
 /* NULL: the error says why. */
-static const known *take_known(td_ast *ast, td_error *e)
+static const known *take_known(td_ast *ast, const td_script_world *w, td_error *e)
 {
-    const known *k = find_known(e);
+    const known *k = find_known(w->onnx, e);
     if (k && !td_ast_copy(ast, &k->ast)) return td_no_memory(e, "for a program"), NULL;
     return k;
 }
@@ -113,9 +114,11 @@ static void add_units(td_lower *l, td_ast *ast, const known *behind)
         l->units[k].code = from->code;
     }
     l->prelude = l->nunits;
-    add_known(l, behind, 0, &prelude_source);
+    add_known(l, behind, PRELUDE, &prelude_source);
     l->aten = l->nunits;
-    add_known(l, behind, 1, &aten_source);
+    add_known(l, behind, ATEN, &aten_source);
+    l->onnx = l->nunits;
+    if (l->world->onnx) add_known(l, behind, ONNX, &td_script_onnx);
 }
 
 static void lower(td_fault *f, td_lower *l, const td_script_name *entry)
@@ -152,9 +155,9 @@ td_ir *td_script_compile_named(const td_script_world *w, const td_script_name *e
     td_ir *ir = NULL;
     const known *behind;
     td_error_clear(f.error);
-    l.units = calloc(w->nunits + 2u, sizeof *l.units);
+    l.units = calloc(w->nunits + (size_t)KNOWN, sizeof *l.units);
     if (!l.units) td_no_memory(f.error, "for %u sources", w->nunits);
-    else if ((behind = take_known(&ast, f.error)) && (l.e = td_ir_edit_new(NULL, TD_IR_MAX_NODES, f.error))) {
+    else if ((behind = take_known(&ast, w, f.error)) && (l.e = td_ir_edit_new(NULL, TD_IR_MAX_NODES, f.error))) {
         add_units(&l, &ast, behind);
         lower(&f, &l, entry);
         if (f.error->code == 0) ir = td_ir_seal(l.e, f.error), l.e = NULL;
