@@ -47,7 +47,8 @@ static void one(td_client *c, const char *root, const char *part, const char *na
     lost += is_lost;
     counts[r.opset < OPSETS ? r.opset : 0][r.end]++;
     if (anew && r.end == SUITE_PASSED) fprintf(anew, "%s/%s\n", part, name);
-    if (verbose || is_lost || r.end != SUITE_PASSED)
+    if (r.end == SUITE_SKIPPED && !is_lost) printf("SKIP %s/%s: %s\n", part, name, r.why);
+    else if (verbose || r.end != SUITE_PASSED)
         printf("%s%s %s/%s %s\n", is_lost ? "LOST " : "", words[r.end], part, name, r.why);
 }
 
