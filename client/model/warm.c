@@ -12,6 +12,7 @@
 
 enum { ROUNDS = 5, LEAST_ROUNDS = 3 /* weights are packed at their third use */, MOST_ROWS = 8 };
 #define ROUND_NS UINT64_C(40000000) /* that rounds of one size take, about */
+#define LONG_NS UINT64_C(400000000) /* so long they may, before they are fewer; larger sizes are not tried then */
 #define PAYS 0.9
 
 /* Sizes that nobody says, in the order in which they are tried. */
@@ -195,7 +196,7 @@ static bool joins(const trial *t)
 static uint64_t time_of(const trial *t, int64_t rows)
 {
     uint64_t least = UINT64_MAX, sum = 0;
-    for (int k = 0; k < ROUNDS && (k < LEAST_ROUNDS || sum < ROUND_NS); k++) {
+    for (int k = 0; k < ROUNDS && sum < (k < LEAST_ROUNDS ? LONG_NS : ROUND_NS); k++) {
         td_array *out[TD_CARD_ENDS];
         uint64_t ns;
         if (run(t, 0, rows, out, &ns)) return 0;
@@ -219,6 +220,7 @@ static void try_sizes(const trial *t, int max_batch, uint64_t alone)
     add_size(t->w, 1);
     while (rows < most) {
         rows = 2 * rows < most ? 2 * rows : most;
+        if (max_batch <= 0 && before * rows > (double)LONG_NS) break;
         uint64_t ns = time_of(t, rows);
         double each = (double)ns / rows;
         if (!ns || (max_batch <= 0 && each > PAYS * before)) break;

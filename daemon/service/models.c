@@ -328,6 +328,8 @@ int td_model_ready(td_model_user *u, const td_model_how *how, const char *card, 
     if (!rc) rc = td_name_publish_model(m->service, m->name, m, who, v->flags & TD_SERVED_NEW, e);
     if (rc) return rc;
     v->how = *how;
+    if (!v->how.nsizes) v->how.sizes[v->how.nsizes++] = 1;
+    v->counts = (td_model_counts){0}; /* runs that made it warm are nobody's requests */
     switch_to(v);
     u->pinned = NULL;
     v->users--;

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-typedef enum answer { DONE, ITEM, LIST, BYTES, TAKEN, OPENED, TABLE, VALUE } answer;
+typedef enum answer { DONE, ITEM, LIST, BYTES, TAKEN, OPENED, TABLE, VALUE, OUTPUTS } answer;
 
 typedef struct request {
     PyObject_HEAD td_request *request; /* NULL: let go of */
@@ -16,6 +16,7 @@ typedef struct request {
     unsigned long long connection; /* which of this process's: another may have a descriptor of the same number */
     bool told;
     tdpy_out out;
+    int noutputs; /* of a model */
     char name[256];
 } request;
 
@@ -50,6 +51,7 @@ static request *request_new(PyObject *done, answer kind)
     self->connection = tdpy.connections;
     self->told = false;
     self->out = TDPY_OURS;
+    self->noutputs = 0;
     self->name[0] = 0;
     return self;
 }
@@ -123,6 +125,12 @@ static PyObject *returned(td_request *r)
     return x;
 }
 
+static PyObject *outputs(const request *self, td_request *r)
+{
+    td_array *at[TDPY_MODEL_ENDS];
+    return td_request_arrays(r, self->noutputs, at) ? tdpy_fail() : tdpy_model_outputs(at, self->noutputs);
+}
+
 static PyObject *item_of(td_request *r)
 {
     td_dtype dtype = td_dtype_of(td_request_about(r));
@@ -144,6 +152,7 @@ static PyObject *request_result(PyObject *of, PyObject *ignored)
     case TAKEN: return taken(r, self->out);
     case OPENED: return opened(self, r);
     case VALUE: return returned(r);
+    case OUTPUTS: return outputs(self, r);
     case TABLE: return tdpy_rows(td_request_table(r));
     default: return Py_NewRef(Py_None);
     }
@@ -310,6 +319,32 @@ static PyObject *aio_call(PyObject *module, PyObject *args)
     return made;
 }
 
+/* _aio_infer(model, tensors, timeout in us or 0, priority, done) */
+static PyObject *aio_infer(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *of, *given, *done, *made = NULL;
+    unsigned long long us;
+    td_infer_options how = {.size = sizeof how};
+    td_array *in[TDPY_MODEL_ENDS];
+    int n;
+    if (!PyArg_ParseTuple(args, "OO!KiO:_aio_infer", &of, &PyTuple_Type, &given, &us, &how.priority, &done))
+        return NULL;
+    td_model *m = tdpy_model(of);
+    request *self = m ? request_new(done, OUTPUTS) : NULL;
+    if (!self) return NULL;
+    how.timeout_us = us;
+    self->noutputs = td_model_outputs(m);
+    if (tdpy_model_inputs(given, in, &n)) {
+        Py_INCREF((PyObject *)self);
+        made = asked(self, td_async_infer(m, td_arrays_of(n, in), &how, tell, self), done);
+        tdpy_release_all(in, n);
+    } else {
+        Py_DECREF((PyObject *)self);
+    }
+    return made;
+}
+
 /* _aio_dispatch(): what is over is told; that the connection is gone too, to each. */
 static PyObject *aio_dispatch(PyObject *module, PyObject *ignored)
 {
@@ -319,11 +354,15 @@ static PyObject *aio_dispatch(PyObject *module, PyObject *ignored)
     return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
-PyMethodDef tdpy_aio_functions[] = {
-    {"_aio_read", aio_read, METH_VARARGS, NULL},        {"_aio_get", aio_get, METH_VARARGS, NULL},
-    {"_aio_put", aio_put, METH_VARARGS, NULL},          {"_aio_open", aio_open, METH_VARARGS, NULL},
-    {"_aio_status", aio_status, METH_VARARGS, NULL},    {"_aio_call", aio_call, METH_VARARGS, NULL},
-    {"_aio_dispatch", aio_dispatch, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+PyMethodDef tdpy_aio_functions[] = {{"_aio_read", aio_read, METH_VARARGS, NULL},
+                                    {"_aio_get", aio_get, METH_VARARGS, NULL},
+                                    {"_aio_put", aio_put, METH_VARARGS, NULL},
+                                    {"_aio_open", aio_open, METH_VARARGS, NULL},
+                                    {"_aio_status", aio_status, METH_VARARGS, NULL},
+                                    {"_aio_call", aio_call, METH_VARARGS, NULL},
+                                    {"_aio_infer", aio_infer, METH_VARARGS, NULL},
+                                    {"_aio_dispatch", aio_dispatch, METH_NOARGS, NULL},
+                                    {NULL, NULL, 0, NULL}};
 
 bool tdpy_init_aio(PyObject *module)
 {

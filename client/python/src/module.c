@@ -617,7 +617,8 @@ static PyMethodDef functions[] = {
     {"_connected", connected, METH_VARARGS, NULL},
     {"status", status_function, METH_VARARGS,
      "status(what='status', /)\n--\n\nTables of the daemon as lists of dicts: status, sessions, tensors, names, "
-     "queues, groups, segments, devices, turns.\n\n'tensors' has each byte of memory in one row: bytes_used of them together "
+     "queues, models, groups, segments, devices, turns.\n\n'tensors' has each byte of memory in one row: bytes_used of "
+     "them together "
      "is the "
      "bytes_used of 'status' (of rows\nwhose device is 'cpu'), with bytes_idle its bytes_committed, and bytes_own its "
      "bytes_own. kind says what holds it: 'name',\n'tree', 'handle', 'program', 'queue item', 'copy', 'tensor', "
@@ -661,8 +662,8 @@ static int exec_module(PyObject *module)
                 PyModule_AddFunctions(module, tdpy_queue_functions) == 0 &&
                 PyModule_AddFunctions(module, tdpy_aio_functions) == 0 && tdpy_init_aio(module) &&
                 PyModule_AddFunctions(module, tdpy_buffer_functions) == 0 && tdpy_init_queue(module) &&
-                tdpy_init_group(module) && tdpy_init_program(module) && tdpy_init_trace(module) &&
-                PyModule_AddFunctions(module, tdpy_program_names) == 0 &&
+                tdpy_init_group(module) && tdpy_init_program(module) && tdpy_init_model(module) &&
+                tdpy_init_trace(module) && PyModule_AddFunctions(module, tdpy_program_names) == 0 &&
                 PyModule_AddStringConstant(module, "__version__", td_version()) == 0 && tdpy_init_tensor(module);
     return good ? 0 : -1;
 }

@@ -288,6 +288,15 @@ PyObject *tdpy_captured_names(const struct td_ir *ir);      /* a tuple */
 /* program_names.c */
 extern PyMethodDef tdpy_program_names[];
 
+/* ---- model.c */
+enum { TDPY_MODEL_ENDS = 256 }; /* inputs, and outputs */
+bool tdpy_init_model(PyObject *module);
+td_model *tdpy_model(PyObject *o); /* of a _Model; NULL: raised */
+/* The tensors of a tuple, with a reference each; false: raised. */
+bool tdpy_model_inputs(PyObject *tuple, td_array **at, int *n);
+void tdpy_release_all(td_array **at, int n);
+PyObject *tdpy_model_outputs(td_array **at, int n); /* a list; takes them over */
+
 /* ---- trace.c */
 bool tdpy_init_trace(PyObject *module);
 

@@ -110,6 +110,8 @@ if TYPE_CHECKING:  # what __getattr__ finds: client/gen/emit_python_names.py mak
     from tensord.utils.checkpoint import checkpoint as checkpoint
     from tensord.utils.dlpack import to_dlpack as to_dlpack
     from tensord.autograd._picture import graph as graph
+    from tensord.models._model import Model as Model, load_model as load_model, model as model
+    from tensord.models._session import InferenceSession as InferenceSession
     from tensord.amp import (GradScaler as GradScaler, autocast as autocast, clear_autocast_cache as clear_autocast_cache,
                              get_autocast_cpu_dtype as get_autocast_cpu_dtype, get_autocast_dtype as get_autocast_dtype, get_autocast_gpu_dtype as get_autocast_gpu_dtype,
                              is_autocast_available as is_autocast_available, is_autocast_cache_enabled as is_autocast_cache_enabled,

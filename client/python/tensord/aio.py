@@ -26,7 +26,7 @@ from tensord.share._queue import _CONSUMER, _PRODUCER, Queue as _Queue
 if TYPE_CHECKING:
     import numpy as _np
 
-__all__ = ["Queue", "call", "item", "numpy", "open", "ready", "status", "sync", "tolist"]
+__all__ = ["Queue", "call", "infer", "item", "numpy", "open", "ready", "status", "sync", "tolist"]
 
 _SILENT = 1.0  # seconds of a wait for nobody, as of those that tensord.Queue tells (client/share/queue.c)
 _READY, _ITEM, _LIST, _BYTES = range(4)
@@ -165,6 +165,19 @@ async def call(program: Any, /, *args: Any, timeout: float | None = None, **kwar
         theirs, given, finish = program._asks(args, kwargs)
         result = await _ask(_C._aio_call, theirs, given, timeout)
         return result if finish is None else finish(result)
+
+
+async def infer(model: Any, /, *args: Any, timeout: float | None = None, priority: int = 0, **named: Any) -> Any:
+    """What model(*args, **named) gives, of td.load_model() and td.model(). When the time is over, or the task is cancelled, a request that was still waiting
+    costs nothing. Of those that wait the ones with a higher priority come first. An input called timeout or priority is given by its place."""
+    from tensord.models._model import Model, _result
+
+    if not isinstance(model, Model):
+        raise TypeError(f"infer() takes a model (td.load_model(), td.model()), not {type(model).__name__}")
+    if timeout is not None and timeout <= 0:
+        raise _C.Timeout("there was no time left for the model to answer")
+    us = 0 if timeout is None else max(1, round(timeout * 1e6))
+    return _result(await _ask(_C._aio_infer, model._handle, model._given(args, named), us, priority))
 
 
 async def sync(timeout: float | None = None) -> None:

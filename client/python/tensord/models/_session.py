@@ -1,0 +1,79 @@
+"""onnxruntime's InferenceSession over models that all processes share."""
+
+import hashlib
+import os
+from typing import Any, NamedTuple
+
+from tensord import _C
+from tensord.models._model import Model, load_model, model
+
+__all__ = ["InferenceSession"]
+
+_TYPES = {"float32": "float", "float64": "double", "bool": "bool", "float16": "float16", "bfloat16": "bfloat16", "complex64": "complex64", "complex128": "complex128",
+          "int8": "int8", "uint8": "uint8", "int16": "int16", "uint16": "uint16", "int32": "int32", "uint32": "uint32", "int64": "int64", "uint64": "uint64"}
+
+
+class NodeArg(NamedTuple):
+    name: str
+    type: str
+    shape: list[int | str | None] | None
+
+
+def _digest(path):
+    found = hashlib.sha256()
+    with open(path, "rb") as f:
+        while part := f.read(1 << 20):
+            found.update(part)
+    return "sha256:" + found.hexdigest()
+
+
+def _opened(digest):
+    try:
+        return model("onnx/" + digest)
+    except _C.NotPublished:
+        return None
+
+
+def _shared(path) -> Model:
+    """The model of this file that all processes have: the first one that wants it loads it, and it goes with the last."""
+    found = _opened(_digest(path))
+    if found:
+        return found
+    loaded = load_model(path)
+    digest = loaded.card.get("digest") or _digest(path)  # with the data beside the file
+    try:
+        return _opened(digest) or loaded.publish("onnx/" + digest, replace=False, while_open=True)
+    except _C.AlreadyExists:
+        return model("onnx/" + digest, timeout=60.0)
+
+
+class InferenceSession:
+    """As onnxruntime's: a worker changes its import, and twenty of them share one model instead of holding it twenty times.
+
+    Options and providers are taken and not looked at. run() gives arrays of NumPy."""
+
+    def __init__(self, path_or_bytes: str | os.PathLike[str], sess_options: Any = None, providers: Any = None, provider_options: Any = None, **kwargs: Any):
+        if isinstance(path_or_bytes, (bytes, bytearray, memoryview)):
+            raise _C.Unsupported("a model is read from a file; write the bytes to one")
+        self._model = _shared(path_or_bytes)
+
+    def get_inputs(self) -> list[NodeArg]:
+        return [_arg(x) for x in self._model.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        return [_arg(x) for x in self._model.outputs]
+
+    def get_providers(self) -> list[str]:
+        return ["CPUExecutionProvider"]
+
+    def run(self, output_names: list[str] | None, input_feed: dict[str, Any], run_options: Any = None) -> list[Any]:
+        made = self._model._handle.infer(self._model._given((), dict(input_feed)), None)
+        names = [x["name"] for x in self._model.outputs]
+        for name in output_names or ():
+            if name not in names:
+                raise _C.InvalidError(f"the model has no output '{name}'; it has {', '.join(names)}")
+        return [made[names.index(name)].numpy() for name in output_names or names]
+
+
+def _arg(x):
+    return NodeArg(x["name"], f"tensor({_TYPES.get(x['dtype'], x['dtype'])})", x["shape"])

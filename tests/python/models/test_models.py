@@ -1,0 +1,270 @@
+"""Models from ONNX files: called, published, opened by other processes, awaited, shared by sessions; what does not fit is said by name."""
+import asyncio
+import multiprocessing
+import os
+import pathlib
+import pickle
+import signal
+import threading
+
+import numpy as np
+import pytest
+import tensord as td
+import tensord.aio
+from common import script
+
+# ---- a file of ONNX: messages of protobuf, by number
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out, n = out + bytes([n & 127 | 128]), n >> 7
+    return out + bytes([n])
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def weights(name, values):
+    dims = b"".join(field(1, n) for n in values.shape)
+    return dims + field(2, 7 if values.dtype == np.int64 else 1) + field(8, name) + field(9, values.tobytes())
+
+
+def value(name, code, shape):
+    dims = b"".join(field(1, field(2, n) if isinstance(n, str) else field(1, n)) for n in shape)
+    return field(1, name) + field(2, field(1, field(1, code) + field(2, dims)))
+
+
+def node(op, inputs, outputs):
+    return b"".join(field(1, x) for x in inputs) + b"".join(field(2, x) for x in outputs) + field(4, op)
+
+
+def model_file(path, nodes, inputs, outputs, constants):
+    graph = b"".join(field(1, node(*x)) for x in nodes) + field(2, "graph") + b"".join(field(5, weights(*x)) for x in constants.items())
+    graph += b"".join(field(11, value(*x)) for x in inputs) + b"".join(field(12, value(*x)) for x in outputs)
+    path.write_bytes(field(1, 8) + field(8, field(2, 13)) + field(7, graph))
+    return str(path)
+
+
+W = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
+
+
+@pytest.fixture
+def layer(tmp_path):
+    """y = relu(x @ w), s = y + 1, of any number of rows."""
+    nodes = [("MatMul", ["x", "w"], ["p"]), ("Relu", ["p"], ["y"]), ("Add", ["y", "one"], ["s"])]
+    constants = {"w": W, "one": np.ones(1, dtype=np.float32)}
+    return model_file(tmp_path / "layer.onnx", nodes, [("x", 1, ["n", 4])], [("y", 1, ["n", 3]), ("s", 1, ["n", 3])], constants)
+
+
+@pytest.fixture
+def sums(tmp_path):
+    """z = a + b."""
+    return model_file(tmp_path / "sums.onnx", [("Add", ["a", "b"], ["z"])], [("a", 1, ["n", 2]), ("b", 1, ["n", 2])], [("z", 1, ["n", 2])], {})
+
+
+@pytest.fixture(autouse=True)
+def no_model_stays():
+    yield
+    for row in td.status("models"):
+        td.drop(row["name"])
+
+
+def expected(x):
+    y = np.maximum(np.asarray(x, dtype=np.float32) @ W, 0)
+    return y, y + 1
+
+
+def is_right(made, x):
+    return len(made) == 2 and all(np.allclose(a.numpy(), b, rtol=1e-5, atol=1e-6) for a, b in zip(made, expected(x)))
+
+
+def test_a_model_is_called(layer, sums):
+    model = td.load_model(layer)
+    x = np.ones((2, 4), dtype=np.float32)
+    assert is_right(model(x), x) and is_right(model(x=td.tensor(x)), x) and is_right(model([[1, 2, 3, 4]]), [[1, 2, 3, 4]])
+    assert [x["name"] for x in model.inputs] == ["x"] and model.outputs[1]["shape"] == ["n", 3] and model.card["opset"] == 13
+    assert model.version == 0 and model.name is None and "'x' -> 'y', 's'" in repr(model)
+    both = td.load_model(sums)
+    assert both([[1, 2]], b=[[3, 4]]).tolist() == [[4, 6]]
+    assert both(b=[[3, 4]], a=[[1, 2]]).tolist() == [[4, 6]]
+    model.close()
+    with pytest.raises(td.Closed):
+        model(x)
+
+
+def test_inputs_that_do_not_fit_are_named(layer, sums):
+    model, both = td.load_model(layer), td.load_model(sums)
+    for published in range(2):
+        if published:
+            model.publish("fits")
+            both.publish("fits too")
+            model, both = td.model("fits"), td.model("fits too")
+        with pytest.raises(td.ShapeError, match=r"input 0, 'x', is float32 \[n, 4\], but .*5.* came"):
+            model(np.ones((2, 5), dtype=np.float32))
+        with pytest.raises(td.DTypeError, match="'x', is float32"):
+            model(np.ones((2, 4)))
+        with pytest.raises(td.InvalidError, match="no input 'X'; it takes 'x'"):
+            model(np.ones((2, 4), dtype=np.float32), X=1)
+        with pytest.raises(td.InvalidError, match="input 'b' is not given"):
+            both([[1, 2]])
+        with pytest.raises(td.InvalidError, match="input 'a' is given twice"):
+            both([[1, 2]], [[1, 2]], a=[[1, 2]])
+        with pytest.raises(td.InvalidError, match="takes 2 inputs, and 3 are given"):
+            both(1, 2, 3)
+        with pytest.raises(td.ShapeError, match="n is 1 in 'a'"):
+            both([[1, 2]], [[1, 2], [3, 4]])
+
+
+def test_names_and_versions(layer):
+    model = td.load_model(layer, "layer")
+    assert model.version == 1 and model.name == "layer" and model.card["batch"]["inputs"] == [0]
+    other = td.model("layer")
+    assert is_right(other([[1, 0, 0, 0]]), [[1, 0, 0, 0]])
+    td.load_model(layer).publish("layer", keep_old=True)
+    assert td.model("layer").version == 2 and td.model("layer", 1).version == 1
+    other.serve(1)
+    assert td.model("layer").version == 1
+    with pytest.raises(td.NotFound, match="no version 7"):
+        other.serve(7)
+    with pytest.raises(td.AlreadyExists):
+        td.load_model(layer).publish("layer", replace=False)
+    assert is_right(pickle.loads(pickle.dumps(other))([[0, 1, 0, 0]]), [[0, 1, 0, 0]])
+    with pytest.raises(TypeError, match="publish"):
+        pickle.dumps(td.load_model(layer))
+    with pytest.raises(td.NotPublished):
+        td.model("nobody's")
+    with pytest.raises(td.DTypeError, match="'layer' is a model, not a tensor"):
+        td.open("layer")
+    td.drop("layer")
+    with pytest.raises(td.NotFound):
+        other([[1, 0, 0, 0]])
+
+
+def ask(seed):
+    model = td.model("asked", timeout=60)
+    random = np.random.default_rng(seed)
+    for k in range(40):
+        x = random.standard_normal((1 + k % 3, 4), dtype=np.float32)
+        if not is_right(model(x), x):
+            return False
+    return True
+
+
+@pytest.mark.parametrize("way", ["fork", "spawn"])
+def test_four_processes_at_once(layer, way):
+    td.load_model(layer, "asked")
+    with multiprocessing.get_context(way).Pool(4, td.connect, (td.connection()["path"],)) as pool:
+        assert pool.map(ask, range(4)) == [True] * 4
+    assert ask(5)
+
+
+def test_threads(layer):
+    td.load_model(layer, "asked")
+    good = []
+    threads = [threading.Thread(target=lambda k=k: good.append(ask(k))) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert good == [True] * 4
+
+
+def test_awaiting(layer):
+    model = td.load_model(layer).publish("awaited", max_batch=8)
+    rows = [np.full((1, 4), k, dtype=np.float32) for k in range(30)]
+
+    async def main():
+        made = await asyncio.gather(*(td.aio.infer(model, x, timeout=60, priority=k % 3) for k, x in enumerate(rows)))
+        assert all(is_right(y, x) for y, x in zip(made, rows))
+        with pytest.raises(td.ShapeError):
+            await td.aio.infer(model, np.ones((1, 5), dtype=np.float32))
+        with pytest.raises(td.Timeout):
+            await td.aio.infer(model, rows[0], timeout=0)
+        with pytest.raises(TypeError, match="takes a model"):
+            await td.aio.infer(ask, rows[0])
+        local = td.load_model(layer)
+        assert is_right(await td.aio.infer(local, rows[1]), rows[1])
+        tasks = [asyncio.ensure_future(td.aio.infer(model, x=x)) for x in rows]
+        await asyncio.sleep(0)
+        for t in tasks[::2]:
+            t.cancel()
+        done = await asyncio.gather(*tasks, return_exceptions=True)
+        assert all(isinstance(y, asyncio.CancelledError) or is_right(y, x) for y, x in zip(done, rows))
+        assert all(is_right(y, x) for y, x in zip(done[1::2], rows[1::2]))
+
+    asyncio.run(main())
+    row = next(r for r in td.status("models") if r["name"] == "awaited")
+    assert row["failed"] == 0 and row["waiting"] == 0
+
+
+SESSION = """
+    import sys
+    import numpy as np
+    import tensord as td
+    s = td.InferenceSession(sys.argv[1], providers=["CPUExecutionProvider"])
+    x = np.ones((2, 4), dtype=np.float32)
+    y, = s.run(["s"], {s.get_inputs()[0].name: x})
+    assert y.dtype == np.float32 and y.shape == (2, 3)
+    print(len(td.status("models")), float(y[0, 0]))
+    sys.stdin.read()
+"""
+
+
+def test_sessions_share_one_model(layer):
+    session = td.InferenceSession(layer)
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    assert (inputs[0].name, inputs[0].type, inputs[0].shape) == ("x", "tensor(float)", ["n", 4])
+    assert [x.name for x in outputs] == ["y", "s"] and session.get_providers()
+    x = np.ones((2, 4), dtype=np.float32)
+    for made, want in zip(session.run(None, {"x": x}), expected(x)):
+        assert np.allclose(made, want)
+    with pytest.raises(td.InvalidError, match="no output 'q'"):
+        session.run(["q"], {"x": x})
+    again = td.InferenceSession(layer)
+    assert len(td.status("models")) == 1
+    done = script(SESSION, layer, TENSORD_SOCKET=td.connection()["path"])
+    assert done.returncode == 0 and done.stdout.split() == ["1", str(float(expected(x)[1][0, 0]))], done.stderr
+    assert len(td.status("models")) == 1
+    del session, again
+    td.sync()
+    assert td.status("models") == []  # it goes with the last
+
+
+def test_what_cannot_be_loaded(tmp_path, layer):
+    with pytest.raises(td.Error, match="none.onnx"):
+        td.load_model(tmp_path / "none.onnx")
+    (tmp_path / "cut.onnx").write_bytes(pathlib.Path(layer).read_bytes()[:-7])
+    td.load_model(layer, "stands")
+    with pytest.raises(td.Error):
+        td.load_model(tmp_path / "cut.onnx", "stands")
+    odd = model_file(tmp_path / "odd.onnx", [("Reluu", ["x"], ["y"])], [("x", 1, ["n", 4])], [("y", 1, ["n", 4])], {})
+    with pytest.raises(td.Error, match="Reluu"):
+        td.load_model(odd, "stands")
+    assert is_right(td.model("stands")([[1, 1, 1, 1]]), [[1, 1, 1, 1]]) and td.model("stands").version == 1
+    with pytest.raises(td.Unsupported, match="file"):
+        td.InferenceSession(b"bytes")
+
+
+def asks_for_ever():
+    model = td.model("asked", timeout=60)
+    while True:
+        model(np.ones((1, 4), dtype=np.float32))
+
+
+def test_killed_callers(layer):
+    td.load_model(layer, "asked")
+    for k in range(5):
+        child = multiprocessing.get_context("fork").Process(target=asks_for_ever)
+        child.start()
+        assert ask(k)
+        os.kill(child.pid, signal.SIGKILL)
+        child.join()
+        assert ask(k)
+    row = next(r for r in td.status("models") if r["name"] == "asked")
+    assert row["failed"] == 0 and row["version"] == 1
