@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    SHORT = 64, /* numbers that are written where a tensor would do, too */
-    NEWEST = 23,
+    SHORT = 64,       /* numbers that are written where a tensor would do, too */
+    NEWEST = 28,      /* opset */
     LONGEST = 1 << 20 /* bytes that client/script takes */
 };
 
@@ -73,7 +73,7 @@ static void weight(td_onnx_writer *t, td_onnx_constant *c)
 }
 
 /* Whole numbers are sizes and places more often than not. */
-static bool is_written(const td_onnx_constant *c, bool number)
+bool td_onnx_is_written(const td_onnx_constant *c, bool number)
 {
     bool whole = c->look.dtype == TD_INT64 || c->look.dtype == TD_INT32;
     if (c->look.ndim > 1 || c->look.numel > TD_ONNX_FEW || !td_dtype_size(c->look.dtype) || c->look.dtype == TD_UINT64)
@@ -85,7 +85,7 @@ static bool is_written(const td_onnx_constant *c, bool number)
 static void value(td_onnx_writer *t, const td_onnx_value *v, bool number)
 {
     if (!v) td_printf(&t->out, "None");
-    else if (v->constant && is_written(v->constant, number)) constant_text(&t->out, v->constant);
+    else if (v->constant && td_onnx_is_written(v->constant, number)) constant_text(&t->out, v->constant);
     else if (v->constant) weight(t, v->constant);
     else td_printf(&t->out, "%s", v->text);
 }
@@ -174,7 +174,7 @@ static int64_t type_of(const td_onnx_attribute *a)
 
 static bool names_dtype(const td_onnx_attribute *a)
 {
-    return strcmp(a->name, "to") == 0 || strcmp(a->name, "dtype") == 0;
+    return strcmp(a->name, "to") == 0 || strcmp(a->name, "dtype") == 0 || strcmp(a->name, "output_datatype") == 0;
 }
 
 /* A tensor of one number: that, and its dtype beside it. */
@@ -221,67 +221,6 @@ static void attribute(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_fo
     td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "its attribute '%.60s' is of a type that is not known", a->name);
 }
 
-/* ---- what is known of values */
-
-static bool is_one_of(const char *op, size_t n, const char *const *names)
-{
-    for (size_t k = 0; k < n; k++)
-        if (strcmp(names[k], op) == 0) return true;
-    return false;
-}
-#define IS_ONE_OF(op, ...)                                                                                             \
-    is_one_of(op, sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *const[]){__VA_ARGS__})
-
-/* Does it surely give a tensor? Numbers come of shapes, and of what is made of numbers alone. */
-static bool gives_tensor(const td_onnx_step *x)
-{
-    const char *op = x->node->op;
-    if (IS_ONE_OF(op, "Shape", "Size")) return false;
-    bool first = IS_ONE_OF(op, "Gather", "Unsqueeze", "Squeeze", "Slice", "Cast", "Identity", "Neg", "Abs", "Not");
-    if (!first && !IS_ONE_OF(op, "Concat", "Add", "Sub", "Mul", "Div", "Equal", "Less", "Greater", "LessOrEqual",
-                             "GreaterOrEqual", "And", "Or", "Where"))
-        return true;
-    for (uint32_t k = 0; k < (first ? 1 : x->nin) && k < x->nin; k++)
-        if (x->in[k] && (x->in[k]->constant ? !is_written(x->in[k]->constant, false) : x->in[k]->tensor)) return true;
-    return false;
-}
-
-static int rank_of(const td_onnx_step *x, uint32_t k)
-{
-    return k < x->nin && x->in[k] ? x->in[k]->rank : -1;
-}
-
-/* Of what the file does not say. */
-static int infer_rank(const td_onnx_step *x)
-{
-    const char *op = x->node->op;
-    int a = rank_of(x, 0), b = rank_of(x, 1);
-    if (IS_ONE_OF(op, "Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Equal", "Less", "Greater", "And", "Or"))
-        return a < 0 || b < 0 ? -1 : a > b ? a : b;
-    if (IS_ONE_OF(op, "Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool", "GlobalAveragePool", "GlobalMaxPool",
-                  "GlobalLpPool", "BatchNormalization", "InstanceNormalization", "GroupNormalization",
-                  "LayerNormalization", "LRN", "Relu", "LeakyRelu", "Elu", "Selu", "Celu", "Clip", "Sigmoid",
-                  "HardSigmoid", "HardSwish", "Tanh", "Softplus", "Gelu", "Mish", "Softmax", "LogSoftmax", "Hardmax",
-                  "Transpose", "Pad", "Resize", "Upsample", "Concat", "Slice", "Split", "Cast", "Dropout", "Identity",
-                  "Exp", "Log", "Sqrt", "Neg", "Abs", "Reciprocal", "Erf", "Floor", "Ceil", "Round", "Not", "Tile",
-                  "DepthToSpace", "SpaceToDepth", "Trilu", "CumSum"))
-        return a;
-    return -1;
-}
-
-/* What comes of it. */
-static void infer_dtype(td_onnx_step *x);
-
-static void infer(td_onnx_step *x)
-{
-    for (uint32_t k = 0; k < x->nout; k++) {
-        if (!x->out[k]) continue;
-        x->out[k]->tensor = gives_tensor(x);
-        if (x->out[k]->rank < 0) x->out[k]->rank = infer_rank(x);
-    }
-    infer_dtype(x);
-}
-
 /* ---- what a node is told beside its attributes */
 
 static int spatial(const td_onnx_step *x)
@@ -291,13 +230,6 @@ static int spatial(const td_onnx_step *x)
     for (uint32_t k = 2; k-- > 0;)
         if (k < x->nin && x->in[k] && x->in[k]->rank > 2) return x->in[k]->rank - 2;
     return 0;
-}
-
-static td_dtype first_dtype(const td_onnx_step *x)
-{
-    for (uint32_t k = 0; k < x->nin; k++)
-        if (x->in[k] && x->in[k]->dtype != TD_DTYPE_NONE) return x->in[k]->dtype;
-    return TD_DTYPE_NONE;
 }
 
 static bool is_several(const td_onnx_step *x)
@@ -316,21 +248,21 @@ static bool is_flat(const td_onnx_step *x)
 
 static void extra(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_param *p)
 {
-    td_dtype d = first_dtype(x);
+    td_dtype d = td_onnx_takes(x);
     if (!p->needed || td_onnx_attribute_of(x->node, p->name)) return;
     if (strcmp(p->name, "several") == 0) td_printf(&t->out, ", several=%s", is_several(x) ? "True" : "False");
     else if (strcmp(p->name, "outputs") == 0) td_printf(&t->out, ", outputs=%u", x->nout);
-    else if (strcmp(p->name, "whole") == 0)
-        td_printf(&t->out, ", whole=%s", d != TD_DTYPE_NONE && td_dtype_is_integral(d) ? "True" : "False");
-    else if (strcmp(p->name, "rank") == 0) td_printf(&t->out, ", rank=%d", rank_of(x, 0));
+    else if (strcmp(p->name, "stored") == 0) td_printf(&t->out, ", stored=td.%s", td_dtype_name(td_onnx_stored(x)));
+    else if (strcmp(p->name, "rank") == 0) td_printf(&t->out, ", rank=%d", x->nin && x->in[0] ? x->in[0]->rank : -1);
     else if (strcmp(p->name, "flat") == 0) td_printf(&t->out, ", flat=%s", is_flat(x) ? "True" : "False");
     else if (strcmp(p->name, "spatial") == 0) {
         td_printf(&t->out, ", spatial=%d", spatial(x));
         if (!spatial(x)) td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "the file does not say how many dimensions it has");
-    } else if (strcmp(p->name, "kind") == 0) {
+    } else if (strcmp(p->name, "kind") == 0 || strcmp(p->name, "whole") == 0) {
         if (d == TD_DTYPE_NONE)
             td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "the file does not say the dtype of what it takes");
-        else td_printf(&t->out, ", kind=td.%s", td_dtype_name(d));
+        else if (*p->name == 'k') td_printf(&t->out, ", kind=td.%s", td_dtype_name(d));
+        else td_printf(&t->out, ", whole=%s", td_dtype_is_integral(d) ? "True" : "False");
     } else td_onnx_fail(t->w, x, TD_E_INVALID, "it has no attribute '%.60s'", p->name);
 }
 
@@ -342,10 +274,10 @@ static void inputs(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_form 
     while (n && !x->in[n - 1]) n--;
     bool tensors = true;
     for (uint32_t k = 0; k < n && f->all; k++)
-        tensors &= x->in[k] && (x->in[k]->constant ? !is_written(x->in[k]->constant, false) : x->in[k]->tensor);
+        tensors &= x->in[k] && (x->in[k]->constant ? !td_onnx_is_written(x->in[k]->constant, false) : x->in[k]->tensor);
     if (f->all) td_printf(&t->out, tensors ? "[" : "(");
     else if (n > f->ninputs)
-        td_onnx_fail(t->w, x, TD_E_INVALID, "it has %u inputs, and such ops take %u", x->nin, f->ninputs);
+        td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "it has %u inputs, and such ops take %u", x->nin, f->ninputs);
     for (uint32_t k = 0; k < n && !t->w->e->code; k++) {
         td_printf(&t->out, k && !f->all ? ", " : "");
         value(t, x->in[k], !f->all && f->params[k].number);
@@ -374,24 +306,6 @@ static void call(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_form *f
     td_printf(&t->out, ")");
 }
 
-static void infer_dtype(td_onnx_step *x)
-{
-    static const char *const truths[] = {"Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And",
-                                         "Or",    "Xor",  "Not",         "IsNaN",   "IsInf"};
-    static const char *const places[] = {"Shape", "Size", "ArgMax", "ArgMin", "NonZero"};
-    const td_onnx_attribute *to = td_onnx_attribute_of(x->node, "to");
-    td_dtype d = first_dtype(x);
-    if (to && to->i) d = td_onnx_dtype(to->i);
-    if (strcmp(x->node->op, "Where") == 0 && x->nin == 3 && x->in[1]) d = x->in[1]->dtype;
-    if (strcmp(x->node->op, "ConstantOfShape") == 0) d = TD_FLOAT32;
-    for (size_t k = 0; k < sizeof truths / sizeof *truths; k++)
-        if (strcmp(truths[k], x->node->op) == 0) d = TD_BOOL;
-    for (size_t k = 0; k < sizeof places / sizeof *places; k++)
-        if (strcmp(places[k], x->node->op) == 0) d = TD_INT64;
-    for (uint32_t k = 0; k < x->nout; k++)
-        if (x->out[k] && x->out[k]->dtype == TD_DTYPE_NONE) x->out[k]->dtype = k ? TD_DTYPE_NONE : d;
-}
-
 static void node(td_onnx_writer *t, td_onnx_step *x, const td_onnx_form *f)
 {
     uint32_t variable = ++t->variables;
@@ -403,7 +317,7 @@ static void node(td_onnx_writer *t, td_onnx_step *x, const td_onnx_form *f)
         td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "it has %u outputs, and such ops have one here", x->nout);
     for (uint32_t k = 0; k < x->nout; k++)
         if (x->out[k]) x->out[k]->text = text_of(t, parts ? "v%u[%u]" : "v%u", variable, k);
-    infer(x);
+    td_onnx_infer(x);
 }
 
 /* ---- If */

@@ -25,4 +25,15 @@ typedef struct td_onnx_writer {
 int td_onnx_write(td_onnx_writer *t, td_onnx_whole *w);
 void td_onnx_write_end(td_onnx_writer *t);
 
+/* Does a constant stand in the text as it is? `number`: where an op wants numbers. */
+bool td_onnx_is_written(const td_onnx_constant *c, bool number);
+
+/* ---- infer.c: of what the file does not say */
+
+/* Ranks and dtypes of what the step gives, and whether that is a tensor for sure. */
+void td_onnx_infer(td_onnx_step *x);
+/* The dtype that a step works in, and that of a zero point; TD_DTYPE_NONE: it is not known. */
+td_dtype td_onnx_takes(const td_onnx_step *x);
+td_dtype td_onnx_stored(const td_onnx_step *x);
+
 #endif

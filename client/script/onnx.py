@@ -5,7 +5,8 @@ Before the "*" are a node's inputs in their order (None: left out); `Any` says t
 has these. A first one called `inputs` takes all, as a tuple. Behind the "*" are its attributes by their names, and what is known
 of the node: `several`: more than its first output is wanted, so that all are given; `outputs`: how many it has, given as a
 list; `whole`: it takes whole numbers or truths; `kind`: the dtype that it takes; `spatial`: how many dimensions are behind
-batch and channels; `rank`: of the first input, -1 where the file does not say; `flat`: the third input is a vector, of more than one number.
+batch and channels; `rank`: of the first input, -1 where the file does not say; `flat`: the third input is a vector, of more than one
+number; `stored`: the dtype of a zero point.
 
 Shapes and other whole numbers of rank 0 and 1 are an int or a list of ints here, never a tensor unless an op wants one;
 isinstance() decides while a node is lowered. `ops` are the rows, `td` is all of tensord. NaN of ONNX is that of IEEE 754."""
@@ -1181,6 +1182,78 @@ def Einsum_12(inputs, *, equation):
     return ops.einsum(equation, _all(inputs))
 
 
+def _heads(x, n):
+    """(batch, steps, heads * size) as (batch, heads, steps, size)."""
+    return ops.transpose(ops.reshaped(x, [x.shape[0], x.shape[1], n, -1]), 1, 2)
+
+
+def _repeated(x, times):
+    """Each head so many times."""
+    b, h, n, d = x.shape[0], x.shape[1], x.shape[2], x.shape[3]
+    return ops.reshaped(ops.expand(ops.unsqueeze(x, 2), [b, h, times, n, d]), [b, h * times, n, d])
+
+
+def Attention_23(Q, K, V, attn_mask=None, past_key=None, past_value=None, *, several, rank, is_causal=0, kv_num_heads=0, q_num_heads=0, qk_matmul_output_mode=0, scale=None, softcap=0.0,
+                 softmax_precision=None):
+    q = _heads(Q, q_num_heads) if rank == 3 else Q
+    k = _heads(K, kv_num_heads) if rank == 3 else K
+    v = _heads(V, kv_num_heads) if rank == 3 else V
+    before = 0
+    if past_key is not None:
+        before = past_key.shape[2]
+        k = ops.cat([past_key, k], 2)
+    if past_value is not None:
+        v = ops.cat([past_value, v], 2)
+    root = math.sqrt(1.0 / math.sqrt(float(q.shape[3])) if scale is None else scale)
+    times = q.shape[1] // k.shape[1]
+    keys, values = k, v
+    if times != 1:
+        keys = _repeated(k, times)
+        values = _repeated(v, times)
+    raw = ops.matmul(q * root, ops.transpose(keys * root, 2, 3))
+    capped = raw
+    if softcap != 0.0:
+        capped = ops.tanh(raw / softcap) * softcap
+    s = capped
+    if is_causal == 1:
+        rows = ops.reshaped(ops.arange(0, q.shape[2], 1, td.int64), [-1, 1]) + before
+        s = ops.where(ops.le(ops.arange(0, k.shape[2], 1, td.int64), rows), s, -math.inf)
+    if attn_mask is not None:
+        s = _masked(s, attn_mask)
+    weights = ops.softmax(s, -1)
+    if is_causal == 1 or attn_mask is not None:
+        weights = ops.where(ops.eq(ops.amax(s, [-1], True), -math.inf), 0, weights)  # of nothing at all
+    y = ops.matmul(weights, values)
+    if rank == 3:
+        y = ops.reshaped(ops.transpose(y, 1, 2), [y.shape[0], y.shape[2], -1])
+    if several:
+        return y, k, v, raw if qk_matmul_output_mode == 0 else capped if qk_matmul_output_mode == 1 else s if qk_matmul_output_mode == 2 else weights
+    return y
+
+
+def _masked(s, mask):
+    if mask.dtype == td.bool:
+        return ops.where(mask, s, -math.inf)
+    return s + ops.copy(mask, s.dtype)
+
+
+def RotaryEmbedding_23(X, cos_cache, sin_cache, position_ids=None, *, rank, interleaved=0, num_heads=0, rotary_embedding_dim=0):
+    x = ops.transpose(X, 1, 2) if rank == 4 else ops.reshaped(X, [X.shape[0], X.shape[1], num_heads, -1])
+    n = x.shape[3] if rotary_embedding_dim == 0 else rotary_embedding_dim
+    cos = cos_cache if position_ids is None else ops.index(cos_cache, [position_ids])
+    sin = sin_cache if position_ids is None else ops.index(sin_cache, [position_ids])
+    c, s = ops.unsqueeze(ops.slice(cos, 2, 0, n // 2, 1), 2), ops.unsqueeze(ops.slice(sin, 2, 0, n // 2, 1), 2)
+    turned = ops.slice(x, 3, 0, n, 1)
+    if interleaved == 1:
+        a, b = ops.slice(turned, 3, 0, n, 2), ops.slice(turned, 3, 1, n, 2)
+        y = ops.reshaped(ops.stack([c * a - s * b, s * a + c * b], -1), turned.shape)
+    else:
+        a, b = ops.slice(turned, 3, 0, n // 2, 1), ops.slice(turned, 3, n // 2, n, 1)
+        y = ops.cat([c * a - s * b, s * a + c * b], -1)
+    all = ops.cat([y, ops.slice(x, 3, n, x.shape[3], 1)], -1)
+    return ops.transpose(all, 1, 2) if rank == 4 else ops.reshaped(all, X.shape)
+
+
 def Det_11(X):
     return ops.linalg_det(X)
 
@@ -1372,6 +1445,12 @@ def AveragePool_1(X, *, spatial, auto_pad="NOTSET", ceil_mode=0, count_include_p
     return y / _avg_pool(ones, spatial, kernel_shape, s, _zeros(spatial), ceil_mode == 1, True)
 
 
+def AveragePool_19(X, *, spatial, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, kernel_shape, pads=None, strides=None):
+    if dilations is not None:
+        assert _product(dilations) == 1, "AveragePool with dilations is not in programs"
+    return AveragePool_1(X, spatial=spatial, auto_pad=auto_pad, ceil_mode=ceil_mode, count_include_pad=count_include_pad, kernel_shape=kernel_shape, pads=pads, strides=strides)
+
+
 def LpPool_1(X, *, spatial, auto_pad="NOTSET", kernel_shape, p=2, pads=None, strides=None):
     s = _ones(spatial) if strides is None else strides
     around = _pads(X, spatial, auto_pad, pads, kernel_shape, s, _ones(spatial))
@@ -1445,7 +1524,13 @@ def LayerNormalization_17(X, Scale, B=None, *, several, axis=-1, epsilon=1e-05, 
 
 
 def LpNormalization_1(input, *, axis=-1, p=2):
-    return input / ops.norm(input, float(p), [axis], True)
+    n = ops.norm(input, float(p), [axis], True)
+    return input / ops.where(ops.eq(n, 0), 1, n)
+
+
+def RMSNormalization_23(X, scale, *, axis=-1, epsilon=1e-05, stash_type=1):
+    at = [k for k in range(_dim(X, axis), X.ndim)]
+    return X * ops.rsqrt(ops.mean(X * X, at, True) + epsilon) * scale
 
 
 def MeanVarianceNormalization_9(X, *, axes=None):
@@ -1504,6 +1589,23 @@ def Pad_11(data, pads: Any, constant_value: Any = None, axes: Any = None, *, mod
     if isinstance(constant_value, Tensor):
         return _pad(x, p, mode, float(constant_value), at)
     return _pad(x, p, mode, _one(constant_value), at)
+
+
+def CenterCropPad_18(input_data, shape, *, axes=None):
+    x, want = _tensor(input_data), _ints(shape)
+    at = [k for k in range(x.ndim)] if axes is None else axes
+    for k in range(len(want)):
+        n = x.shape[at[k]]
+        if n > want[k]:
+            first = (n - want[k]) // 2
+            x = ops.slice(x, at[k], first, first + want[k], 1)
+        else:
+            before = (want[k] - n) // 2
+            around = [0 for i in range(2 * x.ndim)]
+            around[2 * (x.ndim - 1 - _dim(x, at[k]))] = before
+            around[2 * (x.ndim - 1 - _dim(x, at[k])) + 1] = want[k] - n - before
+            x = ops.constant_pad(x, around, 0)
+    return x
 
 
 # ---- sizes of pictures
@@ -1622,6 +1724,10 @@ def Resize_11(X, roi=None, scales: Any = None, sizes: Any = None, *, rank, mode=
             planes = [int(math.floor(float(X.shape[2]) * ratio[2])), int(math.floor(float(X.shape[3]) * ratio[3]))]
             return ops.resample(X, planes, 0, False, False, None, ratio[2], ratio[3])
     return _resize(X, _scaled(X, ratio, at), ratio, at, mode, how, nearest_mode, cubic_coeff_a, exclude_outside == 1)
+
+
+def AffineGrid_20(theta, size: Any, *, align_corners=0):
+    return ops.affine_grid(theta, _ints(size), align_corners == 1)
 
 
 def GridSample_16(X, grid, *, align_corners=0, mode="bilinear", padding_mode="zeros"):
@@ -1759,3 +1865,162 @@ def RNN_7(X, W, R, B=None, sequence_lens=None, initial_h=None, *, several, hidde
         y1, h1 = _rnn(x, W, R, B, h0, 1, hidden_size, relu, True)
         return _ways_two(ops.stack([y, y1], 1), ops.cat([h, h1], 0), layout, several)
     return _ways_two(ops.unsqueeze(y, 1), h, layout, several)
+
+
+# ---- losses
+
+
+def _losses(scores, target, weight, ignore_index, reduction):
+    places = ops.copy(_tensor(target), td.int64)
+    if ignore_index is None:
+        each = ops.full(places.shape, 1, scores.dtype)
+    else:
+        each = ops.copy(ops.ne(places, ignore_index), scores.dtype)
+        places = ops.where(ops.ne(places, ignore_index), places, 0)
+    if weight is not None:
+        each = each * ops.reshaped(ops.index_select(weight, 0, ops.reshaped(places, [-1])), places.shape)
+    losses = ops.neg(ops.squeeze(ops.gather(scores, 1, ops.unsqueeze(places, 1)), [1])) * each
+    if reduction == "none":
+        return losses
+    if reduction == "sum":
+        return ops.sum(losses)
+    return ops.sum(losses) / ops.sum(each)
+
+
+def NegativeLogLikelihoodLoss_12(input, target, weight=None, *, ignore_index=None, reduction="mean"):
+    return _losses(input, target, weight, ignore_index, reduction)
+
+
+def SoftmaxCrossEntropyLoss_12(scores, labels, weights=None, *, several, ignore_index=None, reduction="mean"):
+    logs = ops.log_softmax(scores, 1)
+    loss = _losses(logs, labels, weights, ignore_index, reduction)
+    return (loss, logs) if several else loss
+
+
+# ---- what is quantized
+
+
+def _along(w, x, axis):
+    """One number, or one for each place along a dimension."""
+    at = _dim(x, axis)
+    return ops.reshaped(w, [-1 if k == at else 1 for k in range(x.ndim)]) if x.ndim > 0 else ops.reshaped(w, [])
+
+
+def _saturated(x, stored):
+    if stored == td.int8:
+        return ops.copy(ops.clamp(x, -128.0, 127.0), stored)
+    if stored == td.int16:
+        return ops.copy(ops.clamp(x, -32768.0, 32767.0), stored)
+    if stored == td.uint16:
+        return ops.copy(ops.clamp(x, 0.0, 65535.0), stored)
+    return ops.copy(ops.clamp(x, 0.0, 255.0), td.uint8)
+
+
+def QuantizeLinear_10(x, y_scale, y_zero_point=None, *, stored, axis=1, saturate=1):
+    y = ops.round(_tensor(x) / _along(y_scale, x, axis))
+    if y_zero_point is None:
+        return _saturated(y, stored)
+    return _saturated(y + ops.copy(_along(_tensor(y_zero_point), x, axis), td.float32), stored)
+
+
+def DequantizeLinear_10(x, x_scale, x_zero_point=None, *, axis=1):
+    y = _tensor(x)
+    if x_zero_point is None:
+        return ops.copy(y, x_scale.dtype) * _along(x_scale, y, axis)
+    whole = ops.copy(y, td.int32) - ops.copy(_along(_tensor(x_zero_point), y, axis), td.int32)
+    return ops.copy(whole, x_scale.dtype) * _along(x_scale, y, axis)
+
+
+def DynamicQuantizeLinear_11(x, *, several):
+    low, high = ops.clamp(ops.amin(x), None, 0.0), ops.clamp(ops.amax(x), 0.0, None)
+    scale = (high - low) / 255.0
+    zero = ops.clamp(ops.round(ops.neg(low) / scale), 0.0, 255.0)
+    y = _saturated(ops.round(x / scale) + zero, td.uint8)
+    return (y, scale, ops.copy(zero, td.uint8)) if several else y
+
+
+def _centred(x, zero):
+    """As int32, around nothing."""
+    whole = ops.copy(x, td.int32)
+    return whole if zero is None else whole - ops.copy(_tensor(zero), td.int32)
+
+
+def MatMulInteger_10(A, B, a_zero_point=None, b_zero_point=None):
+    if a_zero_point is None:
+        return ops.matmul(_centred(A, None), _centred(B, b_zero_point))
+    rows = _tensor(a_zero_point)
+    return ops.matmul(_centred(A, ops.unsqueeze(rows, -1) if rows.ndim > 0 else rows), _centred(B, b_zero_point))
+
+
+def ConvInteger_10(x, w, x_zero_point=None, w_zero_point=None, *, spatial, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None, strides=None):
+    kernel = _centred(w, None if w_zero_point is None else _along(_tensor(w_zero_point), w, 0))
+    return Conv_1(_centred(x, x_zero_point), kernel, None, spatial=spatial, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
+
+
+def _requantized(whole, scale, zero, stored):
+    return _saturated(ops.round(ops.copy(whole, td.float32) * scale) + ops.copy(_tensor(zero), td.float32), stored)
+
+
+def QLinearMatMul_10(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point, *, stored):
+    return _requantized(ops.matmul(_centred(a, a_zero_point), _centred(b, b_zero_point)), a_scale * b_scale / y_scale, y_zero_point, stored)
+
+
+def QLinearConv_10(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B=None, *, stored, spatial, auto_pad="NOTSET", dilations=None, group=1, kernel_shape=None, pads=None,
+                   strides=None):
+    kernel = _centred(w, _along(_tensor(w_zero_point), w, 0))
+    y = Conv_1(_centred(x, x_zero_point), kernel, None, spatial=spatial, auto_pad=auto_pad, dilations=dilations, group=group, pads=pads, strides=strides)
+    if B is not None:
+        y = y + _columns(_tensor(B), y)
+    return _requantized(y, _columns(ops.reshaped(x_scale * w_scale / y_scale, [-1]), y), y_zero_point, stored)
+
+
+# ---- signals
+
+
+def _turns(size, periodic, times):
+    n = _int(size)
+    k = ops.copy(ops.arange(0, n, 1, td.int64), td.float64)
+    return ops.cos(k * (2.0 * math.pi * times / float(n if periodic == 1 else n - 1)))
+
+
+def HannWindow_17(size: Any, *, output_datatype=td.float32, periodic=1):
+    return ops.copy(0.5 - _turns(size, periodic, 1.0) * 0.5, output_datatype)
+
+
+def HammingWindow_17(size: Any, *, output_datatype=td.float32, periodic=1):
+    return ops.copy(25.0 / 46.0 - _turns(size, periodic, 1.0) * (21.0 / 46.0), output_datatype)
+
+
+def BlackmanWindow_17(size: Any, *, output_datatype=td.float32, periodic=1):
+    return ops.copy(0.42 - _turns(size, periodic, 1.0) * 0.5 + _turns(size, periodic, 2.0) * 0.08, output_datatype)
+
+
+def DFT_20(input, dft_length: Any = None, axis: Any = None, *, inverse=0, onesided=0):
+    return DFT_17(input, dft_length, axis=-2 if axis is None else _int(axis), inverse=inverse, onesided=onesided)
+
+
+def DFT_17(input, dft_length: Any = None, *, axis=1, inverse=0, onesided=0):
+    assert inverse == 0 or onesided == 0, "DFT from one side back is not in programs"
+    x = ops.view_as_complex(ops.packed(ops.constant_pad(input, [0, 2 - input.shape[-1]], 0)))
+    at = axis + input.ndim if axis < 0 else axis
+    n = x.shape[at] if dft_length is None else _int(dft_length)
+    y = ops.ifft(x, n, at) if inverse == 1 else ops.fft(x, n, at)
+    if onesided == 1:
+        y = ops.slice(y, at, 0, n // 2 + 1, 1)
+    return ops.view_as_real(ops.packed(y))
+
+
+def MaxUnpool_9(X, I, output_shape=None, *, kernel_shape, pads=None, strides=None):
+    n = len(kernel_shape)
+    s = [1 for k in range(n)] if strides is None else strides
+    p = [0 for k in range(2 * n)] if pads is None else pads
+    inner = [(X.shape[2 + k] - 1) * s[k] + kernel_shape[k] - p[k] - p[n + k] for k in range(n)]
+    sizes = X.shape[:2] + inner
+    y = ops.reshaped(ops.scatter(ops.full([_product(sizes)], 0, X.dtype), 0, ops.reshaped(I, [-1]), ops.reshaped(X, [-1])), sizes)
+    if output_shape is None:
+        return y
+    want = _ints(output_shape)
+    around = [0 for k in range(2 * y.ndim)]
+    for k in range(y.ndim):
+        around[2 * (y.ndim - 1 - k) + 1] = want[k] - sizes[k]
+    return ops.constant_pad(y, around, 0)
