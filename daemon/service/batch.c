@@ -418,7 +418,8 @@ static void form(td_served_run *b)
         if (x->turn > v->turn) v->turn = x->turn;
     }
     b->stage = GATHERS;
-    td_served_start(v); /* another lane may have the rest */
+    if (!v->first) v->turn++; /* nobody waits: who asked much has no debts */
+    td_served_start(v);       /* another lane may have the rest */
 }
 
 /* An input as it was when it was asked with. It stays kept: the run reads it as it goes, and it may be wanted again. */

@@ -1,0 +1,398 @@
+/* Requests of models: whose turn it is, which join, which are too late, and that nothing stays behind. By a clock that
+ * the test moves. */
+#include "daemon/service/models.h"
+#include "proto/program/text.h"
+#include "proto/program/verify.h"
+#include "tests/support/hand_clock.h"
+#include "tests/unit/cunit_main.h"
+
+#include <stdlib.h>
+
+enum { MS = 1000000, MOST = 64, ROOM = 64 };
+
+static td_service v;
+static td_account *user, *session;
+
+static void background(void *unused, void (*work)(void *), void (*done)(void *), void *arg)
+{
+    (void)unused;
+    work(arg);
+    if (done) done(arg);
+}
+
+static void ignore(void *unused)
+{
+    (void)unused;
+}
+
+static int init(void)
+{
+    td_service_options o = {.memory = 64 << 20, .background = background, .wake = ignore};
+    hand_clock_stop(0);
+    if (td_service_init(&v, &o, NULL)) return 1;
+    user = td_service_uid_account(&v, 7, NULL);
+    session = td_account_new(user);
+    return user && session ? 0 : 1;
+}
+
+static int cleanup(void)
+{
+    td_live live = td_live_counts();
+    bool clean = !v.models && !v.owners.all && !v.names && live.tensors == 0 && live.storages == 0 &&
+                 session->bytes == 0 && session->objects == 0 && user->objects == 0;
+    td_account_unref(session);
+    td_account_unref(user);
+    td_service_deinit(&v);
+    return clean ? 0 : 1;
+}
+
+static void run(void)
+{
+    while (td_owners_run(&v, MOST)) continue;
+}
+
+/* ---- a model that gives what it is given, negated */
+
+static const char text[] = "graph(%x : Tensor):\n"
+                           "  %y : Tensor = td::neg(%x)\n"
+                           "  return (%y)\n";
+
+static td_held_program *program(void)
+{
+    td_held_program *p = NULL;
+    td_error e = {0};
+    td_ir *ir = td_ir_read(text, strlen(text), &e);
+    if (!ir || td_ir_verify(ir, 0, &e) || td_program_new(&p, ir, &e) || td_program_capture(p, 0, NULL, user, &e))
+        printf("%s\n", e.message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    return p;
+}
+
+static td_model_how alone(void)
+{
+    td_model_how h = {.nin = 1, .nout = 1, .nsizes = 1, .sizes = {1}};
+    h.in_rows[0] = h.out_rows[0] = -1;
+    return h;
+}
+
+static td_model_how joined(uint32_t delay_us)
+{
+    td_model_how h = {.nin = 1, .nout = 1, .nsizes = 3, .sizes = {1, 2, 4}, .delay_us = delay_us};
+    return h;
+}
+
+/* It is ready, and its loader has a way to it. */
+static td_model_user model(const char *name, td_model_how how)
+{
+    td_model_user u = {0};
+    td_error e = {0};
+    td_held_program *p = program();
+    CU_ASSERT_EQUAL_FATAL(td_model_new(&u, &v, name, 0, 0, "{}", 2, session, &e), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_served_program(u.pinned, p, NULL, &e), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_model_ready(&u, &how, "{}", 2, session, &e), TD_OK);
+    td_program_unref(p);
+    return u;
+}
+
+static td_model_user join(const char *name)
+{
+    td_model_user u = {0};
+    CU_ASSERT_EQUAL_FATAL(td_model_join(&u, &v, name, 0, NULL), TD_OK);
+    return u;
+}
+
+static const td_model_counts *counts;
+static uint32_t waiting, versions;
+
+static void look(const td_model_info *m, void *name)
+{
+    if (strcmp(m->name, name) != 0) return;
+    counts = m->counts;
+    waiting = m->waiting;
+    versions++;
+}
+
+static const td_model_counts *counts_of(const char *name)
+{
+    counts = NULL;
+    versions = 0;
+    td_model_some(&v, true, UINT32_MAX, look, (void *)(uintptr_t)name);
+    return counts;
+}
+
+/* ---- asking */
+
+/* Answers, in the order in which they came. */
+static struct {
+    int note, code;
+    float first;
+    int64_t rows;
+} log_[ROOM];
+static int answers;
+
+static void then(void *arg, td_queued_item *out, const td_error *error)
+{
+    int *note = arg;
+    const td_tensor *t = out ? out->tensors[0] : NULL;
+    log_[answers].note = *note;
+    log_[answers].code = error ? error->code : 0;
+    log_[answers].first = t ? *(const float *)td_tensor_data(t) : 0;
+    log_[answers++].rows = t ? t->desc.shape[0] : 0;
+    td_queue_item_free(out);
+}
+
+static td_queued_item *item(int rows, float x)
+{
+    td_place place = {.heap = v.heap, .account = session};
+    td_storage *st = NULL;
+    td_tensor *t = NULL;
+    td_queued_item *i = NULL;
+    td_desc d;
+    td_desc_contiguous(&d, TD_FLOAT32, 2, (int64_t[]){rows, 3}, NULL);
+    CU_ASSERT_EQUAL_FATAL(td_storage_new(&st, &place, 12 * (uint64_t)rows, NULL, NULL), TD_OK);
+    for (int k = 0; k < 3 * rows; k++) ((float *)st->data)[k] = x;
+    CU_ASSERT_EQUAL_FATAL(td_tensor_new(&t, st, &d, session, NULL), TD_OK);
+    td_storage_unref(st);
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, session, 1, 0, NULL), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_add(i, t, true, NULL), TD_OK);
+    td_tensor_unref(t);
+    return i;
+}
+
+static int notes[ROOM];
+
+/* A request of this number, whose answer is minus that. */
+static td_await *ask(td_model_user *u, int note, int rows, int priority, uint64_t timeout_us)
+{
+    td_await *a = NULL;
+    td_error e = {0};
+    int rc = td_model_ask(&a, u, item(rows, (float)note), timeout_us, priority, 1, then, &e);
+    if (rc) printf("%s\n", e.message);
+    CU_ASSERT_EQUAL_FATAL(rc, TD_OK);
+    notes[note] = note;
+    a->arg = &notes[note];
+    return a;
+}
+
+static bool came(int n, const int *order)
+{
+    bool good = answers == n;
+    for (int k = 0; k < n && good; k++)
+        good = log_[k].note == order[k] && !log_[k].code && log_[k].first == (float)-order[k];
+    if (!good)
+        for (int k = 0; k < answers; k++)
+            printf("%d: %d, code %d, %g\n", k, log_[k].note, log_[k].code, (double)log_[k].first);
+    answers = 0;
+    return good;
+}
+#define CAME(...) CU_ASSERT_TRUE(came((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__}))
+
+static void end(const char *name)
+{
+    CU_ASSERT_EQUAL(td_model_retire(&v, name, 0, session, NULL), TD_OK);
+    run();
+}
+
+static void each_has_its_turn(void)
+{
+    td_model_user a = model("fair", alone()), b = join("fair");
+    for (int k = 1; k <= 5; k++) ask(&a, k, 1, 0, UINT64_MAX);
+    ask(&b, 6, 1, 0, UINT64_MAX);
+    ask(&b, 7, 1, 0, UINT64_MAX);
+    CU_ASSERT_EQUAL(answers, 0); /* never from within */
+    run();
+    CAME(1, 6, 2, 7, 3, 4, 5);
+    ask(&a, 1, 1, 0, UINT64_MAX); /* who asked much has not to wait for it later */
+    ask(&b, 2, 1, 0, UINT64_MAX);
+    run();
+    CAME(1, 2);
+    end("fair");
+    td_model_leave(&a), td_model_leave(&b);
+}
+
+static void priority_comes_first(void)
+{
+    td_model_user a = model("first", alone()), b = join("first");
+    ask(&a, 1, 1, 0, UINT64_MAX);
+    ask(&a, 2, 1, -1, UINT64_MAX);
+    ask(&b, 3, 1, 5, UINT64_MAX);
+    ask(&a, 4, 1, 5, UINT64_MAX);
+    ask(&b, 5, 1, 0, UINT64_MAX);
+    run();
+    CU_ASSERT_EQUAL(answers, 5);
+    CU_ASSERT_TRUE(log_[0].note == 3 && log_[4].note == 2);
+    answers = 0;
+    end("first");
+    td_model_leave(&a), td_model_leave(&b);
+}
+
+static void late_ones_cost_nothing(void)
+{
+    td_model_user a = model("late", alone());
+    ask(&a, 1, 1, 0, 5000);
+    ask(&a, 2, 1, 0, 50000);
+    hand_clock_go_on(6 * MS);
+    td_deadlines_run(&v);
+    CU_ASSERT_TRUE(answers == 1 && log_[0].note == 1 && log_[0].code == TD_E_TIMEOUT);
+    answers = 0;
+    run();
+    CAME(2);
+    td_await *x = ask(&a, 3, 1, 0, UINT64_MAX);
+    td_await_cancel(&v, x);
+    run();
+    CU_ASSERT_EQUAL(answers, 0);
+    const td_model_counts *c = counts_of("late");
+    CU_ASSERT_TRUE(c->runs == 1 && c->expired == 1 && c->cancelled == 1 && c->asked == 3 && waiting == 0);
+    td_await *none = NULL;
+    td_error e = {0};
+    td_queued_item *i = item(1, 1);
+    CU_ASSERT_EQUAL(td_model_ask(&none, &a, i, 0, 0, 1, then, &e), TD_E_TIMEOUT);
+    td_queue_item_free(i);
+    end("late");
+    td_model_leave(&a);
+}
+
+static void alike_ones_join(void)
+{
+    td_model_user a = model("joins", joined(0)), b = join("joins");
+    for (int k = 1; k <= 4; k++) ask(k % 2 ? &a : &b, k, 1, 0, UINT64_MAX);
+    run();
+    CU_ASSERT_EQUAL(counts_of("joins")->runs, 1);
+    CAME(1, 2, 3, 4);
+    for (int k = 1; k <= 7; k++) ask(&a, k, 1, 0, UINT64_MAX); /* of sizes that were tried: 4, 2, 1 */
+    run();
+    CU_ASSERT_EQUAL(counts_of("joins")->runs, 4);
+    CU_ASSERT_TRUE(counts->by_size[0] == 1 && counts->by_size[1] == 1 && counts->by_size[2] == 2);
+    CAME(1, 2, 3, 4, 5, 6, 7);
+    ask(&a, 1, 3, 0, UINT64_MAX); /* with others only as far as it fits, and as it was asked */
+    ask(&a, 2, 2, 0, UINT64_MAX);
+    ask(&a, 3, 1, 0, UINT64_MAX);
+    run();
+    CU_ASSERT_EQUAL(counts_of("joins")->runs, 6);
+    CU_ASSERT_TRUE(log_[0].note == 1 && log_[1].note == 3 && log_[0].rows == 3 && log_[2].rows == 2);
+    answers = 0;
+    ask(&a, 1, 9, 0, UINT64_MAX); /* more than a batch has */
+    run();
+    CAME(1);
+    td_await *gone = ask(&a, 1, 1, 0, UINT64_MAX);
+    ask(&a, 2, 1, 0, UINT64_MAX);
+    td_await_cancel(&v, gone);
+    run();
+    CAME(2);
+    end("joins");
+    td_model_leave(&a), td_model_leave(&b);
+}
+
+static void a_delay_is_waited_for(void)
+{
+    td_model_user a = model("waits", joined(4000));
+    ask(&a, 1, 1, 0, UINT64_MAX);
+    run();
+    CU_ASSERT_EQUAL(answers, 0);
+    hand_clock_go_on(2 * MS);
+    td_deadlines_run(&v);
+    run();
+    CU_ASSERT_EQUAL(answers, 0);
+    ask(&a, 2, 1, 0, UINT64_MAX);
+    hand_clock_go_on(3 * MS);
+    td_deadlines_run(&v);
+    run();
+    CAME(1, 2);
+    for (int k = 1; k <= 4; k++) ask(&a, k, 1, 0, UINT64_MAX); /* a whole batch waits for nobody */
+    run();
+    CAME(1, 2, 3, 4);
+    end("waits");
+    td_model_leave(&a);
+}
+
+static void a_full_queue_refuses(void)
+{
+    td_model_how how = alone();
+    how.queue = 2;
+    td_model_user a = model("full", how);
+    td_await *none = NULL;
+    td_error e = {0};
+    td_queued_item *i = item(1, 3);
+    td_await *first = ask(&a, 1, 1, 0, UINT64_MAX);
+    ask(&a, 2, 1, 0, UINT64_MAX);
+    CU_ASSERT_EQUAL(td_model_ask(&none, &a, i, UINT64_MAX, 0, 1, then, &e), TD_E_BUSY);
+    td_queue_item_free(i);
+    CU_ASSERT_EQUAL(counts_of("full")->refused, 1);
+    td_await_cancel(&v, first);
+    ask(&a, 3, 1, 0, UINT64_MAX);
+    run();
+    CAME(2, 3);
+    end("full");
+    td_model_leave(&a);
+}
+
+static void old_versions_end_with_their_last_request(void)
+{
+    td_model_user a = model("twice", alone());
+    ask(&a, 1, 1, 0, UINT64_MAX);
+    td_model_user b = model("twice", alone());
+    ask(&a, 2, 1, 0, UINT64_MAX);
+    counts_of("twice");
+    CU_ASSERT_EQUAL(versions, 2);
+    run();
+    CU_ASSERT_EQUAL(answers, 2);
+    answers = 0;
+    counts_of("twice");
+    CU_ASSERT_EQUAL(versions, 1);
+    ask(&a, 3, 1, 0, UINT64_MAX);
+    CU_ASSERT_EQUAL(td_name_drop(&v, "twice", session, NULL), TD_OK); /* it is answered all the same */
+    td_error e = {0};
+    td_await *none = NULL;
+    td_queued_item *i = item(1, 3);
+    CU_ASSERT_EQUAL(td_model_ask(&none, &a, i, UINT64_MAX, 0, 1, then, &e), TD_E_NOT_FOUND);
+    td_queue_item_free(i);
+    run();
+    CAME(3);
+    td_model_user c = model("twice", alone()); /* a way to the name leads to what has it next */
+    ask(&a, 4, 1, 0, UINT64_MAX);
+    run();
+    CAME(4);
+    end("twice");
+    td_model_leave(&a), td_model_leave(&b), td_model_leave(&c);
+    CU_ASSERT_PTR_NULL(v.models);
+}
+
+static void a_loader_that_goes_leaves_nothing(void)
+{
+    td_model_user u = {0};
+    td_error e = {0};
+    td_held_program *p = program();
+    CU_ASSERT_EQUAL_FATAL(td_model_new(&u, &v, "cold", 0, 0, "{}", 2, session, &e), TD_OK);
+    CU_ASSERT_PTR_NULL(td_model_served(&u, &e)); /* not yet */
+    CU_ASSERT_EQUAL_FATAL(td_served_program(u.pinned, p, NULL, &e), TD_OK);
+    td_program_unref(p);
+    td_model_user other;
+    CU_ASSERT_EQUAL(td_model_join(&other, &v, "cold", 0, &e), TD_E_NOT_FOUND);
+    td_await *a = ask(&u, 1, 1, 0, UINT64_MAX);
+    td_model_leave(&u);
+    CU_ASSERT_TRUE(answers == 1 && log_[0].code == TD_E_CANCELLED);
+    answers = 0;
+    (void)a;
+    run();
+    CU_ASSERT_PTR_NULL(v.models);
+    CU_ASSERT_PTR_NULL(v.owners.all);
+}
+
+static void times_have_quantiles(void)
+{
+    td_times t = {0};
+    for (int k = 1; k <= 1000; k++) td_times_add(&t, (uint64_t)k * 1000);
+    CU_ASSERT_TRUE(td_times_quantile(&t, 0.5) >= 500 && td_times_quantile(&t, 0.5) <= 640);
+    CU_ASSERT_TRUE(td_times_quantile(&t, 0.99) >= 990 && td_times_quantile(&t, 0.99) <= 1280);
+    CU_ASSERT_EQUAL(t.count, 1000);
+    td_times_add(&t, 0), td_times_add(&t, UINT64_MAX);
+    CU_ASSERT_EQUAL(t.count, 1002);
+}
+
+TD_CUNIT_MAIN_WITH("models", init, cleanup, {"each has its turn", each_has_its_turn},
+                   {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
+                   {"alike ones join", alike_ones_join}, {"a delay is waited for", a_delay_is_waited_for},
+                   {"a full queue refuses", a_full_queue_refuses},
+                   {"old versions end with their last request", old_versions_end_with_their_last_request},
+                   {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing},
+                   {"times have quantiles", times_have_quantiles})
