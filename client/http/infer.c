@@ -254,11 +254,19 @@ static int bring_regions(http_infer *i, td_error *e)
     return rc;
 }
 
+/* Triton's levels begin with 1, which comes first. A request that names none has the default one, or comes behind those
+ * that do, together with requests of other processes. */
+static int priority_of(int level, const http_entry *entry)
+{
+    enum { LOWEST = 1 << 20 };
+    int64_t usual = entry && entry->level ? entry->level : LOWEST;
+    return level ? (int)(usual - level) : 0;
+}
+
 static void ask(http_infer *i, td_array **in)
 {
     const oip_card *card = &i->model->card;
     const http_entry *entry = http_repository_find(i->front, i->model->name);
-    int64_t level = i->request.priority;
     td_infer_options how = {.size = sizeof how, .timeout_us = i->request.timeout_us};
     for (int k = 0; k < card->nin; k++) {
         const oip_input *from = &i->request.in[k];
@@ -267,8 +275,7 @@ static void ask(http_infer *i, td_array **in)
     td_lease_free(i->lease);
     i->lease = NULL, i->to = NULL;
     if (!how.timeout_us && entry) how.timeout_us = (uint64_t)entry->timeout_us;
-    if (!level && entry) level = entry->level;
-    how.priority = level ? (int)-level : INT32_MIN; /* level 1 comes first there, and who says none, last */
+    how.priority = priority_of(i->request.priority, entry);
     i->asked = td_async_infer(i->model->handle, td_arrays_of(card->nin, in), &how, came, i);
     td_error e = *td_last_error();
     for (int k = 0; k < card->nin; k++) td_release(in[k]);
