@@ -82,8 +82,8 @@ def test_the_wheel_is_whole(wheel):
         assert any(n.endswith("/LICENSE") and ".dist-info/" in n for n in z.namelist())
         programs = {n: z.getinfo(n).external_attr >> 16 & 0o111 for n in names if n.startswith("tensord/bin/")}
     assert names - set(programs) == package_files() | {"tensord/_C.abi3.so", "tensord/_C.pyi", "tensord/array_api/_ops.py"}
-    assert set(programs) == {"tensord/bin/" + n for n in ("tensord", "tensorctl", "carried-openblas.so", "carried-onednn.so")}
-    assert programs["tensord/bin/tensord"] and programs["tensord/bin/tensorctl"]
+    assert set(programs) == {"tensord/bin/" + n for n in ("tensord", "tensorctl", "tensord-http", "tensord-cuda", "carried-openblas.so", "carried-onednn.so")}
+    assert all(programs["tensord/bin/" + n] for n in ("tensord", "tensorctl", "tensord-http"))
 
 
 def test_it_works_alone(installed):
@@ -102,7 +102,7 @@ def test_it_works_alone(installed):
 
 def test_commands(installed):
     version = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["version"]
-    for name in "tensord", "tensorctl":
+    for name in "tensord", "tensorctl", "tensord-http":
         r = run(installed / name, "--version")
         assert r.stdout == f"{name} {version}\n", r.stderr
     assert "softmax(x" in run(installed / "tensorctl", "ops", "softmax").stdout

@@ -1,4 +1,4 @@
-"""The commands `tensord` and `tensorctl` of an installed package: the programs lie in bin/, these become them."""
+"""The commands `tensord`, `tensorctl` and `tensord-http` of an installed package: the programs lie in bin/, these become them."""
 
 import os
 import sys
@@ -19,3 +19,7 @@ def daemon() -> NoReturn:
 
 def ctl() -> NoReturn:
     _become("tensorctl")
+
+
+def http() -> NoReturn:
+    _become("tensord-http")
