@@ -182,7 +182,10 @@ static void take_connection(http_door *d, const listener *l)
     struct sockaddr_storage from = {0};
     socklen_t n = sizeof from;
     int fd = accept4(l->fd, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE) make_room(d); /* a descriptor, too */
+        return;
+    }
     int on = 1;
     if (!l->unix_socket) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     d->taking = l;

@@ -210,14 +210,19 @@ static int open_doors(http_front *f, arguments *a, char socket_path[256], td_err
     return rc;
 }
 
-/* A descriptor each, and some for regions, loaders and the daemon's segments. */
-static void raise_limit(const http_front *f)
+/* A descriptor each, and some for regions, loaders and the daemon's segments. Where the system grants fewer there are
+ * fewer connections. */
+static void raise_limit(http_front *f)
 {
+    enum { OTHERS = HTTP_REGIONS + 1024, FEW_OTHERS = 128 };
     struct rlimit l;
-    rlim_t want = f->options.limits.connections + HTTP_REGIONS + 1024;
+    unsigned *most = &f->options.limits.connections;
+    rlim_t want = *most + OTHERS;
     if (getrlimit(RLIMIT_NOFILE, &l) || l.rlim_cur >= want) return;
     l.rlim_cur = l.rlim_max < want ? l.rlim_max : want;
     setrlimit(RLIMIT_NOFILE, &l);
+    rlim_t room = l.rlim_cur > 2 * FEW_OTHERS ? l.rlim_cur - FEW_OTHERS : l.rlim_cur / 2;
+    if (*most > room) *most = (unsigned)room;
 }
 
 static int watch(http_front *f, int fd, td_error *e)

@@ -97,10 +97,10 @@ class UnixConnection(http.client.HTTPConnection):
 class Front:
     """A tensord-http that runs. `at`: (host, port)."""
 
-    def __init__(self, program, daemon_socket, *args, listen=True, env=None):
+    def __init__(self, program, daemon_socket, *args, listen=True, **more):
         listens = ["--listen", "127.0.0.1:0"] if listen else []
         self.process = subprocess.Popen([program, "--socket", daemon_socket, *listens, *args], stderr=subprocess.PIPE,
-                                        text=True, env=environment(**(env or {})))
+                                        text=True, env=environment(), **more)
         self.at, self.unix, self.said = None, None, []
         self._came = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)

@@ -5,6 +5,7 @@ ask; and that nothing of it stays.
 
 import json
 import os
+import resource
 import socket
 import stat
 import struct
@@ -206,6 +207,17 @@ class Door(Served):
         body, headers = infer_body([("x", "FP32", [1, 4], X)])
         self.assertEqual(f.ask("POST", "/v2/models/plus/infer", body, headers)[0], 200)
         self.assertLessEqual(f.metrics()["tensord_http_connections"], 8)
+        for s in idle:
+            s.close()
+        self.is_well(f)
+
+    def test_few_descriptors(self):
+        f = self.front("--no-http-socket", self.file, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300)))
+        f.is_ready()
+        idle = [f.raw() for _ in range(400)]  # more than it can have: the oldest go
+        body, headers = infer_body([("x", "FP32", [1, 4], X)])
+        self.assertEqual(f.ask("POST", "/v2/models/plus/infer", body, headers)[0], 200)
+        self.assertLessEqual(f.metrics()["tensord_http_connections"], 172)
         for s in idle:
             s.close()
         self.is_well(f)

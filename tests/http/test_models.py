@@ -265,6 +265,9 @@ class Models(Served):
         self.assertIn(("mine", "1"), self.index(f))
         g.end()
         self.has_answer(f, "mine")
+        h = self.front("--no-http-socket", "--model", "mine=" + self.place + "/mine.onnx")  # it is there already
+        h.is_ready()
+        self.assertEqual([v for n, v in self.index(f) if n == "mine"], ["1"])
         self.assertEqual(self.load(f, "mine", "unload")[0], 200)
         self.assertEqual(f.json("GET", "/v2/models/mine")[0], 404)
 
