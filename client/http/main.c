@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_LISTENERS = 4, MOST_MODELS = 256, LOOK_MS = 1000, ENDING_MS = 5000 };
+enum { MOST_LISTENERS = 4, MOST_MODELS = 256, LOOK_MS = 1000, QUIET_MS = 20, ENDING_MS = 5000 };
 
 static const char usage[] =
     "usage: tensord-http [OPTIONS] [MODEL.onnx ...]\n"
@@ -291,17 +291,20 @@ static void see(http_front *f, int fd, int signals)
     } else if (fd != http_door_fd(f->door)) http_repository_see(f, fd);
 }
 
-/* Requests under way are answered before the end. */
+/* Requests under way are answered before the end. The daemon is told of tensors that answers let go of with the
+ * next request, or when none has come for a while. */
 static int run(http_front *f, int signals)
 {
     uint64_t end_ms = UINT64_MAX;
-    bool starting = true;
+    bool starting = true, unsent = false;
     for (int wait = 0;;) {
         struct epoll_event events[16];
-        int n = epoll_wait(f->epoll, events, 16, wait < 0 || wait > LOOK_MS ? LOOK_MS : wait);
+        int most = unsent ? QUIET_MS : LOOK_MS;
+        int n = epoll_wait(f->epoll, events, 16, wait < 0 || wait > most ? most : wait);
         for (int i = 0; i < n; i++) see(f, events[i].data.fd, signals);
         if (!f->lost) look_at_models(f);
-        td_flush(f->client);
+        if (n == 0 && unsent && wait != 0) td_flush(f->client);
+        unsent = n > 0 || (unsent && wait == 0);
         wait = http_door_run(f->door);
         if (starting && has_failed(f)) return 1;
         starting = starting && f->loads;
