@@ -12,9 +12,6 @@
 
 #define TD_REDUCE_DIMS (TD_MAX_DIMS + 1)
 
-/* How records become results. */
-enum td_finish { TD_FINISH_A, TD_FINISH_MEAN, TD_FINISH_INDEX, TD_FINISH_BOTH, TD_FINISH_VAR, TD_FINISH_STD, TD_FINISH_LSE };
-
 typedef struct td_reduction {
     char *data, *out, *indices;
     td_row_fold row;

@@ -6,16 +6,18 @@
 #include <math.h>
 #include <stdbool.h>
 
+#ifndef lgamma_r /* no macro of a device that has none */
 double lgamma_r(double x, int *sign);
+#endif
 
-double td_lgamma_f64(double x)
+TD_SPECIAL double td_lgamma_f64(double x)
 {
     int sign;
     return lgamma_r(x, &sign); /* lgamma would write a variable that all threads share */
 }
 
 /* DLMF 5.11.2, from 10 on. */
-static double digamma_far(double x)
+TD_SPECIAL_PART double digamma_far(double x)
 {
     static const double c[] = {1.0 / 12, -1.0 / 120, 1.0 / 252, -1.0 / 240, 1.0 / 132, -691.0 / 32760, 1.0 / 12};
     double w = 1 / (x * x), sum = 0;
@@ -23,7 +25,7 @@ static double digamma_far(double x)
     return log(x) - 0.5 / x - sum;
 }
 
-double td_digamma_f64(double x)
+TD_SPECIAL double td_digamma_f64(double x)
 {
     double rest = 0;
     if (x == 0) return copysign(INFINITY, -x);
@@ -41,7 +43,7 @@ double td_digamma_f64(double x)
 
 /* The terms of Euler and Maclaurin behind the sum up to a (DLMF 25.11.5): B(2j) / (2j)! s (s+1) ... (s+2j-2)
  * a^(1-s-2j). */
-static double zeta_rest(double s, double a)
+TD_SPECIAL_PART double zeta_rest(double s, double a)
 {
     static const double c[] = {1.0 / 12,
                                -1.0 / 720,
@@ -62,7 +64,7 @@ static double zeta_rest(double s, double a)
 
 /* For s > 1 and q > 0. Terms fall by q / (q + 1) to the power of s, or soon are 0 where q is small beside s: some forty
  * are enough. */
-static double zeta_positive(double s, double q)
+TD_SPECIAL_PART double zeta_positive(double s, double q)
 {
     double sum = 0;
     for (int k = 0; k < 400; k++) {
@@ -77,13 +79,13 @@ static double zeta_positive(double s, double q)
 }
 
 /* Below zero for whole s: the terms up to -f are those of a zeta function cut off, with the sign of (-1)^s. */
-static double zeta_negative(double s, double q)
+TD_SPECIAL_PART double zeta_negative(double s, double q)
 {
     double f = ceil(q) - q, part = zeta_positive(s, f) - zeta_positive(s, 1 - q);
-    return zeta_positive(s, 1 - f) + (fmod(s, 2) == 0 ? part : -part);
+    return zeta_positive(s, 1 - f) + (fmod(s, 2.0) == 0 ? part : -part);
 }
 
-double td_zeta_f64(double s, double q)
+TD_SPECIAL double td_zeta_f64(double s, double q)
 {
     if (s == 1) return INFINITY;
     if (!(s > 1) || q != q) return NAN;
@@ -93,7 +95,7 @@ double td_zeta_f64(double s, double q)
 }
 
 /* DLMF 5.15.8 from 10 on, 5.15.6 below zero. */
-double td_trigamma_f64(double x)
+TD_SPECIAL double td_trigamma_f64(double x)
 {
     static const double c[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6};
     double rest = 0, sign = 1;
@@ -113,12 +115,12 @@ double td_trigamma_f64(double x)
     return rest + sign * w * (1 + 0.5 * w + sum);
 }
 
-double td_polygamma_f64(double n, double x)
+TD_SPECIAL double td_polygamma_f64(double n, double x)
 {
     if (n < 0) return NAN;
     if (n == 0) return td_digamma_f64(x);
     if (n == 1) return td_trigamma_f64(x);
     double size =
         n < 100 ? tgamma(n + 1) * td_zeta_f64(n + 1, x) : exp(td_lgamma_f64(n + 1) + log(td_zeta_f64(n + 1, x)));
-    return fmod(n, 2) == 0 ? -size : size;
+    return fmod(n, 2.0) == 0 ? -size : size;
 }

@@ -12,7 +12,7 @@
 #define TD_MOST 2000
 
 /* log(1 + t) - t. */
-static double log1p_less(double t)
+TD_SPECIAL_PART double log1p_less(double t)
 {
     if (fabs(t) > 0.5) return log1p(t) - t;
     double r = t / (2 + t), w = r * r, sum = 0;
@@ -22,7 +22,7 @@ static double log1p_less(double t)
 
 /* log gamma(1 + a) for |a| < 1/4: the zeta numbers less 1, divided by their place; what is taken off is log(1 + a) - a.
  */
-static double lgamma1p(double a)
+TD_SPECIAL_PART double lgamma1p(double a)
 {
     static const double c[] = {
         0.322467033424113218,     0.0673523010531980951,    0.0205808084277845479,    0.00738555102867398527,
@@ -36,7 +36,7 @@ static double lgamma1p(double a)
 }
 
 /* log of gamma(a) over Stirling's formula. */
-static double stirling_rest(double a)
+TD_SPECIAL_PART double stirling_rest(double a)
 {
     static const double c[] = {1.0 / 12, -1.0 / 360, 1.0 / 1260, -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156};
     double w = 1 / (a * a), sum = 0;
@@ -45,7 +45,7 @@ static double stirling_rest(double a)
 }
 
 /* x^a e^-x / gamma(a + 1), without losing digits to large logarithms. */
-static double front(double a, double x)
+TD_SPECIAL_PART double front(double a, double x)
 {
     double power = a < 140 && x < 700 ? pow(x, a) : 0;
     if (power > 1e-290 && power < 1e290) return power / tgamma(a + 1) * exp(-x);
@@ -55,7 +55,7 @@ static double front(double a, double x)
 
 /* The same with 10 digits, of exponents that are small where it counts: gamma(a + 7) by Stirling's series, and the six
  * factors that it has more. */
-static double front_few(double a, double x)
+TD_SPECIAL_PART double front_few(double a, double x)
 {
     bool near = a < 7;
     double b = a + 1, factors = near ? td_kgamma_six(b) : 1, y = near ? b + 6 : b, w = 1 / y, v = w * w;
@@ -63,7 +63,7 @@ static double front_few(double a, double x)
     return exp(a * log(x) - (y - 0.5) * log(y) + (y - x) - less) * factors;
 }
 
-static double series(double a, double x, bool few)
+TD_SPECIAL_PART double series(double a, double x, bool few)
 {
     double term = 1, sum = 1, least = few ? 1e-10 : 1e-17;
     for (int k = 1; k < TD_MOST && term > least * sum; k++) {
@@ -74,7 +74,7 @@ static double series(double a, double x, bool few)
 }
 
 /* By Lentz' method; every denominator is positive. */
-static double fraction(double a, double x, bool few)
+TD_SPECIAL_PART double fraction(double a, double x, bool few)
 {
     double enough = few ? 1e-10 : 1e-16;
     double b = x + 1 - a, c = 1e300, d = 1 / b, h = d;
@@ -91,7 +91,7 @@ static double fraction(double a, double x, bool few)
 }
 
 /* Q for small x, where P may be all but 1. */
-static double small_rest(double a, double x)
+TD_SPECIAL_PART double small_rest(double a, double x)
 {
     double sum = 0, term = 1, l = a * log(x) - (a < 0.25 ? lgamma1p(a) : td_lgamma_f64(a + 1));
     for (int k = 1; k < 60; k++) {
@@ -102,7 +102,7 @@ static double small_rest(double a, double x)
     return -expm1(l) - a * exp(l) * sum;
 }
 
-static double temme(double a, double x, bool upper)
+TD_SPECIAL_PART double temme(double a, double x, bool upper)
 {
     double mu = (x - a) / a, half = -log1p_less(mu), eta = copysign(sqrt(2 * half), mu), power = 1, sum = 0;
     for (int k = 0; k < TD_TEMME_ORDERS; k++) {
@@ -115,7 +115,7 @@ static double temme(double a, double x, bool upper)
     return upper ? 0.5 * erfc(t) + rest : 0.5 * erfc(-t) - rest;
 }
 
-static double regularized(double a, double x, bool upper, bool few)
+TD_SPECIAL_PART double regularized(double a, double x, bool upper, bool few)
 {
     double off = fabs(x - a) / a;
     if ((a > 20 && off < 0.3) || (a > 200 && off < 4.5 / sqrt(a))) return temme(a, x, upper);
@@ -125,7 +125,7 @@ static double regularized(double a, double x, bool upper, bool few)
     return by_fraction == upper ? part : 1 - part;
 }
 
-static double at_ends(double a, double x, bool upper, bool few)
+TD_SPECIAL_PART double at_ends(double a, double x, bool upper, bool few)
 {
     if (!(a >= 0 && x >= 0)) return NAN;
     if (a == 0) return x > 0 ? !upper : NAN;
@@ -135,19 +135,19 @@ static double at_ends(double a, double x, bool upper, bool few)
     return regularized(a, x, upper, few);
 }
 
-double td_igamma_f64(double a, double x)
+TD_SPECIAL double td_igamma_f64(double a, double x)
 {
     return at_ends(a, x, false, false);
 }
-double td_igammac_f64(double a, double x)
+TD_SPECIAL double td_igammac_f64(double a, double x)
 {
     return at_ends(a, x, true, false);
 }
-float td_igamma_f32(float a, float x)
+TD_SPECIAL float td_igamma_f32(float a, float x)
 {
     return (float)at_ends(a, x, false, true);
 }
-float td_igammac_f32(float a, float x)
+TD_SPECIAL float td_igammac_f32(float a, float x)
 {
     return (float)at_ends(a, x, true, true);
 }

@@ -10,10 +10,12 @@
 #include "daemon/kernels/cpu/vec/math_f32.h"
 #include "daemon/kernels/cpu/vec/math_f64_more.h"
 #include "daemon/kernels/cpu/vec/special.h"
+#ifndef TD_REAL_ONLY /* a compiler that knows no _Complex */
 #include <complex.h>
 
 typedef float _Complex td_c64;
 typedef double _Complex td_c128;
+#endif
 
 /* ---- real */
 
@@ -103,7 +105,7 @@ typedef double _Complex td_c128;
         T m = td_fmod_##S(x, y), q = (x - m) / y;                                                                      \
         if (y == 0) return x / y;                                                                                      \
         if (m != 0 && (y < 0) != (m < 0)) q -= 1;                                                                      \
-        if (q == 0) return copysign##F(0, x / y);                                                                      \
+        if (q == 0) return copysign##F((T)0, x / y);                                                                      \
         T f = floor##F(q);                                                                                             \
         return q - f > (T)0.5 ? f + 1 : f;                                                                             \
     }                                                                                                                  \
@@ -169,7 +171,7 @@ TD_FN float td_fmodnear_f32(float x, float y)
         T m = td_fmodnear_##S(x, y), q = (x - m) / y;                                                                  \
         q -= ((m != 0) & ((y < 0) != (m < 0))) ? 1 : 0;                                                                \
         T f = floor##F(q), up = q - f > (T)0.5 ? f + 1 : f;                                                            \
-        return q == 0 ? copysign##F(0, x / y) : up;                                                                    \
+        return q == 0 ? copysign##F((T)0, x / y) : up;                                                                    \
     }
 TD_NEAR(float, f32, f)
 TD_NEAR(double, f64, )
@@ -224,7 +226,7 @@ TD_FN double td_ncdf_f64(double x)
 TD_FN double td_sinc_f64(double x)
 {
     double turns = rint(x), s = sin(M_PI * (x - turns));
-    return x == 0 ? 1 : (fmod(turns, 2) != 0 ? -s : s) / (M_PI * x);
+    return x == 0 ? 1 : (fmod(turns, 2.0) != 0 ? -s : s) / (M_PI * x);
 }
 #endif
 TD_FN double td_slowsin_f64(double x)
@@ -459,6 +461,7 @@ TD_FN uint64_t td_pow_u64(uint64_t x, uint64_t y)
 #define td_remainder_i64(x, y) td_remainder_i64_(x, y, &err)
 #define td_floordiv_i64(x, y) td_floordiv_i64_(x, y, &err)
 
+#ifndef TD_REAL_ONLY
 /* ---- complex: products by the plain formula, quotients so that nothing overflows on the way */
 
 #define TD_COMPLEX_COMMON(C, T, S, F)                                                                                  \
@@ -588,5 +591,6 @@ TD_CLIB1(tanh, ctanh)
 TD_CLIB1(asinh, casinh)
 TD_CLIB1(acosh, cacosh)
 TD_CLIB1(atanh, catanh)
+#endif
 
 #endif

@@ -11,7 +11,10 @@
 #include <stdint.h>
 #include <string.h>
 
+/* A compiler of other loops may have marks of its own for functions and tables (daemon/kernels/cuda/device). */
+#ifndef TD_FN
 #define TD_FN static inline __attribute__((always_inline, unused))
+#endif
 
 TD_FN uint32_t td_bits_f(float x)
 {

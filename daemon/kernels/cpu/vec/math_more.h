@@ -165,6 +165,7 @@ TD_FN int64_t td_lcm_i64(int64_t x, int64_t y)
     return (int64_t)td_lcm_u64(x < 0 ? 0 - (uint64_t)x : (uint64_t)x, y < 0 ? 0 - (uint64_t)y : (uint64_t)y);
 }
 
+#ifndef TD_REAL_ONLY
 #define TD_COMPLEX_MORE(C, T, S, F)                                                                                    \
     TD_FN C td_sinc_##S(C x)                                                                                           \
     {                                                                                                                  \
@@ -182,5 +183,6 @@ TD_FN int64_t td_lcm_i64(int64_t x, int64_t y)
     }
 TD_COMPLEX_MORE(td_c64, float, c64, f)
 TD_COMPLEX_MORE(td_c128, double, c128, )
+#endif
 
 #endif

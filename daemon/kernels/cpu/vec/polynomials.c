@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* p(k + 1) = 2 x p(k) - p(k - 1), from p(0) = 1 and p(1) = first. */
-static double chebyshev(double x, double n, double first)
+TD_SPECIAL_PART double chebyshev(double x, double n, double first)
 {
     double before = 1, now = first;
     if (n < 1) return 1;
@@ -18,12 +18,12 @@ static double chebyshev(double x, double n, double first)
     return now;
 }
 
-static double by_sign(double x, double n, double value)
+TD_SPECIAL_PART double by_sign(double x, double n, double value)
 {
-    return x < 0 && fmod(n, 2) != 0 ? -value : value;
+    return x < 0 && fmod(n, 2.0) != 0 ? -value : value;
 }
 
-double td_chebyshev_t_f64(double x, double n)
+TD_SPECIAL double td_chebyshev_t_f64(double x, double n)
 {
     n = trunc(n);
     if (!(n >= 0)) return n < 0 ? 0 : NAN;
@@ -31,7 +31,7 @@ double td_chebyshev_t_f64(double x, double n)
     return n > TD_ORDER_MOST ? by_sign(x, n, cosh(n * acosh(fabs(x)))) : chebyshev(x, n, x);
 }
 
-double td_chebyshev_u_f64(double x, double n)
+TD_SPECIAL double td_chebyshev_u_f64(double x, double n)
 {
     n = trunc(n);
     if (!(n >= 0)) return n < 0 ? 0 : NAN;
@@ -41,7 +41,7 @@ double td_chebyshev_u_f64(double x, double n)
     return n > TD_ORDER_MOST ? by_sign(x, n, sinh((n + 1) * t) / sinh(t)) : chebyshev(x, n, 2 * x);
 }
 
-double td_chebyshev_v_f64(double x, double n)
+TD_SPECIAL double td_chebyshev_v_f64(double x, double n)
 {
     n = trunc(n);
     if (!(n >= 0)) return n < 0 ? 0 : NAN;
@@ -52,14 +52,14 @@ double td_chebyshev_v_f64(double x, double n)
     return x > 0 ? cosh((n + 0.5) * t) / cosh(0.5 * t) : by_sign(x, n, sinh((n + 0.5) * t) / sinh(0.5 * t));
 }
 
-double td_chebyshev_w_f64(double x, double n)
+TD_SPECIAL double td_chebyshev_w_f64(double x, double n)
 {
     return by_sign(-1, trunc(n), td_chebyshev_v_f64(-x, n));
 }
 
 /* p(k + 1) = (a x + b) p(k) - c p(k - 1), where a, b and c are of k by the family. */
 enum { HERMITE_H, HERMITE_HE, LAGUERRE, LEGENDRE };
-static double recurrence(int family, double x, double n)
+TD_SPECIAL_PART double recurrence(int family, double x, double n)
 {
     n = trunc(n);
     if (!(n >= 0)) return n < 0 ? 0 : NAN;
@@ -76,19 +76,19 @@ static double recurrence(int family, double x, double n)
     return now;
 }
 
-double td_hermite_h_f64(double x, double n)
+TD_SPECIAL double td_hermite_h_f64(double x, double n)
 {
     return recurrence(HERMITE_H, x, n);
 }
-double td_hermite_he_f64(double x, double n)
+TD_SPECIAL double td_hermite_he_f64(double x, double n)
 {
     return recurrence(HERMITE_HE, x, n);
 }
-double td_laguerre_l_f64(double x, double n)
+TD_SPECIAL double td_laguerre_l_f64(double x, double n)
 {
     return recurrence(LAGUERRE, x, n);
 }
-double td_legendre_p_f64(double x, double n)
+TD_SPECIAL double td_legendre_p_f64(double x, double n)
 {
     return recurrence(LEGENDRE, x, n);
 }

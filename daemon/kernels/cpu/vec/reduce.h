@@ -7,28 +7,10 @@
 #ifndef TENSORD_DAEMON_KERNELS_CPU_VEC_REDUCE_H
 #define TENSORD_DAEMON_KERNELS_CPU_VEC_REDUCE_H
 
+#include "daemon/kernels/cpu/fold.h"
 #include "daemon/kernels/cpu/thresholds.h"
 #include <stdint.h>
 
-typedef union td_word {
-    double f;
-    int64_t i;
-} td_word;
-
-enum td_fold {
-    TD_FOLD_SUM,
-    TD_FOLD_PROD,
-    TD_FOLD_MAX,
-    TD_FOLD_MIN,
-    TD_FOLD_ARGMAX,
-    TD_FOLD_ARGMIN,
-    TD_FOLD_VAR,
-    TD_FOLD_LSE,
-    TD_FOLD_ANY,
-    TD_FOLD_ALL,
-    TD_FOLD_SQUARES,
-    TD_FOLD_COUNT
-};
 /* Element types that folds exist for. */
 enum td_rbody { TD_R_F32, TD_R_F64, TD_R_I64, TD_R_U8, TD_R_C64, TD_R_C128, TD_R_COUNT };
 

@@ -6,14 +6,14 @@
 #include <stdbool.h>
 
 /* x = m 2^e, of x > 0. */
-static uint64_t parts(double x, int *e)
+TD_SPECIAL_PART uint64_t parts(double x, int *e)
 {
     bool tiny = x < 0x1p-1022;
     uint64_t bits = td_bits_d(tiny ? x * 0x1p54 : x);
     *e = (int)(bits >> 52) - 1075 - (tiny ? 54 : 0);
     return (bits & 0xfffffffffffffull) | 0x10000000000000ull;
 }
-double td_fmodfar_f64(double x, double y)
+TD_SPECIAL double td_fmodfar_f64(double x, double y)
 {
     double a = fabs(x), b = fabs(y);
     if (!(a < (double)INFINITY) || !(b > 0)) return x != x ? x : y != y ? y : (double)NAN;

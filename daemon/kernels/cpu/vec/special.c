@@ -7,14 +7,14 @@
 #include <math.h>
 
 /* e^(x^2): the square's rounding error, which the exponential would multiply by the square, is put back. */
-static double exp_square(double x)
+TD_SPECIAL_PART double exp_square(double x)
 {
     double square = x * x;
     return exp(square) * (1 + fma(x, x, -square));
 }
 
 /* (1 + 2x) erfcx(x) over (x - 4) / (x + 4). */
-double td_erfcx_f64(double x)
+TD_SPECIAL double td_erfcx_f64(double x)
 {
     if (x != x) return x;
     if (x < -26.7) return INFINITY;
@@ -24,17 +24,17 @@ double td_erfcx_f64(double x)
 }
 
 /* Minus the place that a normal variable is below with probability e^(-r^2), for r >= 1.6. */
-static double tail(double r)
+TD_SPECIAL_PART double tail(double r)
 {
     return r <= 5 ? TD_CHEBYSHEV(td_ndtri_tail, r, 1.6, 5.0) : TD_CHEBYSHEV(td_ndtri_far, r, 5.0, 27.5);
 }
 /* The place that it is below with probability 1/2 + q, for |q| <= 0.425. */
-static double middle(double q)
+TD_SPECIAL_PART double middle(double q)
 {
     return q * TD_CHEBYSHEV(td_ndtri_mid, q * q, 0.0, 0.180625);
 }
 
-double td_ndtri_f64(double p)
+TD_SPECIAL double td_ndtri_f64(double p)
 {
     if (!(p >= 0 && p <= 1)) return NAN;
     if (p == 0 || p == 1) return p == 0 ? -INFINITY : INFINITY;
@@ -42,7 +42,7 @@ double td_ndtri_f64(double p)
     return p < 0.5 ? -tail(sqrt(-log(p))) : tail(sqrt(-log(1 - p)));
 }
 
-double td_erfinv_f64(double x)
+TD_SPECIAL double td_erfinv_f64(double x)
 {
     double a = fabs(x);
     if (!(a <= 1)) return NAN;
@@ -52,7 +52,7 @@ double td_erfinv_f64(double x)
 }
 
 /* e^(-x^2 / 2) by the same means: a library's erfc would multiply what x / sqrt(2) lost. */
-double td_log_ndtr_f64(double x)
+TD_SPECIAL double td_log_ndtr_f64(double x)
 {
     double half = 0.5 * x, square = half * x, e = 0.5 * td_erfcx_f64(0.70710678118654752440 * fabs(x));
     if (x < 0) return log(e) - square;
