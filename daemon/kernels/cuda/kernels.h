@@ -1,0 +1,61 @@
+/* The numbers of CUDA's kernels: two for each functor of a pointwise op (flat, walk), then those that are written.
+ *
+ * TD_CUDA_WRITTEN is the list of the latter: the image (a compilation, images.h) that each is in, its name, its
+ * arguments. Device files define a kernel for each. */
+#ifndef TENSORD_DAEMON_KERNELS_CUDA_KERNELS_H
+#define TENSORD_DAEMON_KERNELS_CUDA_KERNELS_H
+
+#include "daemon/kernels/cuda/args.h"
+#include "daemon/kernels/cuda_pointwise.h" /* generated: TD_CUDA_POINTWISE */
+
+/* Images behind the shards of pointwise kernels: moving, folding, products (where arithmetic is fused), networks. */
+enum { TD_CUDA_IMAGE_MOVE = TD_CUDA_SHARDS, TD_CUDA_IMAGE_REDUCE, TD_CUDA_IMAGE_GEMM, TD_CUDA_IMAGES };
+
+#define TD_CUDA_FOLDS(X)                                                                                               \
+    X(sum_f32)                                                                                                         \
+    X(sum_f64) X(sum_i64) X(squares_f32) X(squares_f64) X(prod_f32) X(prod_f64) X(prod_i64) X(best_f32) X(best_f64)    \
+        X(best_i64) X(best_u64) X(least_f32) X(least_f64) X(least_i64) X(least_u64) X(var_f32) X(var_f64) X(lse_f32)   \
+            X(lse_f64) X(any_u8) X(all_u8)
+#define TD_CUDA_FOLD(NAME, X)                                                                                          \
+    X(TD_CUDA_IMAGE_REDUCE, fold_##NAME, td_ca_reduce) X(TD_CUDA_IMAGE_REDUCE, merge_##NAME, td_ca_reduce)
+
+#define TD_CUDA_WRITTEN(X)                                                                                             \
+    X(TD_CUDA_IMAGE_MOVE, copy_1, td_ca_copy)                                                                          \
+    X(TD_CUDA_IMAGE_MOVE, copy_2, td_ca_copy)                                                                          \
+    X(TD_CUDA_IMAGE_MOVE, copy_4, td_ca_copy)                                                                          \
+    X(TD_CUDA_IMAGE_MOVE, copy_8, td_ca_copy)                                                                          \
+    X(TD_CUDA_IMAGE_MOVE, copy_16, td_ca_copy)                                                                         \
+    X(TD_CUDA_IMAGE_MOVE, turn_1, td_ca_copy)                                                                          \
+    X(TD_CUDA_IMAGE_MOVE, turn_2, td_ca_copy)                                                                          \
+    X(TD_CUDA_IMAGE_MOVE, turn_4, td_ca_copy)                                                                          \
+    X(TD_CUDA_IMAGE_MOVE, turn_8, td_ca_copy)                                                                          \
+    X(TD_CUDA_IMAGE_MOVE, turn_16, td_ca_copy)                                                                         \
+    X(TD_CUDA_IMAGE_MOVE, cast_f32, td_ca_copy)                                                                        \
+    X(TD_CUDA_IMAGE_MOVE, cast_f64, td_ca_copy)                                                                        \
+    X(TD_CUDA_IMAGE_MOVE, cast_i64, td_ca_copy)                                                                        \
+    X(TD_CUDA_IMAGE_MOVE, cast_u64, td_ca_copy)                                                                        \
+    X(TD_CUDA_IMAGE_MOVE, cast_complex, td_ca_copy)                                                                    \
+    X(TD_CUDA_IMAGE_MOVE, sequence, td_ca_sequence)                                                                    \
+    X(TD_CUDA_IMAGE_MOVE, eye, td_ca_sequence)                                                                         \
+    X(TD_CUDA_IMAGE_GEMM, gemm_f32, td_ca_gemm)                                                                        \
+    X(TD_CUDA_IMAGE_GEMM, gemm_f64, td_ca_gemm)                                                                        \
+    X(TD_CUDA_IMAGE_GEMM, gemm_i64, td_ca_gemm)                                                                        \
+    X(TD_CUDA_IMAGE_GEMM, gemm_large_f32, td_ca_gemm)                                                                  \
+    X(TD_CUDA_IMAGE_GEMM, gemm_sum_f32, td_ca_gemm)                                                                    \
+    X(TD_CUDA_IMAGE_GEMM, gemm_sum_f64, td_ca_gemm)                                                                    \
+    X(TD_CUDA_IMAGE_GEMM, gemm_sum_i64, td_ca_gemm)
+
+enum td_cuda_kernel_number {
+#define TD_CUDA_PAIR(shard, name) TD_CK_flat_##name, TD_CK_walk_##name,
+    TD_CUDA_POINTWISE(TD_CUDA_PAIR)
+#undef TD_CUDA_PAIR
+#define TD_CUDA_ONE(image, name, args) TD_CK_##name,
+        TD_CUDA_WRITTEN(TD_CUDA_ONE)
+#define TD_CUDA_TWO(name) TD_CUDA_FOLD(name, TD_CUDA_ONE)
+            TD_CUDA_FOLDS(TD_CUDA_TWO)
+#undef TD_CUDA_TWO
+#undef TD_CUDA_ONE
+                TD_CK_COUNT
+};
+
+#endif

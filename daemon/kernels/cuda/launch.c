@@ -1,0 +1,150 @@
+/* The list of launches in a call's state: see launch.h. */
+#include "daemon/kernels/cuda/launch.h"
+#include "daemon/kernels/cuda/args.h"
+#include <assert.h>
+#include <string.h>
+
+/* The list: this, then for each launch an `entry`, its arguments and its places, each a multiple of eight bytes. */
+typedef struct list {
+    uint16_t count, used; /* used: bytes of state */
+    uint32_t unused;
+} list;
+typedef struct entry {
+    uint16_t kernel, bytes, nplaces, unused;
+    unsigned grid[3];
+    uint16_t block[3], unused2;
+    unsigned shared;
+} entry;
+_Static_assert(sizeof(entry) % 8 == 0 && sizeof(td_cuda_place) == 8, "entries stay aligned");
+
+static size_t round8(size_t n)
+{
+    return (n + 7) & ~(size_t)7;
+}
+static size_t entry_bytes(const entry *e)
+{
+    return sizeof *e + round8(e->bytes) + e->nplaces * sizeof(td_cuda_place);
+}
+static unsigned char *arguments(entry *e)
+{
+    return (unsigned char *)(e + 1);
+}
+static const td_cuda_place *places_of(entry *e)
+{
+    return (const td_cuda_place *)(arguments(e) + round8(e->bytes));
+}
+
+void td_cuda_begin(td_kcall *k)
+{
+    list *l = (list *)k->state;
+    *l = (list){.used = sizeof *l};
+}
+
+bool td_cuda_add(td_kcall *k, unsigned kernel, td_cuda_shape shape, const void *args, size_t bytes,
+                 const td_cuda_place *places, int nplaces)
+{
+    list *l = (list *)k->state;
+    entry *e = (entry *)(k->state + l->used);
+    size_t all = sizeof *e + round8(bytes) + (size_t)nplaces * sizeof *places;
+    assert(bytes == td_cuda_kernels[kernel].bytes);
+    for (int i = 0; i < 3; i++)
+        if (!shape.grid[i] || !shape.block[i]) return true; /* nothing to run */
+    if (l->used + all > TD_KSTATE_BYTES) {
+        l->count = UINT16_MAX;
+        return false;
+    }
+    if (l->count == UINT16_MAX) return false;
+    memset(e, 0, all);
+    e->kernel = (uint16_t)kernel, e->bytes = (uint16_t)bytes, e->nplaces = (uint16_t)nplaces, e->shared = shape.shared;
+    for (int i = 0; i < 3; i++) e->grid[i] = shape.grid[i], e->block[i] = (uint16_t)shape.block[i];
+    memcpy(arguments(e), args, bytes);
+    memcpy(arguments(e) + round8(bytes), places, (size_t)nplaces * sizeof *places);
+    l->used = (uint16_t)(l->used + all);
+    l->count++;
+    return true;
+}
+
+/* A number as the body of a pointwise kernel reads it, rounded first to what the op computes in. */
+static void write_number(const td_karg *a, unsigned more, void *to)
+{
+    static const uint8_t dtype_of[] = {
+        [TD_BODY_F32] = TD_FLOAT32, [TD_BODY_F64] = TD_FLOAT64, [TD_BODY_I64] = TD_INT64,
+        [TD_BODY_I32] = TD_INT32,   [TD_BODY_U8] = TD_BOOL,     [TD_BODY_U64] = TD_UINT64};
+    unsigned round = more >> 8;
+    unsigned char other[16];
+    memset(to, 0, 8);
+    td_scalar v = td_scalar_load(a->desc->dtype, a->number);
+    if (round != TD_DTYPE_NONE) {
+        td_scalar_store(v, (td_dtype)round, other);
+        v = td_scalar_load((td_dtype)round, other);
+    }
+    td_scalar_store(v, dtype_of[more & 255], to);
+}
+
+static void addresses(td_kcall *k)
+{
+    list *l = (list *)k->state;
+    size_t at = sizeof *l;
+    for (int i = 0; i < l->count; i++) {
+        entry *e = (entry *)(k->state + at);
+        const td_cuda_place *places = places_of(e);
+        for (int j = 0; j < e->nplaces; j++) {
+            const td_cuda_place *p = &places[j];
+            void *to = arguments(e) + p->offset, *address = NULL;
+            if (p->kind == TD_CUDA_NUMBER) {
+                write_number(&k->in[p->index], p->more, to);
+                continue;
+            }
+            if (p->kind == TD_CUDA_IN) address = k->in[p->index].data;
+            else if (p->kind == TD_CUDA_OUT) address = k->out[p->index].data;
+            else if (k->work) address = (char *)k->work + (size_t)p->more * 64;
+            memcpy(to, &address, sizeof address);
+        }
+        at += entry_bytes(e);
+    }
+}
+
+int td_cuda_end(td_kcall *k, double ns, td_error *e)
+{
+    list *l = (list *)k->state;
+    if (l->count == UINT16_MAX)
+        return td_fail(e, TD_E_UNSUPPORTED, "%s has no kernel for CUDA for so many operands", k->op->name);
+    k->nphases = l->count > 0;
+    k->phase[0] = (td_phase){NULL, 1};
+    k->cost_ns = ns + 3000.0 * l->count;
+    addresses(k);
+    td_plan_moves(k, addresses, l->used);
+    return TD_OK;
+}
+
+int td_cuda_refuse(const td_kcall *k, unsigned dtype, td_error *e)
+{
+    return td_fail(e, TD_E_UNSUPPORTED, "%s has no kernel for CUDA for %s", k->op->name,
+                   td_dtype_name((td_dtype)dtype));
+}
+
+int td_cuda_count(const td_kcall *k)
+{
+    return k->nphases ? ((const list *)k->state)->count : 0;
+}
+
+void td_cuda_launch_at(td_kcall *k, int i, td_cuda_launch *l)
+{
+    size_t at = sizeof(list);
+    while (i-- > 0) at += entry_bytes((entry *)(k->state + at));
+    entry *e = (entry *)(k->state + at);
+    *l = (td_cuda_launch){.kernel = e->kernel, .shared = e->shared, .bytes = e->bytes, .args = arguments(e)};
+    for (int j = 0; j < 3; j++) l->grid[j] = e->grid[j], l->block[j] = e->block[j];
+}
+
+void td_cuda_explain(td_kcall *k, uint32_t word)
+{
+    if (word & TD_PW_DIVIDES_BY_0)
+        td_kernel_fail(k, TD_E_INVALID, "ZeroDivisionError: integer division or modulo by zero");
+    else if (word & TD_PW_NO_PROBABILITY)
+        td_kernel_fail(k, TD_E_INVALID, "all elements of input should be between 0 and 1");
+    else if (word & TD_PW_NO_TARGET)
+        td_kernel_fail(k, TD_E_INVALID, "all elements of target should be between 0 and 1");
+    else if (word & TD_CUDA_BAD_INDEX) td_kernel_fail(k, TD_E_INDEX, "%s: an index is out of range", k->op->name);
+    else if (word) td_kernel_fail(k, TD_E_INTERNAL, "%s: error word %#x", k->op->name, word);
+}

@@ -1,0 +1,78 @@
+/* What a plan for CUDA leaves in the state of its call: a list of kernel launches, in the order in which they run.
+ *
+ * A launch is a kernel's number, how many blocks of how many threads, and one struct of arguments (args.h). Plans look
+ * at shapes, dtypes and attributes alone, so the list says how work is cut whatever the load. Addresses are no part of
+ * it: the list knows the places in the arguments where some stand, and `replan` writes them, of in[], of out[], and of
+ * work memory, which is made before. Nothing here knows the driver. */
+#ifndef TENSORD_DAEMON_KERNELS_CUDA_LAUNCH_H
+#define TENSORD_DAEMON_KERNELS_CUDA_LAUNCH_H
+
+#include "daemon/kernels/kernel.h"
+
+typedef struct td_cuda_launch {
+    unsigned kernel; /* its number in td_cuda_kernels */
+    unsigned grid[3], block[3], shared;
+    unsigned bytes; /* of the arguments */
+    void *args;     /* in the call's state; the first eight bytes are for the address of the task's error word */
+} td_cuda_launch;
+
+/* Generated: the kernels by their numbers, and the image (images.h) that each is in. */
+typedef struct td_cuda_kernel {
+    const char *name;
+    uint16_t image, bytes;
+} td_cuda_kernel;
+extern const td_cuda_kernel td_cuda_kernels[];
+extern const unsigned td_cuda_kernel_count;
+
+/* The plans by op id; NULL: the op has no kernel for CUDA, or runs nothing. */
+extern const td_plan_fn td_cuda_plans[];
+
+/* How many launches a planned call has, and launch i of them. */
+int td_cuda_count(const td_kcall *k);
+void td_cuda_launch_at(td_kcall *k, int i, td_cuda_launch *l);
+
+/* What the bits of an error word mean, as a failure of the call, in the words of the CPU's kernels. */
+void td_cuda_explain(td_kcall *k, uint32_t word);
+
+/* ---- for plans */
+
+enum td_cuda_place_kind { TD_CUDA_IN, TD_CUDA_OUT, TD_CUDA_WORK, TD_CUDA_NUMBER };
+
+/* A place in the arguments: the address of in[index], of out[index], of work memory from `at` on; or the value of
+ * in[index], which is a number, as `index` says below. */
+typedef struct td_cuda_place {
+    uint16_t offset; /* in the arguments */
+    uint8_t kind, index;
+    uint32_t more; /* of work memory: units of 64 bytes; of a number: the body that reads it, and 256 times the dtype
+                      that it is rounded to first */
+} td_cuda_place;
+
+/* Append a launch. The arguments are copied. False: the list is full (the plan asked for too much). */
+typedef struct td_cuda_shape {
+    unsigned grid[3], block[3], shared;
+} td_cuda_shape;
+bool td_cuda_add(td_kcall *k, unsigned kernel, td_cuda_shape shape, const void *args, size_t bytes,
+                 const td_cuda_place *places, int nplaces);
+/* Before the first launch, and when all are there. ns: what the device is busy for. */
+void td_cuda_begin(td_kcall *k);
+int td_cuda_end(td_kcall *k, double ns, td_error *e);
+/* Refuse a dtype. */
+int td_cuda_refuse(const td_kcall *k, unsigned dtype, td_error *e);
+/* Reserve work memory; where it begins. */
+static inline size_t td_cuda_work(td_kcall *k, size_t bytes)
+{
+    size_t at = (k->work_bytes + 63) & ~(size_t)63;
+    k->work_bytes = at + bytes;
+    return at;
+}
+static inline unsigned td_cuda_blocks(int64_t n, int64_t per)
+{
+    return (unsigned)((n + per - 1) / per);
+}
+/* Time on the device: memory at 3 TB/s, and what a launch takes. */
+static inline double td_cuda_ns(double bytes)
+{
+    return bytes / 3000.0;
+}
+
+#endif
