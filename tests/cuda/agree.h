@@ -38,6 +38,7 @@ typedef struct agree_case {
     enum agree_fill fill;
     int64_t limit;
     double allowed; /* units in the last place of the result; `scaled`: of the largest element of the result */
+    double floor; /* ... which counts as this large at least */
     bool scaled;
     int out_layout; /* 0: as inferred; else rows of the result have gaps */
 } agree_case;

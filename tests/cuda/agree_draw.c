@@ -51,9 +51,9 @@ static void append_list(char *text, size_t room, const char *before, int n, cons
 }
 
 /* " f32[2,3]@[1,2]": row by row, turned, stepped, permuted, with gaps, or one dimension repeated. */
-static void operand(char *text, size_t room, int dtype, shape s)
+static void operand_in(char *text, size_t room, int dtype, shape s, int layout)
 {
-    int order[TD_MAX_DIMS], layout = (int)agree_below(9);
+    int order[TD_MAX_DIMS];
     int64_t stride[TD_MAX_DIMS] = {0}, width = layout == 2 ? 2 : 1;
     append(text, room, " ");
     append(text, room, names[dtype]);
@@ -73,6 +73,15 @@ static void operand(char *text, size_t room, int dtype, shape s)
         if (i == 0 && (layout == 2 || layout == 4)) width += 3;
     }
     append_list(text, room, "@", s.n, stride);
+}
+static void operand(char *text, size_t room, int dtype, shape s)
+{
+    operand_in(text, room, dtype, s, (int)agree_below(9));
+}
+/* Of what is written: no two elements lie at one place. */
+static void written(char *text, size_t room, int dtype, shape s)
+{
+    operand_in(text, room, dtype, s, (int)agree_below(5));
 }
 /* As it lies. */
 static void plain(char *text, size_t room, int dtype, shape s)
@@ -140,6 +149,7 @@ static void draw_pointwise(const td_op *op, int64_t size, agree_case *c, char *t
     draw_attrs(op, text, room);
     c->fill = agree_below(2) ? AGREE_WILD : agree_below(2) ? AGREE_EXACT : AGREE_UNIT;
     c->out_layout = agree_below(5) == 0;
+    if (strstr(op->name, "polynomial")) c->allowed = 4; /* the recurrence in another order */
 }
 
 /* One dimension, some of them, or all. */
@@ -249,6 +259,259 @@ static void draw_copy(const td_op *op, int64_t size, agree_case *c, char *text, 
     c->fill = AGREE_WILD;
 }
 
+static void append_int(char *text, size_t room, int64_t v)
+{
+    char part[32];
+    snprintf(part, sizeof part, " %lld", (long long)v);
+    append(text, room, part);
+}
+static int draw_float(void)
+{
+    static const int floats[] = {TD_FLOAT32, TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16};
+    return floats[agree_below(5)];
+}
+/* Sums are taken in another order, and halves are rounded once more. */
+static void near(agree_case *c, double units)
+{
+    c->fill = AGREE_EXACT;
+    c->allowed = units;
+    c->scaled = true;
+}
+
+static void draw_lines(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape s = draw_shape(4, size);
+    int t = draw_float();
+    if (!s.n) s = (shape){1, {3}};
+    operand(text, room, t, s);
+    if (strstr(op->name, "backward")) operand(text, room, t, s);
+    append(text, room, " |");
+    append_int(text, room, agree_below(s.n));
+    near(c, 16);
+}
+
+static void draw_nll(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    int64_t n = draw_size(size / 16), classes = 1 + agree_below(40), d = 1 + agree_below(5);
+    int t = draw_float(), kind = (int)agree_below(3), target = agree_below(2) ? TD_INT64 : TD_INT32,
+        reduction = (int)agree_below(3);
+    shape x = kind == 0 ? (shape){1, {classes}} : kind == 1 ? (shape){2, {n, classes}} : (shape){3, {n, classes, d}};
+    shape y = kind == 0 ? (shape){0, {0}} : kind == 1 ? (shape){1, {n}} : (shape){2, {n, d}};
+    bool back = strstr(op->name, "backward"), weighed = agree_below(2);
+    if (back) operand(text, room, t, reduction ? (shape){0, {0}} : y);
+    else operand(text, room, t, x);
+    operand(text, room, target, y);
+    if (weighed) plain(text, room, t, (shape){1, {classes}});
+    else append(text, room, " _");
+    if (back) plain(text, room, t, (shape){0, {0}}), append(text, room, " |"), append_list(text, room, " ", x.n, x.at);
+    else append(text, room, " |");
+    append_int(text, room, reduction);
+    append_int(text, room, agree_below(3) ? -100 : agree_below(classes));
+    near(c, 16);
+    c->fill = AGREE_INDEX;
+    c->limit = classes + (agree_below(12) == 0);
+}
+
+static void draw_step(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape s = draw_shape(3, size);
+    int t = draw_float();
+    bool adam = !strcmp(op->name, "adam_step"), momentum = agree_below(2);
+    written(text, room, t, s), operand(text, room, t, s);
+    if (adam) {
+        written(text, room, t, s), written(text, room, t, s);
+        plain(text, room, agree_below(2) ? TD_FLOAT32 : TD_INT64, (shape){0, {0}});
+        append(text, room,
+               agree_below(2)   ? " | 0.01"
+               : agree_below(2) ? " | 0.01 0.8 0.95 1e-8 0.1 true"
+                                : " | 0.01 0.9 0.99 1e-6 0.1 false");
+        c->fill = AGREE_UNIT;
+    } else {
+        if (momentum) written(text, room, t, s);
+        else append(text, room, " _");
+        append(text, room,
+               !momentum        ? " | 0.1 0.0 0.0 0.25"
+               : agree_below(2) ? " | 0.1 0.9 0.5 0.25 true"
+                                : " | 0.1 0.9");
+        c->fill = AGREE_EXACT;
+    }
+    c->allowed = 2;
+    c->scaled = true;
+}
+
+static void draw_norm(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    int t = draw_float();
+    bool back = strstr(op->name, "backward"), layer = !strncmp(op->name, "layer", 5), w = agree_below(3);
+    shape x = draw_shape(4, size / 2), one = {1, {0}};
+    while (x.n < 2) x.at[x.n++] = 1 + agree_below(20);
+    int last = 1 + (int)agree_below(x.n);
+    if (back) operand(text, room, t, x);
+    operand(text, room, t, x);
+    shape tail = {last, {0}}, head = {x.n - last, {0}};
+    memcpy(tail.at, x.at + x.n - last, sizeof tail.at[0] * (size_t)last);
+    memcpy(head.at, x.at, sizeof x.at[0] * (size_t)(x.n - last));
+    if (!layer) tail = one, tail.at[0] = x.at[1], head = tail;
+    if (w) operand(text, room, t, tail);
+    else append(text, room, " _");
+    if (back) {
+        plain(text, room, t, head), plain(text, room, t, head);
+        append(text, room, " |");
+        if (layer) append_int(text, room, last);
+        else append(text, room, agree_below(2) ? " true" : " false");
+        append_int(text, room, 1 + agree_below(7));
+    } else {
+        if (w && agree_below(2)) operand(text, room, t, tail);
+        else append(text, room, " _");
+        if (!layer) plain(text, room, t, tail), plain(text, room, t, tail);
+        append(text, room, " |");
+        if (layer) append_int(text, room, last);
+        else append(text, room, agree_below(2) ? " true 0.25" : " false");
+    }
+    near(c, 128);
+    c->floor = 1; /* means are near 0, of elements that are not */
+}
+
+/* Reading and adding by index; now and then an index is out of range. */
+static void draw_index(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape x = draw_shape(3, size), idx, src;
+    if (!x.n) x = (shape){1, {5}};
+    for (int i = 0; i < x.n; i++)
+        if (!x.at[i]) x.at[i] = 3;
+    bool embeds = !strcmp(op->name, "embedding"), adds = strstr(op->name, "add"),
+         each = !strcmp(op->name, "gather") || !strcmp(op->name, "scatter_add");
+    int t = draw_dtype(op->dtypes), dim = embeds ? 0 : (int)agree_below(x.n), it = agree_below(2) ? TD_INT64 : TD_INT32;
+    if (embeds) x.n = 2, x.at[1] = 1 + agree_below(40), x.at[0] = 1 + agree_below(50);
+    idx = (shape){1, {draw_size(200)}};
+    if (embeds && agree_below(2)) idx = (shape){2, {draw_size(30), 3}};
+    src = x;
+    src.at[dim] = idx.at[0];
+    if (each) {
+        for (int i = 0; i < x.n; i++) src.at[i] = i == dim ? draw_size(100) : 1 + agree_below(x.at[i]);
+        idx = src;
+    }
+    operand(text, room, t, x);
+    operand(text, room, it, idx);
+    if (adds) operand(text, room, t, src);
+    append(text, room, " |");
+    if (!embeds) append_int(text, room, dim);
+    if (!strcmp(op->name, "index_add") && agree_below(2)) append(text, room, " 2");
+    near(c, 8);
+    c->fill = AGREE_INDEX;
+    c->limit = x.at[dim] + (agree_below(10) == 0);
+}
+
+static void draw_parts(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape s = draw_shape(3, size / 8);
+    int t = draw_dtype(0x7fff), n = 1 + (int)agree_below(6), dim;
+    bool cat = !strcmp(op->name, "cat");
+    if (!s.n && cat) s = (shape){1, {4}};
+    dim = (int)agree_below(s.n + !cat);
+    for (int i = 0; i < n; i++) {
+        if (cat) s.at[dim] = draw_size(20);
+        plain(text, room, t, s);
+    }
+    append(text, room, " |");
+    append_int(text, room, dim);
+    c->fill = AGREE_WILD;
+}
+
+static void draw_slice(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape x = draw_shape(3, size), src;
+    bool selects = !strcmp(op->name, "select_scatter");
+    if (!x.n) x = (shape){1, {7}};
+    int t = draw_dtype(0x7fff), dim = (int)agree_below(x.n);
+    if (!x.at[dim]) x.at[dim] = 4;
+    int64_t start = agree_below(x.at[dim]), end = start + agree_below(x.at[dim] - start + 1), step = 1 + agree_below(3);
+    src = x;
+    if (selects) {
+        for (int i = dim; i + 1 < x.n; i++) src.at[i] = x.at[i + 1];
+        src.n--;
+    } else {
+        src.at[dim] = end > start ? (end - start - 1) / step + 1 : 0;
+    }
+    operand(text, room, t, x), operand(text, room, t, src);
+    append(text, room, " |");
+    append_int(text, room, dim);
+    append_int(text, room, start);
+    if (!selects) append_int(text, room, end), append_int(text, room, step);
+    c->fill = AGREE_WILD;
+}
+
+static void draw_random(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape s = draw_shape(3, size);
+    int t = draw_float();
+    if (!strncmp(op->name, "dropout", 7)) {
+        operand(text, room, t, s);
+        if (strstr(op->name, "backward")) plain(text, room, TD_INT64, (shape){1, {2}});
+        append(text, room, agree_below(2) ? " | 0.25" : " | 0.5");
+    } else {
+        append(text, room, " |");
+        append_list(text, room, " ", s.n, s.at);
+        append(text, room, " ");
+        append(text, room, names[t]);
+    }
+    c->fill = AGREE_EXACT;
+}
+
+/* Images of some planes. */
+static shape draw_image(void)
+{
+    return (shape){4, {1 + agree_below(3), 1 + agree_below(4), 3 + agree_below(12), 3 + agree_below(12)}};
+}
+static void append_two(char *text, size_t room, int64_t a, int64_t b)
+{
+    append_list(text, room, " ", 2, (const int64_t[]){a, b});
+}
+static int64_t places(int64_t size, int64_t k, int64_t s, int64_t p, int64_t d)
+{
+    return (size + 2 * p - d * (k - 1) - 1) / s + 1;
+}
+static void draw_conv(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape x = draw_image(), w, y;
+    int t = draw_float();
+    int64_t groups = 1 + agree_below(2), kh = 1 + agree_below(3), kw = 1 + agree_below(3), sh = 1 + agree_below(2),
+            sw = 1 + agree_below(2), ph = agree_below(2), pw = agree_below(2);
+    (void)size;
+    x.at[1] *= groups;
+    w = (shape){4, {groups * (1 + agree_below(4)), x.at[1] / groups, kh, kw}};
+    y = (shape){4, {x.at[0], w.at[0], places(x.at[2], kh, sh, ph, 1), places(x.at[3], kw, sw, pw, 1)}};
+    bool back = strstr(op->name, "backward");
+    if (back) operand(text, room, t, y);
+    operand(text, room, t, x), operand(text, room, t, w);
+    if (!back && agree_below(2)) plain(text, room, t, (shape){1, {w.at[0]}});
+    else if (!back) append(text, room, " _");
+    append(text, room, " |");
+    append_two(text, room, sh, sw), append_two(text, room, ph, pw), append_two(text, room, 1, 1);
+    append_int(text, room, groups);
+    if (back) append_int(text, room, 1 + agree_below(7));
+    near(c, 16);
+}
+static void draw_pool(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape x = draw_image(), y = x;
+    int t = draw_float();
+    int64_t kh = 1 + agree_below(3), kw = 1 + agree_below(3), sh = 1 + agree_below(3), sw = 1 + agree_below(3),
+            ph = kh > 1 ? agree_below(2) : 0, pw = kw > 1 ? agree_below(2) : 0;
+    bool back = strstr(op->name, "backward"), most = !strncmp(op->name, "max", 3);
+    (void)size;
+    y.at[2] = places(x.at[2], kh, sh, ph, 1), y.at[3] = places(x.at[3], kw, sw, pw, 1);
+    operand(text, room, t, back ? y : x);
+    if (back && most) operand(text, room, TD_INT64, y);
+    append(text, room, " |");
+    if (back) append_list(text, room, " ", 4, x.at);
+    if (!most || !back) append_two(text, room, kh, kw), append_two(text, room, sh, sw), append_two(text, room, ph, pw);
+    if (!most) append(text, room, " false"), append(text, room, agree_below(2) ? " true" : " false");
+    near(c, 16);
+    if (most && !back) c->fill = AGREE_WILD;
+    if (most && back) c->fill = AGREE_INDEX, c->limit = x.at[2] * x.at[3];
+}
+
 static bool is_one_of(const char *name, const char *const *list)
 {
     for (; *list; list++)
@@ -263,12 +526,26 @@ bool agree_draw(const td_op *op, int64_t size, agree_case *c, char *text, size_t
                                              "all",     "logsumexp", "sum_to", "sum_squares", NULL};
     static const char *const products[] = {"mm", "bmm", "addmm", "linear", "dot", "mv", NULL};
     static const char *const created[] = {"full", "arange", "linspace", "eye", NULL};
+    static const char *const indexed[] = {"index_select", "embedding", "gather", "index_add", "scatter_add", NULL};
+    static const char *const lines[] = {"softmax", "log_softmax", "softmax_backward", "log_softmax_backward", NULL};
     *c = (agree_case){.text = text};
     snprintf(text, room, "%s", op->name);
     if (is_one_of(op->name, reductions)) draw_reduction(op, size, c, text, room);
     else if (is_one_of(op->name, products)) draw_product(op, size, c, text, room);
     else if (is_one_of(op->name, created)) draw_created(op, size, c, text, room);
     else if (!strcmp(op->name, "copy_last") || !strcmp(op->name, "to_device")) draw_copy(op, size, c, text, room);
+    else if (is_one_of(op->name, lines)) draw_lines(op, size, c, text, room);
+    else if (!strncmp(op->name, "nll_loss", 8)) draw_nll(op, size, c, text, room);
+    else if (!strcmp(op->name, "sgd_step") || !strcmp(op->name, "adam_step")) draw_step(op, size, c, text, room);
+    else if (!strncmp(op->name, "layer_norm", 10) || !strncmp(op->name, "batch_norm", 10))
+        draw_norm(op, size, c, text, room);
+    else if (is_one_of(op->name, indexed)) draw_index(op, size, c, text, room);
+    else if (!strcmp(op->name, "cat") || !strcmp(op->name, "stack")) draw_parts(op, size, c, text, room);
+    else if (!strcmp(op->name, "select_scatter") || !strcmp(op->name, "slice_scatter"))
+        draw_slice(op, size, c, text, room);
+    else if (op->flags & TD_OF_RANDOM || !strcmp(op->name, "dropout_backward")) draw_random(op, size, c, text, room);
+    else if (!strncmp(op->name, "conv2d", 6)) draw_conv(op, size, c, text, room);
+    else if (strstr(op->name, "_pool2d")) draw_pool(op, size, c, text, room);
     else if (op->flags & TD_OF_POINTWISE && op->nparams) draw_pointwise(op, size, c, text, room);
     else return false;
     return true;

@@ -10,7 +10,7 @@ typedef struct list {
     uint32_t unused;
 } list;
 typedef struct entry {
-    uint16_t kernel, bytes, nplaces, unused;
+    uint16_t kernel, bytes, nplaces, of; /* of: where in the state the entry is whose arguments it has; 0: its own */
     unsigned grid[3];
     uint16_t block[3], unused2;
     unsigned shared;
@@ -23,7 +23,7 @@ static size_t round8(size_t n)
 }
 static size_t entry_bytes(const entry *e)
 {
-    return sizeof *e + round8(e->bytes) + e->nplaces * sizeof(td_cuda_place);
+    return sizeof *e + (e->of ? 0 : round8(e->bytes) + e->nplaces * sizeof(td_cuda_place));
 }
 static unsigned char *arguments(entry *e)
 {
@@ -64,6 +64,32 @@ bool td_cuda_add(td_kcall *k, unsigned kernel, td_cuda_shape shape, const void *
     return true;
 }
 
+bool td_cuda_again(td_kcall *k, unsigned kernel, td_cuda_shape shape)
+{
+    list *l = (list *)k->state;
+    entry *e = (entry *)(k->state + l->used), *last = NULL;
+    size_t at = sizeof *l;
+    for (int i = 0; i < 3; i++)
+        if (!shape.grid[i] || !shape.block[i]) return true;
+    for (int i = 0; l->count != UINT16_MAX && i < l->count; i++) {
+        last = (entry *)(k->state + at);
+        at += entry_bytes(last);
+    }
+    if (!last || l->used + sizeof *e > TD_KSTATE_BYTES) {
+        l->count = UINT16_MAX;
+        return false;
+    }
+    assert(last->bytes == td_cuda_kernels[kernel].bytes);
+    *e = (entry){.kernel = (uint16_t)kernel,
+                 .bytes = last->bytes,
+                 .of = last->of ? last->of : (uint16_t)((unsigned char *)last - k->state),
+                 .shared = shape.shared};
+    for (int i = 0; i < 3; i++) e->grid[i] = shape.grid[i], e->block[i] = (uint16_t)shape.block[i];
+    l->used = (uint16_t)(l->used + sizeof *e);
+    l->count++;
+    return true;
+}
+
 /* A number as the body of a pointwise kernel reads it, rounded first to what the op computes in. */
 static void write_number(const td_karg *a, unsigned more, void *to)
 {
@@ -91,6 +117,10 @@ static void addresses(td_kcall *k)
         for (int j = 0; j < e->nplaces; j++) {
             const td_cuda_place *p = &places[j];
             void *to = arguments(e) + p->offset, *address = NULL;
+            if (p->kind == TD_CUDA_SEED) {
+                memcpy(to, (const uint64_t[2]){k->seed, k->counter}, 2 * sizeof(uint64_t));
+                continue;
+            }
             if (p->kind == TD_CUDA_NUMBER) {
                 write_number(&k->in[p->index], p->more, to);
                 continue;
@@ -133,7 +163,8 @@ void td_cuda_launch_at(td_kcall *k, int i, td_cuda_launch *l)
     size_t at = sizeof(list);
     while (i-- > 0) at += entry_bytes((entry *)(k->state + at));
     entry *e = (entry *)(k->state + at);
-    *l = (td_cuda_launch){.kernel = e->kernel, .shared = e->shared, .bytes = e->bytes, .args = arguments(e)};
+    entry *of = e->of ? (entry *)(k->state + e->of) : e;
+    *l = (td_cuda_launch){.kernel = e->kernel, .shared = e->shared, .bytes = e->bytes, .args = arguments(of)};
     for (int j = 0; j < 3; j++) l->grid[j] = e->grid[j], l->block[j] = e->block[j];
 }
 

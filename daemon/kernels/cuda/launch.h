@@ -36,7 +36,7 @@ void td_cuda_explain(td_kcall *k, uint32_t word);
 
 /* ---- for plans */
 
-enum td_cuda_place_kind { TD_CUDA_IN, TD_CUDA_OUT, TD_CUDA_WORK, TD_CUDA_NUMBER };
+enum td_cuda_place_kind { TD_CUDA_IN, TD_CUDA_OUT, TD_CUDA_WORK, TD_CUDA_NUMBER, TD_CUDA_SEED };
 
 /* A place in the arguments: the address of in[index], of out[index], of work memory from `at` on; or the value of
  * in[index], which is a number, as `index` says below. */
@@ -53,6 +53,8 @@ typedef struct td_cuda_shape {
 } td_cuda_shape;
 bool td_cuda_add(td_kcall *k, unsigned kernel, td_cuda_shape shape, const void *args, size_t bytes,
                  const td_cuda_place *places, int nplaces);
+/* A further launch with the arguments of the last one. */
+bool td_cuda_again(td_kcall *k, unsigned kernel, td_cuda_shape shape);
 /* Before the first launch, and when all are there. ns: what the device is busy for. */
 void td_cuda_begin(td_kcall *k);
 int td_cuda_end(td_kcall *k, double ns, td_error *e);
@@ -68,6 +70,12 @@ static inline size_t td_cuda_work(td_kcall *k, size_t bytes)
 static inline unsigned td_cuda_blocks(int64_t n, int64_t per)
 {
     return (unsigned)((n + per - 1) / per);
+}
+/* Blocks of threads for `n` elements, of a kernel that walks on by the grid. */
+static inline td_cuda_shape td_cuda_over(int64_t n)
+{
+    int64_t blocks = (n + 255) / 256;
+    return (td_cuda_shape){{(unsigned)(blocks < 1 << 15 ? blocks : 1 << 15), 1, 1}, {256, 1, 1}, 0};
 }
 /* Time on the device: memory at 3 TB/s, and what a launch takes. */
 static inline double td_cuda_ns(double bytes)

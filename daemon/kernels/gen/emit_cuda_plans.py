@@ -5,7 +5,12 @@ from emit_cuda import bodies, Row
 
 # Kernels of the op table that daemon/kernels/cuda has plans for.
 WRITTEN = {"full", "arange", "linspace", "eye", "sum", "mean", "prod", "amax", "amin", "max_dim", "min_dim", "argmax", "argmin",
-           "var", "std", "any", "all", "logsumexp", "sum_to", "sum_squares", "mm", "bmm", "addmm", "linear", "dot", "mv"}
+           "var", "std", "any", "all", "logsumexp", "sum_to", "sum_squares", "mm", "bmm", "addmm", "linear", "dot", "mv",
+           "softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "nll_loss", "nll_loss_backward", "sgd_step", "adam_step",
+           "layer_norm", "layer_norm_backward", "batch_norm", "batch_norm_backward",
+           "index_select", "embedding", "gather", "index_add", "scatter_add", "cat", "stack", "select_scatter", "slice_scatter",
+           "rand", "randn", "dropout", "dropout_backward",
+           "conv2d", "conv2d_backward", "max_pool2d", "max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward"}
 
 
 def plan(op):

@@ -62,14 +62,30 @@ TD_FN uint64_t td_whole_bits(double v)
     return v >= 0x1p63 ? (v < 0x1p64 ? (uint64_t)v : 1ull << 63) : (uint64_t)td_whole64(v);
 }
 
+/* Whether T is a float. */
+template <class T> struct td_is_float {
+    enum { value = 0 };
+};
+template <> struct td_is_float<float> {
+    enum { value = 1 };
+};
+template <> struct td_is_float<double> {
+    enum { value = 1 };
+};
+template <class T, class V> TD_FN T td_of_float(V v)
+{
+    if (td_is_float<T>::value) return (T)v;
+    return (T)-1 > (T)0 ? (T)td_whole_bits((double)v) : (T)td_whole64((double)v);
+}
+
 /* Element i of a dtype, as T. */
 template <class T> TD_FN T td_load(const void *p, int64_t i, unsigned dtype)
 {
     switch (dtype) {
-    case TD_FLOAT32: return (T)((const float *)p)[i];
-    case TD_FLOAT64: return (T)((const double *)p)[i];
-    case TD_FLOAT16: return (T)td_load_half(((const uint16_t *)p)[i]);
-    case TD_BFLOAT16: return (T)td_load_bfloat(((const uint16_t *)p)[i]);
+    case TD_FLOAT32: return td_of_float<T>(((const float *)p)[i]);
+    case TD_FLOAT64: return td_of_float<T>(((const double *)p)[i]);
+    case TD_FLOAT16: return td_of_float<T>(td_load_half(((const uint16_t *)p)[i]));
+    case TD_BFLOAT16: return td_of_float<T>(td_load_bfloat(((const uint16_t *)p)[i]));
     case TD_BOOL: return (T)(((const uint8_t *)p)[i] != 0);
     case TD_UINT8: return (T)((const uint8_t *)p)[i];
     case TD_INT8: return (T)((const int8_t *)p)[i];
@@ -99,16 +115,6 @@ TD_FN int td_load_truth(const void *p, int64_t i, unsigned dtype)
     default: return ((const uint64_t *)p)[i] != 0;
     }
 }
-/* A float reads as whole numbers only where a dtype is cast. */
-template <class T> struct td_is_float {
-    enum { value = 0 };
-};
-template <> struct td_is_float<float> {
-    enum { value = 1 };
-};
-template <> struct td_is_float<double> {
-    enum { value = 1 };
-};
 template <class T> TD_FN int32_t td_to32(T v)
 {
     return td_is_float<T>::value ? td_whole32((double)v) : (int32_t)v;

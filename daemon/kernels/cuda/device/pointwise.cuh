@@ -108,6 +108,7 @@ template <class T> TD_FN unsigned td_own_dtype()
 /* What is converted stands behind a call: one for each body, not for each operand of each kernel. */
 template <class T> TD_SPECIAL T td_read_other(const void *p, int64_t at, unsigned dtype, unsigned round)
 {
+    if (sizeof(T) == 1) return (T)td_load_truth(p, at, dtype);
     return td_round_to(td_load<T>(p, at, dtype), round);
 }
 template <class T> TD_SPECIAL void td_write_other(void *p, int64_t at, unsigned dtype, unsigned round, T v)

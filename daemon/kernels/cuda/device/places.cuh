@@ -1,0 +1,216 @@
+/* Kernels that read and write by index, put tensors together, and draw numbers. An index is loaded once, checked, used. What is added at indices
+ * is added in their order, by one thread a line, so that no two runs differ. */
+#ifndef TENSORD_DAEMON_KERNELS_CUDA_DEVICE_PLACES_CUH
+#define TENSORD_DAEMON_KERNELS_CUDA_DEVICE_PLACES_CUH
+
+#include "daemon/kernels/cuda/args_places.h"
+#include "daemon/kernels/cuda/device/element.cuh"
+
+#include "daemon/kernels/cpu/vec/philox_one.h"
+
+/* Bytes of an element as they are. */
+TD_FN void td_move_element(void *to, int64_t t, const void *from, int64_t f, int size)
+{
+    switch (size) {
+    case 1: ((uint8_t *)to)[t] = ((const uint8_t *)from)[f]; break;
+    case 2: ((uint16_t *)to)[t] = ((const uint16_t *)from)[f]; break;
+    case 4: ((uint32_t *)to)[t] = ((const uint32_t *)from)[f]; break;
+    case 8: ((uint64_t *)to)[t] = ((const uint64_t *)from)[f]; break;
+    default:
+        ((uint64_t *)to)[2 * t] = ((const uint64_t *)from)[2 * f];
+        ((uint64_t *)to)[2 * t + 1] = ((const uint64_t *)from)[2 * f + 1];
+    }
+}
+TD_FN int64_t td_quotient(int64_t i, int64_t n)
+{
+    return i <= INT32_MAX && n <= INT32_MAX ? (int64_t)((uint32_t)i / (uint32_t)n) : i / n;
+}
+#define TD_GRID(i, n)                                                                                                  \
+    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step_ = (int64_t)gridDim.x * blockDim.x; i < (n); i += step_)
+
+TD_KERNEL(pick, td_ca_pick)
+{
+    TD_GRID(i, a.n)
+    {
+        int64_t rest = i, x = 0, at = 0;
+        for (int d = 0; d < a.ndim; d++) {
+            const int64_t q = td_quotient(rest, a.shape[d]), c = rest - q * a.shape[d];
+            x += c * a.x_stride[d];
+            at += c * a.idx_stride[d];
+            rest = q;
+        }
+        const int64_t index = td_load<int64_t>(a.idx, at, a.idx_dtype);
+        if (index < 0 || index >= a.limit) {
+            atomicOr(a.error, (unsigned)TD_CUDA_BAD_INDEX);
+            return;
+        }
+        td_move_element(a.out, i, a.x, x + index * a.dim_stride, a.size);
+    }
+}
+
+TD_KERNEL(parts, td_ca_parts)
+{
+    TD_GRID(i, a.outer * a.total)
+    {
+        const int64_t o = td_quotient(i, a.total), e = i - o * a.total;
+        int low = 0, high = a.count - 1;
+        while (low < high) { /* the last part that starts at or before e */
+            const int mid = (low + high + 1) / 2;
+            if (a.start[mid] <= e) low = mid;
+            else high = mid - 1;
+        }
+        const int64_t end = low + 1 < a.count ? a.start[low + 1] : a.total, length = end - a.start[low];
+        td_move_element(a.to, i, a.from[low], o * length + e - a.start[low], a.size);
+    }
+}
+
+TD_KERNEL(slice, td_ca_slice)
+{
+    TD_GRID(i, a.n)
+    {
+        int64_t rest = i, x = 0, s = 0;
+        bool taken = true;
+        for (int d = 0; d < a.ndim; d++) {
+            const int64_t q = td_quotient(rest, a.shape[d]), c = rest - q * a.shape[d];
+            x += c * a.x_stride[d];
+            if (d == a.dim) {
+                const int64_t off = c - a.start;
+                taken = off >= 0 && off % a.step == 0 && off / a.step < a.length;
+                s += off / a.step * a.src_stride[d];
+            } else {
+                s += c * a.src_stride[d];
+            }
+            rest = q;
+        }
+        td_move_element(a.to, i, taken ? a.src : a.x, taken ? s : x, a.size);
+    }
+}
+
+TD_FN void td_line_places(const td_ca_add &a, int64_t line, int64_t *out, int64_t *src, int64_t *idx)
+{
+    *out = *src = *idx = 0;
+    for (int d = 0; d < a.ndim; d++) {
+        const int64_t q = td_quotient(line, a.shape[d]), c = line - q * a.shape[d];
+        *out += c * a.out_stride[d];
+        *src += c * a.src_stride[d];
+        *idx += c * a.idx_stride[d];
+        line = q;
+    }
+}
+/* Nothing is written when one of the indices is out of range. */
+TD_KERNEL(add_check, td_ca_add)
+{
+    TD_GRID(e, a.lines * a.count)
+    {
+        int64_t out, src, idx;
+        const int64_t line = e / a.count, k = e % a.count;
+        td_line_places(a, line, &out, &src, &idx);
+        const int64_t index = td_load<int64_t>(a.idx, idx + k * a.idx_step, a.idx_dtype);
+        if (index < 0 || index >= a.length) atomicOr(a.error, (unsigned)TD_CUDA_BAD_INDEX);
+    }
+}
+template <class T> TD_FN void td_add(const td_ca_add &a, T alpha)
+{
+    if (*a.error) return;
+    TD_GRID(line, a.lines)
+    {
+        int64_t out, src, idx;
+        td_line_places(a, line, &out, &src, &idx);
+        for (int64_t k = 0; k < a.count; k++) {
+            const int64_t index = td_load<int64_t>(a.idx, idx + k * a.idx_step, a.idx_dtype);
+            if (index < 0 || index >= a.length) return;
+            const int64_t at = out + index * a.out_step;
+            const T v = td_load<T>(a.src, src + k * a.src_step, a.src_dtype);
+            td_store<T>(a.out, at, a.dtype, td_load<T>(a.out, at, a.dtype) + alpha * v);
+        }
+    }
+}
+TD_KERNEL(add_f32, td_ca_add)
+{
+    td_add<float>(a, (float)a.alpha);
+}
+TD_KERNEL(add_f64, td_ca_add)
+{
+    td_add<double>(a, a.alpha);
+}
+TD_KERNEL(add_i64, td_ca_add)
+{
+    td_add<uint64_t>(a, (uint64_t)a.whole_alpha);
+}
+
+/* ---- random numbers: Philox4x32-10, see cpu/vec/philox.h */
+
+TD_FN void td_words(uint64_t seed, uint64_t op, uint64_t group, uint32_t *w)
+{
+    uint32_t c0 = (uint32_t)group, c1 = (uint32_t)(group >> 32), c2 = (uint32_t)op, c3 = (uint32_t)(op >> 32), k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; round++, k0 += 0x9E3779B9u, k1 += 0xBB67AE85u) {
+        const uint64_t x = (uint64_t)c0 * 0xD2511F53u, y = (uint64_t)c2 * 0xCD9E8D57u;
+        const uint32_t n0 = (uint32_t)(y >> 32) ^ c1 ^ k0, n2 = (uint32_t)(x >> 32) ^ c3 ^ k1;
+        c0 = n0;
+        c1 = (uint32_t)y;
+        c2 = n2;
+        c3 = (uint32_t)x;
+    }
+    w[0] = c0, w[1] = c1, w[2] = c2, w[3] = c3;
+}
+TD_KERNEL(random_f32, td_ca_random)
+{
+    const int bits = a.dtype == TD_FLOAT16 ? 11 : a.dtype == TD_BFLOAT16 ? 8 : 24;
+    const float unit = 1.0f / (float)(1 << bits);
+    TD_GRID(group, (a.n + 3) / 4)
+    {
+        uint32_t w[4];
+        float v[4];
+        td_words(a.seed[0], a.seed[1], (uint64_t)group, w);
+        for (int j = 0; j < 4; j++) v[j] = (float)(int32_t)(w[j] >> (32 - bits)) * unit;
+        for (int j = 0; a.kind == TD_DRAWN_NORMAL && j < 4; j += 2) {
+            const float u = ((float)(int32_t)(w[j] >> 1) + 0.5f) * 0x1p-31f, r = sqrtf(-2.0f * td_log_f32(u));
+            v[j] = r * td_turn_sin_cos(w[j + 1], 1);
+            v[j + 1] = r * td_turn_sin_cos(w[j + 1], 0);
+        }
+        for (int j = 0; j < 4 && 4 * group + j < a.n; j++) td_store<float>(a.to, 4 * group + j, a.dtype, v[j]);
+    }
+}
+TD_KERNEL(random_f64, td_ca_random)
+{
+    TD_GRID(group, (a.n + 1) / 2)
+    {
+        uint32_t w[4];
+        double v[2];
+        td_words(a.seed[0], a.seed[1], (uint64_t)group, w);
+        for (int j = 0; j < 2; j++) v[j] = (double)(int64_t)(((uint64_t)w[2 * j + 1] << 32 | w[2 * j]) >> 11) * 0x1p-53;
+        if (a.kind == TD_DRAWN_NORMAL) td_normal_pair_f64(w, v);
+        for (int j = 0; j < 2 && 2 * group + j < a.n; j++) td_store<double>(a.to, 2 * group + j, a.dtype, v[j]);
+    }
+}
+template <class T> TD_FN void td_drop(const td_ca_random &a)
+{
+    const uint64_t seed = a.given ? (uint64_t)a.given[0] : a.seed[0], op = a.given ? (uint64_t)a.given[a.given_step] : a.seed[1];
+    const T scale = (T)a.scale;
+    if (a.keep && !blockIdx.x && !threadIdx.x) a.keep[0] = (int64_t)seed, a.keep[1] = (int64_t)op;
+    TD_GRID(group, (a.n + 3) / 4)
+    {
+        uint32_t w[4];
+        td_words(seed, op, (uint64_t)group, w);
+        for (int j = 0; j < 4 && 4 * group + j < a.n; j++) {
+            int64_t rest = 4 * group + j, at = 0;
+            for (int d = 0; d < a.ndim; d++) {
+                const int64_t q = td_quotient(rest, a.shape[d]);
+                at += (rest - q * a.shape[d]) * a.stride[d];
+                rest = q;
+            }
+            const T v = td_load<T>(a.x, at, a.x_dtype) * scale;
+            td_store<T>(a.to, 4 * group + j, a.dtype, (uint64_t)w[j] >= a.threshold ? v : (T)0);
+        }
+    }
+}
+TD_KERNEL(drop_f32, td_ca_random)
+{
+    td_drop<float>(a);
+}
+TD_KERNEL(drop_f64, td_ca_random)
+{
+    td_drop<double>(a);
+}
+
+#endif
