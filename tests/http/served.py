@@ -7,13 +7,15 @@ import os
 import re
 import shutil
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+import onnx_file
 
 LONG = 60  # seconds; a hundred times longer than anything here takes
 
@@ -32,34 +34,9 @@ def environment(**more):
 # ---- ONNX files ----------------------------------------------------------------------------------------------------
 
 
-def _varint(n):
-    out = b""
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-
-
-def _field(number, value):
-    if isinstance(value, int):
-        return _varint(number << 3) + _varint(value)
-    value = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | 2) + _varint(len(value)) + value
-
-
-def _port(name, dtype, shape):
-    dims = b"".join(_field(1, _field(1, d) if isinstance(d, int) else _field(2, d)) for d in shape)
-    return _field(1, name) + _field(2, _field(1, _field(1, dtype) + _field(2, dims)))
-
-
 def onnx(nodes, inputs, outputs, constants=()):
-    """A model's file. nodes: (op, inputs, outputs); ports: (name, dtype's number, shape); constants: (name, floats)."""
-    graph = b"".join(_field(1, b"".join([*(_field(1, i) for i in ins), *(_field(2, o) for o in outs), _field(3, f"n{k}"), _field(4, op)]))
-                     for k, (op, ins, outs) in enumerate(nodes))
-    graph += _field(2, "g")
-    for name, values in constants:
-        graph += _field(5, _field(1, len(values)) + _field(2, 1) + _field(8, name) + _field(9, struct.pack(f"<{len(values)}f", *values)))
-    graph += b"".join(_field(11, _port(*i)) for i in inputs) + b"".join(_field(12, _port(*o)) for o in outputs)
-    return _field(1, 8) + _field(8, _field(1, "") + _field(2, 15)) + _field(7, graph)
+    """A model's file, as onnx_file.py says; constants: (name, floats)."""
+    return onnx_file.model(nodes, inputs, outputs, {name: ((len(values),), values) for name, values in constants}, opset=15)
 
 
 def plus(constant, columns=4):

@@ -105,7 +105,7 @@ def file_of(name):
 def main(name, state):
     path = file_of(name)
     # A file may use what stands in another one, and in another room: names of files are unique.
-    sys.path[1:1] = sorted({os.path.dirname(each) for each in glob.glob(os.path.join(HERE, "*", "test_*.py"))})
+    sys.path[1:1] = [*sorted({os.path.dirname(each) for each in glob.glob(os.path.join(HERE, "*", "test_*.py"))}), os.path.join(HERE, "../support")]
     if os.environ.get("TENSORD_WITHOUT"):  # modules that all of this suite's processes shall not find
         runpy.run_path(os.path.join(WITHOUT, "sitecustomize.py"))
     if state == "absent":

@@ -12,44 +12,7 @@ import pytest
 import tensord as td
 import tensord.aio
 from common import script
-
-# ---- a file of ONNX: messages of protobuf, by number
-
-
-def varint(n):
-    out = b""
-    while n > 127:
-        out, n = out + bytes([n & 127 | 128]), n >> 7
-    return out + bytes([n])
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    value = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(value)) + value
-
-
-def weights(name, values):
-    dims = b"".join(field(1, n) for n in values.shape)
-    return dims + field(2, 7 if values.dtype == np.int64 else 1) + field(8, name) + field(9, values.tobytes())
-
-
-def value(name, code, shape):
-    dims = b"".join(field(1, field(2, n) if isinstance(n, str) else field(1, n)) for n in shape)
-    return field(1, name) + field(2, field(1, field(1, code) + field(2, dims)))
-
-
-def node(op, inputs, outputs):
-    return b"".join(field(1, x) for x in inputs) + b"".join(field(2, x) for x in outputs) + field(4, op)
-
-
-def model_file(path, nodes, inputs, outputs, constants):
-    graph = b"".join(field(1, node(*x)) for x in nodes) + field(2, "graph") + b"".join(field(5, weights(*x)) for x in constants.items())
-    graph += b"".join(field(11, value(*x)) for x in inputs) + b"".join(field(12, value(*x)) for x in outputs)
-    path.write_bytes(field(1, 8) + field(8, field(2, 13)) + field(7, graph))
-    return str(path)
-
+from onnx_file import FLOAT, write
 
 W = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
 
@@ -59,13 +22,13 @@ def layer(tmp_path):
     """y = relu(x @ w), s = y + 1, of any number of rows."""
     nodes = [("MatMul", ["x", "w"], ["p"]), ("Relu", ["p"], ["y"]), ("Add", ["y", "one"], ["s"])]
     constants = {"w": W, "one": np.ones(1, dtype=np.float32)}
-    return model_file(tmp_path / "layer.onnx", nodes, [("x", 1, ["n", 4])], [("y", 1, ["n", 3]), ("s", 1, ["n", 3])], constants)
+    return write(tmp_path / "layer.onnx", nodes, [("x", FLOAT, ["n", 4])], [("y", FLOAT, ["n", 3]), ("s", FLOAT, ["n", 3])], constants)
 
 
 @pytest.fixture
 def sums(tmp_path):
     """z = a + b."""
-    return model_file(tmp_path / "sums.onnx", [("Add", ["a", "b"], ["z"])], [("a", 1, ["n", 2]), ("b", 1, ["n", 2])], [("z", 1, ["n", 2])], {})
+    return write(tmp_path / "sums.onnx", [("Add", ["a", "b"], ["z"])], [("a", FLOAT, ["n", 2]), ("b", FLOAT, ["n", 2])], [("z", FLOAT, ["n", 2])], {})
 
 
 @pytest.fixture(autouse=True)
@@ -243,7 +206,7 @@ def test_what_cannot_be_loaded(tmp_path, layer):
     td.load_model(layer, "stands")
     with pytest.raises(td.Error):
         td.load_model(tmp_path / "cut.onnx", "stands")
-    odd = model_file(tmp_path / "odd.onnx", [("Reluu", ["x"], ["y"])], [("x", 1, ["n", 4])], [("y", 1, ["n", 4])], {})
+    odd = write(tmp_path / "odd.onnx", [("Reluu", ["x"], ["y"])], [("x", FLOAT, ["n", 4])], [("y", FLOAT, ["n", 4])], {})
     with pytest.raises(td.Error, match="Reluu"):
         td.load_model(odd, "stands")
     assert is_right(td.model("stands")([[1, 1, 1, 1]]), [[1, 1, 1, 1]]) and td.model("stands").version == 1
