@@ -1,4 +1,5 @@
 """The programs of client/examples, as somebody runs them: short forms, killed processes, Ctrl-C, and what they leave behind (nothing)."""
+import http.client
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import pytest
 from common import SLOW, wait_for
 
 EXAMPLES = pathlib.Path(__file__).resolve().parents[2] / "client/examples"
+sys.path.append(str(EXAMPLES))
 
 
 PIPE = 4096  # bytes: of the pipe for its output
@@ -234,3 +236,71 @@ def test_programs_of_pytorch_after_changing_the_import(name, tmp_path):
     (tmp_path / "theirs.py").write_text(theirs)
     for a, b in zip(ours, numbers(tmp_path / "theirs.py"), strict=True):
         assert a == b if isinstance(a, str) else abs(a - b) <= 2e-3 * max(1.0, abs(b)), (a, b)
+
+
+# ---- serve/: their models are outside of the project
+
+MODELS = pathlib.Path(os.environ.get("TENSORD_MODELS") or EXAMPLES.parents[1].parent / "shared/data/onnx")
+YUNET, SILERO = MODELS / "yunet_n_dynamic.onnx", MODELS / "silero_vad_16k_op15.onnx"
+PORTRAIT = '{"score": 0.937, "box": [112, 37, 169, 111]}'
+
+
+def needs(model):
+    if not model.exists():
+        pytest.skip(f"{model.name} is not in {model.parent} (TENSORD_MODELS names another directory)")
+
+
+def test_faces_draws_a_box(start, tmp_path_factory):
+    needs(YUNET)
+    drawn = tmp_path_factory.mktemp("drawn") / "faces.png"
+    status, out, err = start("serve/faces.py", str(YUNET), "-o", str(drawn)).end()
+    assert (status, err) == (0, "") and out.splitlines()[0] == "a face from (112, 37) to (169, 111), score 0.94"
+    from serve import _png
+    width, height, pixels = _png.read(drawn.read_bytes())
+    assert (width, height) == (320, 240)
+    edge = [pixels[3 * (y * width + 112) : 3 * (y * width + 112) + 3] for y in range(37, 112)]
+    assert set(edge) == {bytes((0, 255, 64))}
+
+
+@pytest.mark.parametrize("kind", [(), ("--asyncio",)])
+def test_web_workers_answer(start, kind):
+    needs(YUNET)
+    status, out, err = start("serve/web_workers.py", str(YUNET), "--workers", "2", "--try", "6", *kind).end()
+    assert (status, err) == (0, ""), err
+    assert PORTRAIT in out and "the model is in memory once" in out
+
+
+def test_a_web_worker_that_dies_is_replaced(start):
+    needs(YUNET)
+    run = start("serve/web_workers.py", str(YUNET), "--workers", "2", "--port", "0")
+    pids, port = run.line(r"workers \((\d+ \d+)\) serve http://127.0.0.1:(\d+)/").groups()
+    os.kill(int(pids.split()[0]), signal.SIGKILL)
+    run.line(r"another one takes its place")
+    body = (EXAMPLES / "data/eileen_collins.png").read_bytes()
+    for given, status, said in ((body, 200, PORTRAIT), (body[:5000], 400, "cut short"), (b"no picture", 400, "not a PNG file")):
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=120)
+        connection.request("POST", "/", given)
+        reply = connection.getresponse()
+        assert reply.status == status and said in reply.read().decode()
+        connection.close()
+    os.kill(run.process.pid, signal.SIGINT)
+    assert run.end()[0] == 0
+
+
+def test_speech_hears_voices(start):
+    needs(SILERO)
+    status, out, err = start("serve/speech.py", str(SILERO)).end()
+    assert (status, err) == (0, "")
+    parts = [tuple(map(float, p)) for p in re.findall(r"from +([\d.]+) s to +([\d.]+) s", out)]
+    assert parts and all(int(at // 6) % 2 for part in parts for at in (part[0] + 0.1, part[1] - 0.5)), out  # silence and voice take turns of 6 s
+    assert {int(begin // 12) for begin, _ in parts} == {0, 1, 2, 3, 4}
+
+
+def test_a_picture_goes_through_a_file():
+    from serve import _png
+    data = (EXAMPLES / "data/eileen_collins.png").read_bytes()
+    width, height, pixels = _png.read(data)
+    assert (width, height, len(pixels)) == (320, 240, 230400) and _png.read(_png.write(width, height, pixels)) == (width, height, pixels)
+    for k in range(0, len(data) - 12, 997):
+        with pytest.raises(ValueError):
+            _png.read(data[:k])
