@@ -8,17 +8,20 @@ import itertools
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import sys
 
 import pytest
 from common import SLOW
+from onnx_file import FLOAT, write
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "client/python/guide").glob("*.md"))
 BUILD = pathlib.Path(os.environ["TENSORD_DAEMON"]).parents[2]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+HTTP = BUILD / "client/tensord-http"
 MARK = "--- the next command"
 # Of what Python's development mode says only how long a step of a loop took is left out: that is the machine's load (the first may start a daemon).
 UNTIMED = "import logging; logging.getLogger('asyncio').setLevel(logging.ERROR)\n"
@@ -45,6 +48,7 @@ class Place:
         (self.bin / "python3").chmod(0o755)
         (self.bin / "tensord").symlink_to(os.environ["TENSORD_DAEMON"])
         (self.bin / "tensorctl").symlink_to(BUILD / "client/tensorctl")
+        (self.bin / "tensord-http").symlink_to(HTTP)
         (path / "run").mkdir(mode=0o700)
         self.env = {k: v for k, v in os.environ.items() if k not in ("TENSORD_SOCKET", "TENSORD_BELOW")}
         self.env |= {"PATH": f"{self.bin}:{self.env['PATH']}", "XDG_RUNTIME_DIR": str(path / "run"), "TENSORD_BELOW": str(os.getpid())}
@@ -87,9 +91,20 @@ def needed(text):
             pytest.importorskip(name, reason=why)
 
 
+def lay_out(page, path):
+    """What a page takes for granted. For serving.md a model of digits; it needs curl, and tensord-http to be built."""
+    if page.stem != "serving":
+        return
+    if not HTTP.exists() or not shutil.which("curl"):
+        pytest.skip("curl is not installed" if HTTP.exists() else "tensord-http is not built")
+    write(path / "digits.onnx", [("Gemm", ["pixels", "w"], ["scores"])], [("pixels", FLOAT, ["n", 64])], [("scores", FLOAT, ["n", 10])],
+          {"w": ((64, 10), [k % 7 / 7 for k in range(640)])})
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
 def test_page(page, tmp_path):
     place, program, said = Place(tmp_path), "", []
+    lay_out(page, tmp_path)
     for language, body in blocks(page):
         assert language in ("python", "console", "text", "ini", "diff"), f"{page.name}: a block of {language or 'no language'}"
         if language == "python" and (name := file_name(body)):
