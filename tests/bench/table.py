@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 PROGRAMS = ["bench_wire", "bench_handoff", "bench_train", "bench_kernels", "bench_daemon", "bench_programs", "bench_turns", "bench_mpi"]
-PYTHON_PROGRAMS = ["bench_python", "bench_train", "bench_python_handoff", "bench_loader", "bench_files", "bench_serve", "bench_infer", "bench_cnn", "bench_group"]  # the first torch's python, or this one
+PYTHON_PROGRAMS = ["bench_python", "bench_train", "bench_python_handoff", "bench_loader", "bench_files", "bench_serve", "bench_models", "bench_infer", "bench_cnn", "bench_group"]  # the first torch's python, or this one
 ASKED_FOR = ["bench_every_op"]  # takes minutes: by --only alone
 
 
