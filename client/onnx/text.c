@@ -361,9 +361,9 @@ static void branch(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recursi
         return;
     }
     line(t, x);
-    td_printf(&t->out, "if ");
+    td_printf(&t->out, "if _bool(");
     value(t, x->in[0], true);
-    td_printf(&t->out, ":");
+    td_printf(&t->out, "):");
     arm(t, x, "then_branch", first);
     line(t, x);
     td_printf(&t->out, "else:");
@@ -372,11 +372,99 @@ static void branch(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recursi
         if (x->out[k]) x->out[k]->text = text_of(t, "v%u", first + k, 0);
 }
 
+/* ---- Loop: c carries on, s collects, k is the number of the trip, g says whether there is another one */
+
+/* A value as a tensor of this dtype, where it is a number. */
+static void as_tensor(td_onnx_writer *t, const td_onnx_value *v)
+{
+    td_printf(&t->out, "_out(");
+    value(t, v, false);
+    td_printf(&t->out, ", td.%s)", v->dtype == TD_DTYPE_NONE ? "int64" : td_dtype_name(v->dtype));
+}
+
+static void loop_begin(td_onnx_writer *t, td_onnx_step *x, td_onnx_scope *s, uint32_t first, uint32_t carried)
+{
+    for (uint32_t k = 0; k < carried; k++) {
+        line(t, x);
+        td_printf(&t->out, "c%u = ", first + k);
+        as_tensor(t, x->in[k + 2]);
+        td_onnx_value *v = s->in[k + 2];
+        v->text = text_of(t, "c%u", first + k, 0);
+        if (v->dtype == TD_DTYPE_NONE) v->dtype = x->in[k + 2]->dtype;
+    }
+    for (uint32_t k = carried; k < x->nout; k++) {
+        line(t, x);
+        td_printf(&t->out, "s%u = _none()", first + k);
+    }
+    line(t, x);
+    td_printf(&t->out, "g%u = _bool(", first);
+    if (x->nin > 1 && x->in[1]) value(t, x->in[1], true);
+    else td_printf(&t->out, "True");
+    td_printf(&t->out, ")");
+    line(t, x);
+    td_printf(&t->out, "k%u = 0", first);
+    line(t, x);
+    td_printf(&t->out, "while g%u and k%u < ", first, first);
+    if (x->in[0]) td_printf(&t->out, "_int("), value(t, x->in[0], true), td_printf(&t->out, ")");
+    else td_printf(&t->out, "9223372036854775807");
+    td_printf(&t->out, ":");
+    s->in[0]->text = text_of(t, "k%u", first, 0);
+    s->in[1]->text = text_of(t, "g%u", first, 0);
+    s->in[0]->tensor = s->in[1]->tensor = false;
+    s->in[0]->dtype = TD_INT64, s->in[1]->dtype = TD_BOOL;
+}
+
+/* All at once: what is carried may change places. */
+static void loop_end(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_scope *s, uint32_t first, uint32_t carried)
+{
+    for (uint32_t k = 0; k < x->nout; k++) {
+        line(t, x);
+        td_printf(&t->out, "t%u = ", first + k);
+        as_tensor(t, s->out[k + 1]);
+    }
+    line(t, x);
+    td_printf(&t->out, "g%u = _bool(", first);
+    value(t, s->out[0], true);
+    td_printf(&t->out, ")");
+    for (uint32_t k = 0; k < x->nout; k++) {
+        line(t, x);
+        td_printf(&t->out, k < carried ? "c%u = t%u" : "s%u.append(t%u)", first + k, first + k);
+    }
+    line(t, x);
+    td_printf(&t->out, "k%u = k%u + 1", first, first);
+}
+
+static void loop(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recursion) */
+{
+    uint32_t first = t->variables + 1, carried = x->nin > 2 ? x->nin - 2 : 0;
+    td_onnx_scope *s = x->nscopes == 1 ? x->scopes[0] : NULL;
+    t->variables += x->nout + 1;
+    bool good = s && x->nin && s->nin == carried + 2 && s->nout == x->nout + 1 && x->nout >= carried;
+    for (uint32_t k = 2; good && k < x->nin; k++) good = x->in[k] != NULL;
+    if (!good) {
+        td_onnx_fail(t->w, x, TD_E_INVALID, "its body does not take and give what the node does");
+        return;
+    }
+    loop_begin(t, x, s, first, carried);
+    t->level++;
+    for (td_onnx_step *i = s->first; i && !t->w->e->code; i = i->next) step(t, s, i);
+    loop_end(t, x, s, first, carried);
+    t->level--;
+    for (uint32_t k = 0; k < x->nout; k++) {
+        td_onnx_value *v = x->out[k];
+        if (!v) continue;
+        v->text = text_of(t, k < carried ? "c%u" : "_stacked(s%u)", first + k, 0);
+        v->tensor = true;
+        if (v->dtype == TD_DTYPE_NONE) v->dtype = s->out[k + 1]->dtype;
+    }
+}
+
 static void step(td_onnx_writer *t, const td_onnx_scope *s, td_onnx_step *x) /* NOLINT(misc-no-recursion) */
 {
     int64_t first;
     (void)s;
     if (strcmp(x->node->op, "If") == 0) branch(t, x);
+    else if (strcmp(x->node->op, "Loop") == 0) loop(t, x);
     else node(t, x, td_onnx_form_of(t->ops, x->node->op, x->version, &first));
     if (t->out.used > LONGEST)
         td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "the text of the model is longer than %d bytes", LONGEST);
@@ -389,7 +477,7 @@ static bool is_known(const td_onnx_writer *t, const td_onnx_step *x, int64_t *fi
     const char *domain = x->node->domain;
     *first = 0;
     if (domain && *domain && strcmp(domain, "ai.onnx") != 0) return false;
-    if (x->node->op && strcmp(x->node->op, "If") == 0) return true;
+    if (x->node->op && (strcmp(x->node->op, "If") == 0 || strcmp(x->node->op, "Loop") == 0)) return true;
     return x->node->op && td_onnx_form_of(t->ops, x->node->op, x->version, first);
 }
 

@@ -45,6 +45,21 @@ def _int(x):
     return x[0] if isinstance(x, list) else x
 
 
+def _bool(x):
+    if isinstance(x, Tensor):
+        return bool(x)
+    return x[0] if isinstance(x, list) else x
+
+
+def _none():
+    xs: list[Tensor] = []
+    return xs
+
+
+def _stacked(xs):
+    return ops.stack(xs, 0)
+
+
 def _one(x):
     """The number of a list of one."""
     return x[0] if isinstance(x, list) else x

@@ -24,7 +24,7 @@ static const struct {
 
 static char *passes; /* the list */
 static FILE *anew;
-static int counts[OPSETS][3], lost;
+static int counts[OPSETS][3], lost, mapped, all;
 
 static bool is_listed(const char *part, const char *name)
 {
@@ -40,6 +40,8 @@ static void one(td_client *c, const char *root, const char *part, const char *na
     suite_case r;
     snprintf(folder, sizeof folder, "%s/%s/%s", root, part, name);
     suite_run(c, folder, 1e-6, 1e-3, &r);
+    all++;
+    mapped += r.opset > 0; /* it became a program */
     for (size_t k = 0; k < sizeof never / sizeof *never && r.end == SUITE_FAILED; k++)
         if (strncmp(name, never[k].name, strlen(never[k].name)) == 0)
             r.end = SUITE_SKIPPED, snprintf(r.why, sizeof r.why, "%s", never[k].why);
@@ -91,8 +93,8 @@ static int report(void)
             printf("opset %d: %d passed, %d skipped, %d failed\n", k, counts[k][0], counts[k][1], counts[k][2]);
         for (int i = 0; i < 3; i++) sums[i] += counts[k][i];
     }
-    printf("%d of the list lost\nsuite onnx_nodes: %d passed, %d failed, %d skipped\n", lost, sums[0], sums[2],
-           sums[1]);
+    printf("%d of %d became programs; %d of the list lost\nsuite onnx_nodes: %d passed, %d failed, %d skipped\n",
+           mapped, all, lost, sums[0], sums[2], sums[1]);
     return sums[2] || lost || !sums[0];
 }
 

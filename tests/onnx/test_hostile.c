@@ -1,5 +1,5 @@
-/* Files that somebody made to break who reads them, and files with mistakes: each is refused with what is wrong, or taken;
- * what is allocated is bounded by the file. */
+/* Files that somebody made to break who reads them, and files with mistakes: each is refused with what is wrong, or
+ * taken; what is allocated is bounded by the file. */
 #include "client/onnx/onnx.h"
 #include "client/onnx/text.h"
 #include "client/script/script.h"
@@ -279,7 +279,9 @@ static void test_unknown_ops(void)
     proto m = model_of(&g, 13);
     CU_ASSERT_PTR_NULL(source_of(m.at, m.n, &e));
     CU_ASSERT_EQUAL(e.code, TD_E_UNSUPPORTED);
-    CU_ASSERT_STRING_EQUAL(e.message, "ops that tensord does not know (3 nodes): node 'first' (Relux, opset 13), near Relu; node 'second' (Gelu, opset 13), known from opset 20 on; node 'third' (StringSplit, opset 13)");
+    CU_ASSERT_STRING_EQUAL(e.message,
+                           "ops that tensord does not know (3 nodes): node 'first' (Relux, opset 13), near Relu; node "
+                           "'second' (Gelu, opset 13), known from opset 20 on; node 'third' (StringSplit, opset 13)");
     free(m.at);
     put_value(&g, 11, "x", 1, "2");
     put_node(&g, "n", "Add", "x", "y", NULL);
@@ -297,6 +299,31 @@ static void test_unknown_ops(void)
     put_node(&g, "n", "Relu", "x", "y", NULL);
     put_value(&g, 12, "y", 1, "2");
     CU_ASSERT(refused(model_of(&g, 99), "opset is 99"));
+}
+
+/* Arms and bodies that do not give what their node does. */
+static void test_bodies(void)
+{
+    proto g = {0}, body = {0}, node = {0};
+    put_value(&body, 11, "i", 7, "");
+    put_value(&body, 12, "i", 7, "");
+    put_attribute_graph(&node, "body", &body);
+    put_value(&g, 11, "x", 1, "2");
+    put_node(&g, "l", "Loop", "x x x", "y", &node);
+    put_value(&g, 12, "y", 1, "2");
+    CU_ASSERT(
+        refused(model_of(&g, 13), "node 'l' (Loop, opset 13): its body does not take and give what the node does"));
+    put_value(&g, 11, "x", 1, "2");
+    put_node(&g, "l", "Loop", "x x x", "y", NULL);
+    put_value(&g, 12, "y", 1, "2");
+    CU_ASSERT(refused(model_of(&g, 13), "its body does not take"));
+    put_value(&body, 12, "x", 1, "2");
+    put_attribute_graph(&node, "then_branch", &body);
+    put_value(&g, 11, "x", 1, "2");
+    put_value(&g, 11, "c", 9, "");
+    put_node(&g, "i", "If", "c", "y", &node);
+    put_value(&g, 12, "y", 1, "2");
+    CU_ASSERT(refused(model_of(&g, 13), "node 'i' (If, opset 13): its 'else_branch' does not give what the node does"));
 }
 
 /* What is no mistake of the text is one of a node, too. */
@@ -445,8 +472,11 @@ static void test_card(void)
     snprintf(full, sizeof full, "%s/m\xff.onnx", path);
     td_program *p = td_onnx_program(c, full, 0, &card);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
-    char *expected = "\"weights\": 0, \"file\": \"m\\\\xff.onnx\",\n \"inputs\": [{\"name\": \"any\", \"dtype\": \"int64\", \"shape\": null},\n            {\"name\": \"pic\\\"ture\", \"dtype\": \"float32\", \"shape\": "
-                     "[\"batch\", 3, \"height\", 8]}],\n \"outputs\": [{\"name\": \"y\", \"dtype\": \"float32\", \"shape\": [\"batch\", 3, \"height\", 8]},\n             {\"name\": \"any\", \"dtype\": \"int64\", \"shape\": []}]}\n";
+    char *expected =
+        "\"weights\": 0, \"file\": \"m\\\\xff.onnx\",\n \"inputs\": [{\"name\": \"any\", \"dtype\": \"int64\", "
+        "\"shape\": null},\n            {\"name\": \"pic\\\"ture\", \"dtype\": \"float32\", \"shape\": "
+        "[\"batch\", 3, \"height\", 8]}],\n \"outputs\": [{\"name\": \"y\", \"dtype\": \"float32\", \"shape\": "
+        "[\"batch\", 3, \"height\", 8]},\n             {\"name\": \"any\", \"dtype\": \"int64\", \"shape\": []}]}\n";
     CU_ASSERT_PTR_NOT_NULL(strstr(card, expected));
     if (!strstr(card, expected)) fprintf(stderr, "%s\n", card);
     CU_ASSERT_PTR_NOT_NULL(strstr(card, "\"digest\": \"sha256:"));
@@ -457,6 +487,9 @@ static void test_card(void)
     td_disconnect(c);
 }
 
-TD_CUNIT_MAIN_WITH("onnx_hostile", begin, end, {"cut at each byte", test_cut_at_each_byte}, {"each bit turned", test_each_bit_turned}, {"lengths past the end", test_lengths_past_the_end},
-                   {"depth", test_depth}, {"sizes", test_sizes}, {"memory", test_memory}, {"names", test_names}, {"names like code", test_names_like_code}, {"unknown ops", test_unknown_ops},
-                   {"faults name nodes", test_faults_name_nodes}, {"external data", test_external_data}, {"card", test_card})
+TD_CUNIT_MAIN_WITH("onnx_hostile", begin, end, {"cut at each byte", test_cut_at_each_byte},
+                   {"each bit turned", test_each_bit_turned}, {"lengths past the end", test_lengths_past_the_end},
+                   {"depth", test_depth}, {"sizes", test_sizes}, {"memory", test_memory}, {"names", test_names},
+                   {"names like code", test_names_like_code}, {"unknown ops", test_unknown_ops},
+                   {"bodies", test_bodies}, {"faults name nodes", test_faults_name_nodes},
+                   {"external data", test_external_data}, {"card", test_card})
