@@ -68,8 +68,10 @@ struct td_gpu {
     requests making, moving;
     bool piece_used[PIECES];
     char told[TD_GPU_STREAMS][160];
+    td_error last_word; /* of this process: why it ends */
     uint64_t failed_ms; /* when it could not be started; 0: it could */
     td_error failure;
+    uint64_t received[TD_GPU_MESSAGE_MAX / 8];
 };
 
 /* ---- requests */
@@ -249,6 +251,7 @@ static void has_gone(td_gpu *g, const td_error *why)
     drop_messages(g);
     memset(g->piece_used, 0, sizeof g->piece_used);
     memset(g->told, 0, sizeof g->told);
+    td_error_clear(&g->last_word);
     answer_all(g, &g->making, why);
     for (request *r = g->moving.first; r; r = r->next) r->moving = 0;
     answer_all(g, &g->moving, why);
@@ -374,12 +377,12 @@ static void ended(td_gpu *g, const td_gpu_ended *m)
     }
 }
 
-/* All that has come. False: the process has gone; *why: as it said. */
-static bool receive_all(td_gpu *g, td_error *why)
+/* All that has come. False: the process has gone. */
+static bool receive_all(td_gpu *g)
 {
-    static _Thread_local uint64_t data[TD_GPU_MESSAGE_MAX / 8];
+    uint64_t *data = g->received;
     int fd, n;
-    while ((n = td_gpu_process_receive(&g->process, data, sizeof data, &fd)) > 0) {
+    while ((n = td_gpu_process_receive(&g->process, data, sizeof g->received, &fd)) > 0) {
         uint32_t kind = *(const uint32_t *)data;
         const td_gpu_told *told = (const td_gpu_told *)data;
         if (kind == TD_GPU_MADE) made(g, (const td_gpu_made *)data, fd);
@@ -387,7 +390,7 @@ static bool receive_all(td_gpu *g, td_error *why)
         if (kind == TD_GPU_ENDED) ended(g, (const td_gpu_ended *)data);
         else if (kind == TD_GPU_TOLD) memcpy(g->told[told->stream % TD_GPU_STREAMS], told->why, sizeof told->why);
         else if (kind == TD_GPU_FAILED)
-            td_fail(why, TD_E_DEVICE, "%s has failed: %s", td_device_name(g->o.device), told->why);
+            td_fail(&g->last_word, TD_E_DEVICE, "%s has failed: %s", td_device_name(g->o.device), told->why);
     }
     return n == 0;
 }
@@ -449,22 +452,23 @@ static bool wants_process(const requests *asked)
     return false;
 }
 
-static void died(td_gpu *g, td_error *why)
+static void died(td_gpu *g)
 {
-    if (!why->code)
-        td_fail(why, TD_E_DEVICE, "%s has failed: its process (%d) has gone", td_device_name(g->o.device),
+    td_error why = g->last_word;
+    if (!why.code)
+        td_fail(&why, TD_E_DEVICE, "%s has failed: its process (%d) has gone", td_device_name(g->o.device),
                 g->process.pid);
-    has_gone(g, why);
+    has_gone(g, &why);
 }
 
 /* One turn. */
 static void go_on(td_gpu *g)
 {
-    td_error why = {0}, no_process = {0};
+    td_error no_process = {0};
     requests asked;
     bool here = g->process.socket >= 0;
-    if (here && !receive_all(g, &why)) {
-        died(g, &why);
+    if (here && !receive_all(g)) {
+        died(g);
         here = false;
     }
     bool poked = take_asked(g, &asked);
@@ -472,8 +476,8 @@ static void go_on(td_gpu *g)
     for (request *r; (r = take_request(&asked));) serve(g, r, ready ? NULL : &no_process);
     if ((poked || here) && !td_gpu_is_full(g)) g->client.turn(g->client.arg, ready ? NULL : &no_process);
     if (g->process.socket >= 0 && !flush(g)) {
-        receive_all(g, &why); /* its last word */
-        died(g, &why);
+        receive_all(g); /* its last word */
+        died(g);
     }
 }
 
@@ -482,6 +486,8 @@ static void *run(void *arg)
     td_gpu *g = arg;
     sigset_t all;
     sigfillset(&all);
+    /* Signals are the loop's, but for those that a thread's own fault raises: a client may punch what is copied. */
+    for (size_t i = 0; i < 5; i++) sigdelset(&all, (const int[]){SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}[i]);
     pthread_sigmask(SIG_SETMASK, &all, NULL);
     for (bool stopping = false; !stopping;) {
         struct pollfd p[2] = {{g->wake, POLLIN, 0}, {g->process.socket, POLLIN | (g->first ? POLLOUT : 0), 0}};

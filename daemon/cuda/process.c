@@ -68,7 +68,7 @@ int td_gpu_process_receive(td_gpu_process *p, void *to, size_t most, int *fd)
     ssize_t n;
     *fd = -1;
     do n = recvmsg(p->socket, &m, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    while (n < 0 && errno == EINTR);
+    while (n < 0 && (errno == EINTR || errno == ECONNRESET)); /* reset: told once, before its last words */
     if (n < 0 && errno == EAGAIN) return 0;
     if (n <= 0) return -1;
     const struct cmsghdr *c = CMSG_FIRSTHDR(&m);

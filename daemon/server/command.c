@@ -1,4 +1,5 @@
 /* The daemon's command: read the options, serve, end. */
+#include "daemon/cuda/cuda.h"
 #include "daemon/server/server.h"
 
 #include <limits.h>
@@ -35,6 +36,7 @@ int td_server_main(int argc, char **argv, const td_device_kind *const *devices)
     }
     bound_malloc();
     td_log_set(o.log);
+    td_cuda_configure(&o.cuda);
     if (td_server_init(&server, &o, devices, &e)) return report(&e);
     td_server_run(&server);
     td_server_deinit(&server);

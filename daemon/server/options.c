@@ -56,6 +56,7 @@ void td_options_help(void)
     puts("usage: tensord [--socket PATH] [--memory SIZE] [--session-memory SIZE] [--user-memory SIZE]\n"
          "               [--session-device-memory SIZE] [--user-device-memory SIZE]\n"
          "               [--own-memory SIZE] [--session-objects N] [--user-objects N] [--workers N]\n"
+         "               [--cuda auto|off] [--cuda-handles auto|vmm|ipc] [--cuda-memory SIZE]\n"
          "               [--shm memfd|posix] [--private [--root=FD]] [--log LEVEL] [--turns]\n"
          "\n"
          "Holds tensors in shared memory and computes on them for the processes of this host.\n"
@@ -75,6 +76,12 @@ void td_options_help(void)
          "                     and all clients of one user may hold (default: 4M, or three eighths of it, and 16M)\n"
          "  --workers N        threads that compute (default: the processors that this process may use)\n"
          "  --shm memfd|posix  where shared memory comes from (default memfd)\n"
+         "  --cuda auto|off    the GPUs of this machine as devices (default auto); nothing is started before the first\n"
+         "                     tensor there\n"
+         "  --cuda-handles auto|vmm|ipc\n"
+         "                     how processes find their memory: by descriptors, which outlive a GPU's fault, or by legacy\n"
+         "                     handles (default auto: descriptors where they work)\n"
+         "  --cuda-memory SIZE most memory of each GPU for tensors (default: what it has)\n"
          "  --private          end when the last client has gone, and the process that --root=FD names (a pidfd), and what\n"
          "                     queues keep for others; libtensord starts a program's own daemon so\n"
          "  --log LEVEL        error, warning, info or debug (default warning)\n"
@@ -171,6 +178,18 @@ static int bad_option(const char *said, int letter, td_error *e)
     return td_fail(e, TD_E_INVALID, "there is no option -%c; `tensord --help` lists them", letter);
 }
 
+static int set_handles(td_options *o, const char *text, td_error *e)
+{
+    static const char *const names[] = {
+        [TD_GPU_HANDLES_AUTO] = "auto", [TD_GPU_HANDLES_VMM] = "vmm", [TD_GPU_HANDLES_IPC] = "ipc"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(text, names[i])) continue;
+        o->cuda.handles = (td_gpu_handles)i;
+        return TD_OK;
+    }
+    return td_fail(e, TD_E_INVALID, "--cuda-handles takes auto, vmm or ipc, not '%s'", text);
+}
+
 static int set_option(td_options *o, int which, const char *text, td_error *e)
 {
     char *end;
@@ -198,6 +217,13 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
         else if (strcmp(text, "posix") == 0) o->shm = TD_SHM_POSIX;
         else return td_fail(e, TD_E_INVALID, "--shm takes memfd or posix, not '%s'", text);
         return TD_OK;
+    case 'C':
+        if (strcmp(text, "auto") && strcmp(text, "off"))
+            return td_fail(e, TD_E_INVALID, "--cuda takes auto or off, not '%s'", text);
+        o->cuda.off = strcmp(text, "off") == 0;
+        return TD_OK;
+    case 'H': return set_handles(o, text, e);
+    case 'G': return set_size(&o->cuda.memory, "--cuda-memory", text, e);
     case 'p': o->is_private = true; return TD_OK;
     case 'r':
         o->root_fd = (int)strtol(text, &end, 10);
@@ -242,7 +268,7 @@ static int from_environment(td_options *o, td_error *e)
 int td_options_parse(td_options *o, int argc, char **argv, td_error *e)
 {
     static const struct option longs[] = {{"socket", 1, NULL, 's'}, {"memory", 1, NULL, 'm'}, {"session-memory", 1, NULL, 'S'}, {"user-memory", 1, NULL, 'U'}, {"session-device-memory", 1, NULL, 'D'}, {"user-device-memory", 1, NULL, 'E'}, {"session-objects", 1, NULL, 'O'}, {"user-objects", 1, NULL, 'P'}, {"own-memory", 1, NULL, 'M'}, {"workers", 1, NULL, 'w'}, {"shm", 1, NULL, 'b'},
-                                          {"private", 0, NULL, 'p'}, {"root", 1, NULL, 'r'}, {"log", 1, NULL, 'l'}, {"turns", 0, NULL, 't'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
+                                          {"cuda", 1, NULL, 'C'}, {"cuda-handles", 1, NULL, 'H'}, {"cuda-memory", 1, NULL, 'G'}, {"private", 0, NULL, 'p'}, {"root", 1, NULL, 'r'}, {"log", 1, NULL, 'l'}, {"turns", 0, NULL, 't'}, {"version", 0, NULL, 'V'}, {"help", 0, NULL, 'h'},
                                           {NULL, 0, NULL, 0}};
     *o = (td_options){.root_fd = -1, .listen_fd = -1, .log = TD_LOG_WARN, .shm = TD_SHM_MEMFD, .user_objects = USER_OBJECTS};
     opterr = 0;

@@ -2,6 +2,7 @@
 #ifndef TENSORD_DAEMON_SERVER_OPTIONS_H
 #define TENSORD_DAEMON_SERVER_OPTIONS_H
 
+#include "daemon/cuda/cuda.h"
 #include "proto/base/status.h"
 #include "shm/segment.h"
 
@@ -14,6 +15,7 @@ typedef struct td_options {
     uint64_t session_device_memory, user_device_memory; /* of each other device's, for the same; 0: no limit */
     uint64_t session_objects, user_objects; /* most objects, of the same */
     uint64_t own_memory;                    /* most bytes of the daemon's own memory */
+    td_cuda_options cuda;
     int workers;
     td_shm_backend shm;
     bool is_private;   /* ends with the program that it was started for */

@@ -6,8 +6,8 @@
  * Whoever adds a device (td_device_kind) fills all four in; no room asks which device it is. This room names types of
  * the rooms above only to point at them.
  *
- * The memory of the CPU (cpu.c) is extents of heaps in shared memory. That of a CUDA device (meson option `cuda`, not
- * there yet) is extents of arenas on the device, whose handles travel to clients as descriptors of segments do. */
+ * The memory of the CPU (cpu.c) is extents of heaps in shared memory. That of a GPU (daemon/cuda) is extents
+ * of arenas on the device. */
 #ifndef TENSORD_DAEMON_TENSOR_DEVICE_H
 #define TENSORD_DAEMON_TENSOR_DEVICE_H
 

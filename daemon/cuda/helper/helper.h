@@ -12,7 +12,7 @@
 
 enum {
     ENDS = 256, /* of a stream that are under way at most */
-    MODULES = 16,
+    MODULES = 32,
     TOLD = 1024
 };
 

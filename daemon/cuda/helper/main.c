@@ -3,6 +3,7 @@
  * Started by the daemon with the socket as descriptor 3, and by hand for nothing. Nothing is tidied at the end: the
  * driver takes back what a process had, and that works in all states. */
 #include "daemon/cuda/helper/helper.h"
+#include "daemon/kernels/cuda/images.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -16,9 +17,6 @@
 #include <unistd.h>
 
 enum { SOCKET = 3 };
-
-/* Images of kernels that this build has; none: another file of the build has not filled them in. */
-extern const void *const td_cuda_images[] __attribute__((weak));
 
 int helper_noted(helper *h, const char *call, CUresult r)
 {
@@ -166,7 +164,7 @@ static int load_kernels(helper *h)
         snprintf(h->why, sizeof h->why, "TENSORD_CUDA_KERNELS cannot be read: %.100s", path);
         return CUDA_ERROR_NOT_FOUND;
     }
-    for (const void *const *image = td_cuda_images; image && *image && !code; image++) code = launch_load(h, *image);
+    for (unsigned i = 0; i < td_cuda_image_count && !code; i++) code = launch_load(h, td_cuda_images[i].begin);
     return code;
 }
 

@@ -45,7 +45,9 @@ static size_t receive(process *p, void *to, size_t most, int *fd)
     struct pollfd poll_it = {p->socket, POLLIN, 0};
     *fd = -1;
     if (poll(&poll_it, 1, LONG_MS) != 1) return 0;
-    ssize_t n = recvmsg(p->socket, &m, MSG_CMSG_CLOEXEC);
+    ssize_t n;
+    do n = recvmsg(p->socket, &m, MSG_CMSG_CLOEXEC);
+    while (n < 0 && (errno == EINTR || errno == ECONNRESET)); /* reset: told once, before its last words */
     if (n <= 0) return 0;
     const struct cmsghdr *c = CMSG_FIRSTHDR(&m);
     if (c && c->cmsg_type == SCM_RIGHTS) memcpy(fd, CMSG_DATA(c), sizeof *fd);
