@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 5, LEAST_ROUNDS = 3 /* weights are packed at their third use */, MOST_ROWS = 8 };
-#define ROUND_NS UINT64_C(40000000) /* that rounds of one size take, about */
+enum { ROUNDS = 10, LEAST_ROUNDS = 3 /* weights are packed at their third use */, MOST_ROWS = 8 };
+#define ROUND_NS UINT64_C(150000000) /* that rounds of one size take, about */
 #define LONG_NS UINT64_C(400000000) /* so long they may, before they are fewer; larger sizes are not tried then */
 #define PAYS 0.9
 
