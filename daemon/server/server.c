@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 enum {
@@ -141,6 +142,27 @@ static void flush_all(td_server *s)
         if (p->blocked) retry_later(s);
         td_lap_over(s->service.laps, "flush");
     }
+}
+
+/* libuv's timers know whole milliseconds, and cost no system call. A deadline that is nearer than that has a timer of
+ * the system's, which is set when the loop is about to sleep. */
+enum { SOON_US = 2000 };
+
+static void set_soon(td_server *s, uint64_t us)
+{
+    uint64_t ns = us * 1000;
+    struct itimerspec at = {.it_value = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)}};
+    if (s->soon_fd >= 0) timerfd_settime(s->soon_fd, 0, &at, NULL);
+}
+
+static void soon_passed(uv_poll_t *h, int status, int events)
+{
+    (void)status, (void)events;
+    td_server *s = h->data;
+    uint64_t times;
+    ssize_t n = read(s->soon_fd, &times, sizeof times);
+    (void)n; /* whatever it says: the check runs what is due */
+    set_spinning(s, true);
 }
 
 static void deadline_passed(uv_timer_t *t)
@@ -335,15 +357,16 @@ static void after_events(uv_check_t *h)
     td_lap_over(laps, "clear");
     more |= td_watches_clear(s);
     td_lap_over(laps, "process ended");
-    uint64_t next = td_deadlines_run(&s->service);
+    uint64_t next_us = td_deadlines_run(&s->service), next = next_us == UINT64_MAX ? next_us : next_us / 1000;
     td_lap_over(laps, "deadlines");
     if (next != s->next_deadline) {
         s->next_deadline = next;
         if (next == UINT64_MAX) uv_timer_stop(&s->deadlines);
         else uv_timer_start(&s->deadlines, deadline_passed, next + 1, 0);
     }
-    bool busy = s->turns.first || s->service.owners.ready || s->dirty || more || !next;
+    bool busy = s->turns.first || s->service.owners.ready || s->dirty || more || !next_us;
     busy |= help(s, busy);
+    if (!busy && next_us < SOON_US) set_soon(s, next_us);
     set_spinning(s, busy || !td_rings_rest(s));
     settle_later(s);
     end_if_done(s);
@@ -377,6 +400,9 @@ static int init_loop(td_server *s, td_error *e)
     s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (s->wake_fd < 0) return td_fail_errno(e, errno, "no event descriptor");
     if (uv_poll_init(&s->loop, &s->wake, s->wake_fd) != 0) return td_fail(e, TD_E_SYSTEM, "cannot watch an event");
+    s->soon_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+    if (s->soon_fd < 0) return td_fail_errno(e, errno, "no timer");
+    if (uv_poll_init(&s->loop, &s->soon, s->soon_fd) != 0) return td_fail(e, TD_E_SYSTEM, "cannot watch a timer");
     uv_check_init(&s->loop, &s->check);
     uv_idle_init(&s->loop, &s->spin);
     uv_timer_init(&s->loop, &s->deadlines);
@@ -385,9 +411,10 @@ static int init_loop(td_server *s, td_error *e)
     uv_timer_init(&s->loop, &s->settle);
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
-    s->wake.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->settle.data =
+    s->wake.data = s->soon.data = s->check.data = s->deadlines.data = s->grace.data = s->retry.data = s->settle.data =
         s->sigterm.data = s->sigint.data = s;
     uv_poll_start(&s->wake, UV_READABLE, tasks_ended);
+    uv_poll_start(&s->soon, UV_READABLE, soon_passed);
     uv_check_start(&s->check, after_events);
     uv_signal_start(&s->sigterm, on_signal, SIGTERM);
     uv_signal_start(&s->sigint, on_signal, SIGINT);
@@ -421,7 +448,7 @@ static uint32_t raise_descriptors(void)
 
 int td_server_init(td_server *s, const td_options *o, const td_device_kind *const *devices, td_error *e)
 {
-    *s = (td_server){.options = *o, .spare_fd = -1, .wake_fd = -1, .next_deadline = UINT64_MAX};
+    *s = (td_server){.options = *o, .spare_fd = -1, .wake_fd = -1, .soon_fd = -1, .next_deadline = UINT64_MAX};
     td_turns_init(&s->turns);
     s->last_hungry = &s->hungry;
     s->listener = (td_listener){.fd = -1, .lock_fd = -1};
@@ -520,4 +547,5 @@ void td_server_deinit(td_server *s)
     uv_loop_close(&s->loop);
     if (s->spare_fd >= 0) close(s->spare_fd);
     if (s->wake_fd >= 0) close(s->wake_fd);
+    if (s->soon_fd >= 0) close(s->soon_fd);
 }

@@ -74,6 +74,7 @@ struct td_server {
     td_listener listener;
     uv_poll_t listening;
     uv_poll_t wake; /* tasks have ended: of wake_fd */
+    uv_poll_t soon; /* of soon_fd */
     uv_poll_t root; /* of a private daemon: the end of the program it was started for */
     uv_timer_t deadlines, grace, retry, settle;
     uv_idle_t spin; /* keeps the loop from sleeping while somebody has a turn to come */
@@ -84,7 +85,8 @@ struct td_server {
     td_peer *watched;   /* rings in use: nobody rings a bell for these */
     uint64_t last_news; /* ns: when a ring last had something, or was answered through */
     td_patience patience;
-    uint64_t next_deadline; /* as the timer is set */
+    uint64_t next_deadline; /* in ms, as the timer is set */
+    int soon_fd;            /* a timer for one that is due sooner than libuv's knows; -1: there is none */
     bool settling;          /* the timer runs that looks for what lies idle */
     uint64_t seen;          /* what had happened (as below) when it last ran */
     uint64_t settled;       /* what had happened (td_service.frames_in, peers that came and went) when nothing did */

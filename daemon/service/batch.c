@@ -269,7 +269,7 @@ static bool waits_for_others(td_served *v)
     if (!v->how.delay_us || x->alone || v->state != TD_READY || now >= until) return false;
     choose(v, at, &rows);
     if (rows >= most_rows(v)) return false;
-    if (!v->delay.armed) td_deadline_arm(v->of->service, &v->delay, (until - now + 999999) / 1000000, delay_over, v);
+    if (!v->delay.armed) td_deadline_arm_us(v->of->service, &v->delay, (until - now + 999) / 1000, delay_over, v);
     return true;
 }
 
@@ -377,8 +377,7 @@ int td_model_ask(td_await **out, td_model_user *u, td_queued_item *in, uint64_t 
         forget(x);
         return rc;
     }
-    if (timeout_us != UINT64_MAX)
-        td_deadline_arm(v->of->service, &x->await.deadline, timeout_us / 1000 + (timeout_us % 1000 != 0), expired, x);
+    if (timeout_us != UINT64_MAX) td_deadline_arm_us(v->of->service, &x->await.deadline, timeout_us, expired, x);
     *out = &x->await;
     return TD_OK;
 }

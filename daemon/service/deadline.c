@@ -41,18 +41,30 @@ static void lift(td_service *s, td_deadline *d, td_deadline *kid)
 
 static void settle(td_service *s, td_deadline *d)
 {
-    while (d->above && d->at_ms < d->above->at_ms) lift(s, d->above, d);
+    while (d->above && d->at_us < d->above->at_us) lift(s, d->above, d);
     for (;;) {
-        td_deadline *a = d->kid[0], *b = d->kid[1], *first = b && b->at_ms < a->at_ms ? b : a;
-        if (!first || first->at_ms >= d->at_ms) return;
+        td_deadline *a = d->kid[0], *b = d->kid[1], *first = b && b->at_us < a->at_us ? b : a;
+        if (!first || first->at_us >= d->at_us) return;
         lift(s, d, first);
     }
 }
 
+static uint64_t now_us(void)
+{
+    return td_clock_ns() / 1000;
+}
+
 void td_deadline_arm(td_service *s, td_deadline *d, uint64_t in_ms, void (*fire)(void *arg), void *arg)
 {
+    td_deadline_arm_us(s, d, in_ms * 1000, fire, arg);
+}
+
+void td_deadline_arm_us(td_service *s, td_deadline *d, uint64_t in_us, void (*fire)(void *arg), void *arg)
+{
+    enum { FIRST_BIT_BUT_ONE = 62 };
     td_deadline_disarm(s, d);
-    *d = (td_deadline){.at_ms = td_clock_ms() + in_ms, .fire = fire, .arg = arg, .armed = true};
+    if (in_us >> FIRST_BIT_BUT_ONE) in_us = UINT64_C(1) << FIRST_BIT_BUT_ONE; /* never */
+    *d = (td_deadline){.at_us = now_us() + in_us, .fire = fire, .arg = arg, .armed = true};
     td_deadline *above, **at = place(s, ++s->ndeadlines, &above);
     put(at, d, above);
     settle(s, d);
@@ -74,12 +86,12 @@ void td_deadline_disarm(td_service *s, td_deadline *d)
 
 uint64_t td_deadlines_run(td_service *s)
 {
-    uint64_t now = td_clock_ms();
-    for (int n = 0; n < FIRE_MOST && s->deadlines && s->deadlines->at_ms <= now; n++) {
+    uint64_t now = now_us();
+    for (int n = 0; n < FIRE_MOST && s->deadlines && s->deadlines->at_us <= now; n++) {
         td_deadline *d = s->deadlines;
         td_deadline_disarm(s, d);
         d->fire(d->arg);
     }
     if (!s->deadlines) return UINT64_MAX;
-    return s->deadlines->at_ms > now ? s->deadlines->at_ms - now : 0;
+    return s->deadlines->at_us > now ? s->deadlines->at_us - now : 0;
 }

@@ -20,15 +20,16 @@
 
 typedef struct td_deadline {
     struct td_deadline *above, *kid[2]; /* in the heap (deadline.c); all three NULL when not armed */
-    uint64_t at_ms;                     /* on td_clock_ms()'s clock */
+    uint64_t at_us;                     /* on td_clock_ns()'s clock, in microseconds */
     bool armed;
     void (*fire)(void *arg);
     void *arg;
 } td_deadline;
 
 void td_deadline_arm(td_service *s, td_deadline *d, uint64_t in_ms, void (*fire)(void *arg), void *arg);
+void td_deadline_arm_us(td_service *s, td_deadline *d, uint64_t in_us, void (*fire)(void *arg), void *arg);
 void td_deadline_disarm(td_service *s, td_deadline *d);
-/* Fire what is due. Returns milliseconds until the next, or UINT64_MAX when there is none. */
+/* Fire what is due. Returns microseconds until the next, or UINT64_MAX when there is none. */
 uint64_t td_deadlines_run(td_service *s);
 
 /* ---- waits for what others bring: an item, room in a queue, a name */

@@ -13,7 +13,7 @@ static td_queue_info info_of(const td_named_queue *q)
                        .ended = q->ended,
                        .full = td_queue_full(q),
                        .keep_ms = td_queue_keeps(q),
-                       .goes_ms = q->gone.armed ? q->gone.at_ms : 0,
+                       .goes_ms = q->gone.armed ? q->gone.at_us / 1000 : 0,
                        .puts = q->puts,
                        .gets = q->gets,
                        .bytes = q->bytes,

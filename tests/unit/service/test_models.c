@@ -298,6 +298,13 @@ static void a_delay_is_waited_for(void)
     td_deadlines_run(&v);
     run();
     CAME(1, 2);
+    CU_ASSERT_EQUAL(td_deadlines_run(&v), UINT64_MAX);
+    ask(&a, 1, 1, 0, UINT64_MAX - 1);
+    CU_ASSERT_EQUAL(td_deadlines_run(&v), 4000); /* to the microsecond */
+    hand_clock_go_on(4 * MS);
+    td_deadlines_run(&v);
+    run();
+    CAME(1);
     for (int k = 1; k <= 4; k++) ask(&a, k, 1, 0, UINT64_MAX); /* a whole batch waits for nobody */
     run();
     CAME(1, 2, 3, 4);

@@ -191,7 +191,7 @@ static void lent_names_cost_little(void)
     CU_ASSERT_EQUAL(td_name_hand(&s, "lent", t, alice, 1, true, NULL), TD_OK);
     hand_clock_go_on(5 * MS);
     td_deadlines_run(&s);
-    CU_ASSERT_TRUE(td_deadlines_run(&s) > 500);
+    CU_ASSERT_TRUE(td_deadlines_run(&s) > 500000);
     CU_ASSERT_PTR_NOT_NULL(td_name_find(&s, "lent", NULL));
     td_name_drop(&s, "lent", NULL, NULL);
     td_tensor_unref(t);
@@ -238,7 +238,7 @@ static void handles_are_left_lying(void)
     td_handle_let_go(&s, gone), td_handle_let_go(&s, lasting);
     while (is_there(gone)) hand_clock_go_on(1 * MS), td_deadlines_run(&s);
     CU_ASSERT_TRUE(is_there(stands) && is_there(lasting));
-    CU_ASSERT_TRUE(td_deadlines_run(&s) <= 1000); /* only the lasting one is looked after */
+    CU_ASSERT_TRUE(td_deadlines_run(&s) <= 1000000); /* only the lasting one is looked after */
     who->ended = true;
     while (td_deadlines_run(&s) != UINT64_MAX) hand_clock_go_on(1 * MS);
     CU_ASSERT_TRUE(is_there(stands) && !is_there(lasting));
@@ -308,7 +308,7 @@ static void names_waited_for_by_many(void)
 
 typedef struct timed {
     td_deadline deadline;
-    uint64_t at_ms; /* of the deadline, 0: it is not armed */
+    uint64_t at_ms; /* of the deadline, in its own unit once that is armed; 0: it is not */
     int fired;
 } timed;
 
@@ -337,7 +337,7 @@ static void many_deadlines_come_and_go(void)
         t->at_ms = random >> 30 ? td_clock_ms() + 1 + (random >> 20) % 50 : 0;
         if (t->at_ms) td_deadline_arm(&s, &t->deadline, t->at_ms - td_clock_ms(), on_time, t);
         else td_deadline_disarm(&s, &t->deadline);
-        if (t->at_ms) t->at_ms = t->deadline.at_ms;
+        if (t->at_ms) t->at_ms = t->deadline.at_us;
     }
     for (int i = 0; i < MANY; i++) left += all[i].at_ms != 0;
     CU_ASSERT_EQUAL(s.ndeadlines, left);
@@ -639,7 +639,7 @@ static void queue_keeps_items(void)
     CU_ASSERT_EQUAL(td_queue_look(&s, "q").items, 4);
     CU_ASSERT(td_queue_look(&s, "q").goes_ms > td_clock_ms() + TD_QUEUE_KEEP_MS / 2);
     CU_ASSERT(alice->parent->objects > before);
-    CU_ASSERT(td_deadlines_run(&s) <= TD_QUEUE_KEEP_MS);
+    CU_ASSERT(td_deadlines_run(&s) <= TD_QUEUE_KEEP_MS * UINT64_C(1000));
     td_member *c = join("q", 9, TD_QUEUE_CONSUMER, bob);
     CU_ASSERT_EQUAL(td_queue_look(&s, "q").capacity, 9);
     CU_ASSERT_EQUAL(td_queue_look(&s, "q").goes_ms, 0);
@@ -684,12 +684,12 @@ static void deadlines_fire_in_order(void)
     td_deadline_arm(&s, &b, 2, fire, (void *)1);
     td_deadline_arm(&s, &c, 4, fire, (void *)2);
     td_deadline_arm(&s, &c, 60000, fire, (void *)2); /* armed again: moved */
-    CU_ASSERT_EQUAL(td_deadlines_run(&s), 2);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), 2000);
     hand_clock_go_on(2 * MS);
-    CU_ASSERT_EQUAL(td_deadlines_run(&s), 4);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), 4000);
     CU_ASSERT_TRUE(fired[1] == 1 && fired[0] == 0);
     hand_clock_go_on(7 * MS);
-    CU_ASSERT_EQUAL(td_deadlines_run(&s), 60000 - 9);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), (60000 - 9) * 1000);
     CU_ASSERT_TRUE(fired[1] == 1 && fired[0] == 2 && fired[2] == 0);
     td_deadline_disarm(&s, &c);
     td_deadline_disarm(&s, &c);
