@@ -113,9 +113,12 @@ static bool run_set(td_client *c, td_program *p, const char *folder, int set, do
         free(t.bytes);
     }
     if (out->end == SUITE_PASSED) {
-        if (td_program_call(p, n, in, &got) || td_sync(c))
-            end_as(out, SUITE_FAILED, "run: %.400s", td_last_error()->message);
-        else compare_all(folder, set, &got, absolute, relative, out), td_value_free(&got);
+        if (td_program_call(p, n, in, &got)) end_as(out, SUITE_FAILED, "run: %.400s", td_last_error()->message);
+        else {
+            if (td_sync(c)) end_as(out, SUITE_FAILED, "run: %.400s", td_last_error()->message);
+            else compare_all(folder, set, &got, absolute, relative, out);
+            td_value_free(&got);
+        }
     }
     for (int k = 0; k < n; k++) td_release(in[k].array);
     return out->end == SUITE_PASSED;
