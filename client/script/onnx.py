@@ -463,7 +463,11 @@ def Dropout_12(data, ratio: Any = None, training_mode: Any = None, *, several, s
 def Cast_6(input, *, to, saturate=1):
     if isinstance(input, Tensor):
         return ops.copy(input, to)
-    if isinstance(input, (int, list[int])) and not isinstance(input, bool):
+    if isinstance(input, bool):  # what an If goes by stays a number, which no run waits for
+        return input if to == td.bool else _out(input, to)
+    if isinstance(input, int) and to == td.bool:
+        return input != 0
+    if isinstance(input, (int, list[int])):
         if to == td.int64 or to == td.int32:
             return input
     return _out(input, to)
