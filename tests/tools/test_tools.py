@@ -470,7 +470,7 @@ class Daemon(Place):
         manual = open(SOURCE + "/daemon/server/tensord.8").read().replace("\\-", "-")
         for option in listed:
             self.assertIn(option, manual)
-        for wrong in (["--memory", "none"], ["--session-objects", "10"], ["--user-objects", "many"], ["--workers", "0"], ["--shm", "disk"], ["--log", "loud"], ["--fly"], ["file"],
+        for wrong in (["--memory", "none"], ["--session-objects", "10"], ["--user-objects", "many"], ["--workers", "0"], ["--shm", "disk"], ["--cuda", "on"], ["--cuda-handles", "all"], ["--log", "loud"], ["--fly"], ["file"],
                       ["--socket", "/" + "x" * 200]):
             run = ask(*wrong)
             self.assertEqual((run.returncode, len(run.stderr.splitlines())), (2, 1), wrong)
