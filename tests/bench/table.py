@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 
-PROGRAMS = ["bench_wire", "bench_handoff", "bench_train", "bench_kernels", "bench_daemon", "bench_programs", "bench_turns", "bench_mpi"]
+PROGRAMS = ["bench_wire", "bench_handoff", "bench_train", "bench_kernels", "bench_daemon", "bench_programs", "bench_turns", "bench_mpi", "bench_http"]
 PYTHON_PROGRAMS = ["bench_python", "bench_train", "bench_python_handoff", "bench_loader", "bench_files", "bench_serve", "bench_models", "bench_infer", "bench_cnn", "bench_group"]  # the first torch's python, or this one
 ASKED_FOR = ["bench_every_op"]  # takes minutes: by --only alone
 
