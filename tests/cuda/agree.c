@@ -278,6 +278,17 @@ static void fail(agree_row *row, const agree_case *c, const char *why)
     snprintf(row->why, sizeof row->why, "%s", why);
 }
 
+/* What lies around the tensors, between which kernels are to stay. */
+static void shut_beside(const agree_device *dev, both *b, bool shut)
+{
+    for (int i = 0; dev->shut && i < b->text.nin + b->text.f.nout; i++) {
+        tensor *t = i < b->text.nin ? &b->in[i] : &b->out[i - b->text.nin];
+        if (t->absent || t->number) continue;
+        dev->shut(t->there, t->lead, shut);
+        dev->shut(t->there + t->lead + t->bytes, MARGIN, shut);
+    }
+}
+
 /* Both have run without a failure. */
 static bool compare_all(const agree_device *dev, both *b, const agree_case *c, agree_row *row)
 {
@@ -313,7 +324,9 @@ static bool run_both(const agree_device *dev, both *b, const agree_case *c, agre
     }
     row->calls++;
     int cpu = td_kernel_run(td_cpu_plans[b->text.f.op->id], &b->cpu, &e);
+    shut_beside(dev, b, true);
     int cuda = td_cuda_count(&b->cuda) ? run_there(dev, b, why, sizeof why) : 0;
+    shut_beside(dev, b, false);
     if (cpu == TD_E_UNSUPPORTED) return true; /* a layout that the CPU leaves to a temporary */
     if (cpu != cuda) {
         snprintf(why + strlen(why), sizeof why - strlen(why), " the CPU's code is %d (%.100s), CUDA's %d", cpu,

@@ -17,6 +17,8 @@ typedef struct agree_device {
     /* false: it could not be launched, and `why` says so. */
     bool (*launch)(const td_cuda_launch *l, char *why, size_t room);
     bool (*finish)(char *why, size_t room); /* wait for all */
+    void (*shut)(void *at, size_t bytes,
+                 bool shut); /* may be NULL: no launch may touch these bytes until they are opened again */
 } agree_device;
 
 /* What floats are filled with. Whole numbers are small in all. */
@@ -38,7 +40,7 @@ typedef struct agree_case {
     enum agree_fill fill;
     int64_t limit;
     double allowed; /* units in the last place of the result; `scaled`: of the largest element of the result */
-    double floor; /* ... which counts as this large at least */
+    double floor;   /* ... which counts as this large at least */
     bool scaled;
     int out_layout; /* 0: as inferred; else rows of the result have gaps */
 } agree_case;

@@ -156,7 +156,7 @@ static bool finish(char *why, size_t room)
     snprintf(why, room, "the launches end with %s", name);
     return false;
 }
-static const agree_device gpu = {take, give, to_device, from_device, launch, finish};
+static const agree_device gpu = {take, give, to_device, from_device, launch, finish, NULL};
 
 /* ---- rows */
 

@@ -10,8 +10,12 @@
 #include "tests/cuda/agree.h"
 #include <stdlib.h>
 
-#ifndef CALLS
-#define CALLS 40
+#ifndef CALLS /* of each op */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CALLS 12
+#else
+#define CALLS 48
+#endif
 #endif
 
 static unsigned launches;
@@ -36,7 +40,19 @@ static void copy(void *to, const void *from, size_t bytes)
 {
     memcpy(to, from, bytes);
 }
-static const agree_device host = {malloc, free, copy, copy, launch, finish};
+/* The address sanitizer sees a kernel's step beside a tensor, also where it only reads. */
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+static void shut(void *at, size_t bytes, bool shut)
+{
+    if (shut) ASAN_POISON_MEMORY_REGION(at, bytes);
+    else ASAN_UNPOISON_MEMORY_REGION(at, bytes);
+}
+#define SHUT shut
+#else
+#define SHUT NULL
+#endif
+static const agree_device host = {malloc, free, copy, copy, launch, finish, SHUT};
 
 /* Sizes that a block's threads as fibers get through. */
 static unsigned check(const td_op *op, int calls, agree_row *row)
@@ -80,7 +96,7 @@ static void every_op(void)
         calls += row.calls;
     }
     printf(" %u ops, %u calls, %u launches ", ops, calls, launches);
-    CU_ASSERT(ops >= 215 && calls >= 7000);
+    CU_ASSERT(ops >= 215 && calls >= ops * CALLS * 3 / 4);
 }
 
 TD_CUNIT_MAIN("fake_cuda_kernels", {"kernels have their numbers", kernels_by_their_names},
