@@ -8,15 +8,10 @@ infer.first           the first request after publishing, against the median of 
 infer.batch           eight callers of a perceptron 784-512-512-10, a call of all together, against max_batch=1
 infer.batch.alone     one caller of it with batches allowed, against max_batch=1
 infer.reload          the 99th percentile of one caller's calls while another process publishes the model anew, against while nobody does
-http.small, .large    3 KB and 602 KB there and back through tensord-http by an identity, against a plain Unix socket that reads and answers
-http.infer            ultraface through tensord-http, against td.model() in process
 
 Arguments differ from call to call; results are checked against onnxruntime's. The value of each is the median round."""
-import contextlib
-import http.client
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
@@ -27,7 +22,6 @@ from bench_python import in_turns, ours, reference, skip
 from bench_serve import callers, daemon, each, memory_of
 
 GOALS = {"many": 1.0, "memory": 0.25, "first": 1.2, "batch": 0.4, "batch.alone": 1.02, "reload": 2.0}
-HTTP_GOALS = {"small": 2.0, "large": 1.6, "infer": 1.1}
 MODELS = {  # file, and the shapes of a call of one row
     "mnist": ("mnist_8", [(1, 1, 28, 28)]),
     "superres": ("super_resolution_10", [(1, 1, 224, 224)]),
@@ -271,126 +265,8 @@ def batch(td, np, folder):
     reference("infer.batch.alone", b / n * 1e6, "max_batch=1")
 
 
-# ---- over HTTP
-
-
-class UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path):
-        super().__init__("localhost")
-        self.path = path
-
-    def connect(self):
-        self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.connect(self.path)
-
-
-def identity_file(folder):
-    from onnx import TensorProto, helper
-
-    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n"]) for n in "xy")
-    graph = helper.make_graph([helper.make_node("Identity", ["x"], ["y"])], "identity", [x], [y])
-    path = os.path.join(folder, "identity.onnx")
-    with open(path, "wb") as f:
-        f.write(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString())
-    return path
-
-
-def binary_request(name, array):
-    import json
-
-    head = json.dumps({"inputs": [{"name": name, "shape": list(array.shape), "datatype": "FP32", "parameters": {"binary_data_size": array.nbytes}}],
-                       "parameters": {"binary_data_output": True}}).encode()
-    return head + array.tobytes(), {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
-
-
-def ask(connection, model, body, headers):
-    connection.request("POST", f"/v2/models/{model}/infer", body, headers)
-    reply = connection.getresponse()
-    text = reply.read()
-    if reply.status != 200:
-        raise SystemExit(f"http: {model}: {reply.status}: {text[:200]}")
-    return text[int(reply.getheader("Inference-Header-Content-Length")):]
-
-
-@contextlib.contextmanager
-def front(folder, **models):
-    program = os.environ.get("TENSORD_HTTP") or os.path.join(os.path.dirname(os.environ["TENSORD_DAEMON"]), "../../client/tensord-http")
-    path = os.path.join(folder, "http")
-    served = subprocess.Popen([program, "--http-socket", path, *[f"--model={n}={p}" for n, p in models.items()]])
-    try:
-        end = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                c = UnixConnection(path)
-                c.request("GET", "/v2/health/ready")
-                if c.getresponse().status == 200:
-                    break
-            if served.poll() is not None or time.monotonic() > end:
-                raise SystemExit("tensord-http is not ready")
-            time.sleep(0.05)
-        yield path
-    finally:
-        served.terminate()
-        served.wait()
-
-
-def plain_socket(folder):
-    """A thread that reads 4 bytes of length and so many more, and answers with those."""
-    path = os.path.join(folder, "plain")
-    listening = socket.socket(socket.AF_UNIX)
-    listening.bind(path)
-    listening.listen()
-
-    def work():
-        end = listening.accept()[0]
-        with end, end.makefile("rb") as f:
-            while len(size := f.read(4)) == 4:
-                end.sendall(f.read(int.from_bytes(size, "little")))
-
-    pid = os.fork()
-    if pid == 0:
-        work()
-        os._exit(0)
-    end = socket.socket(socket.AF_UNIX)
-    end.connect(path)
-    stream = end.makefile("rb")
-
-    def exchange(data):
-        end.sendall(len(data).to_bytes(4, "little") + data)
-        return stream.read(len(data))
-
-    return exchange, lambda: (stream.close(), end.close(), os.waitpid(pid, 0))
-
-
-def over_http(td, np, folder):
-    with front(folder, identity=identity_file(folder), ultraface=str(path_of("ultraface"))) as path:
-        connection = UnixConnection(path)
-        exchange, close = plain_socket(folder)
-        for name, count in (("small", 800), ("large", 150500)):
-            x = np.random.default_rng(0).standard_normal(count, np.float32)
-            body, headers = binary_request("x", x)
-            data = x.tobytes()
-            if ask(connection, "identity", body, headers) != data or exchange(data) != data:
-                raise SystemExit(f"http.{name}: other bytes came back")
-            n = calls_in(lambda _: ask(connection, "identity", body, headers), None)
-            a, b = in_turns(lambda: [ask(connection, "identity", body, headers) for _ in range(n)], lambda: [exchange(data) for _ in range(n)], rounds=ROUNDS)
-            ours(f"http.{name}", a / n * 1e6, "us", HTTP_GOALS[name])
-            reference(f"http.{name}", b / n * 1e6, f"a plain socket, {4 * count} bytes each way")
-        close()
-        s = session(path_of("ultraface"))
-        x, = arguments(s, MODELS["ultraface"][1], 1)[0]
-        body, headers = binary_request(s.get_inputs()[0].name, x)
-        f = ours_of(td, td.model("ultraface"))
-        for _ in range(5):
-            f([x])
-            ask(connection, "ultraface", body, headers)
-        a, b = in_turns(lambda: [ask(connection, "ultraface", body, headers) for _ in range(20)], lambda: [f([x]) for _ in range(20)], rounds=2 * ROUNDS)
-        ours("http.infer", a / 20 * 1e6, "us", HTTP_GOALS["infer"])
-        reference("http.infer", b / 20 * 1e6, "td.model() of the process (ultraface)")
-
-
 def main():
-    names = [f"infer.{m}.1" for m in MODELS] + [f"infer.{n}" for n in GOALS] + [f"http.{n}" for n in HTTP_GOALS]
+    names = [f"infer.{m}.1" for m in MODELS] + [f"infer.{n}" for n in GOALS]
     missing = next((f"{path_of(m)} is not there" for m in MODELS if not path_of(m).exists()), None)
     try:
         import numpy as np
@@ -404,11 +280,11 @@ def main():
         for name in names:
             skip(name, missing)
         return
-    parts = {"one": one_row, "many": many, "memory": memory, "first": first, "reload": reload, "batch": batch, "http": over_http}
+    parts = {"one": one_row, "many": many, "memory": memory, "first": first, "reload": reload, "batch": batch}
     with tempfile.TemporaryDirectory() as folder:
         for name in sys.argv[1:] or parts:
             with daemon():
-                parts[name](td, np, *([folder] if name in ("batch", "http") else []))
+                parts[name](td, np, *([folder] if name == "batch" else []))
 
 
 if __name__ == "__main__":
