@@ -12,8 +12,9 @@ bool http_path_read(http_path *p, const char *target)
 {
     char *to = p->text, *end = p->text + sizeof p->text - 1;
     const char *at = strncmp(target, "http://", 7) == 0 ? strchr(target + 7, '/') : target;
+    if (!at) return false;
     p->n = 0;
-    while (at && *at && *at != '?' && *at != '#') {
+    while (*at && *at != '?' && *at != '#') {
         if (*at == '/') {
             at++;
             continue;
@@ -32,5 +33,5 @@ bool http_path_read(http_path *p, const char *target)
         *to++ = 0;
         if (to >= end) return false;
     }
-    return at != NULL;
+    return true;
 }

@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -92,10 +93,13 @@ static void value(td_onnx_writer *t, const td_onnx_value *v, bool number)
 
 /* ---- variables */
 
-static const char *text_of(td_onnx_writer *t, const char *format, uint32_t a, uint32_t b)
+__attribute__((format(printf, 2, 3))) static const char *text_of(td_onnx_writer *t, const char *format, ...)
 {
     char text[40];
-    int n = snprintf(text, sizeof text, format, a, b);
+    va_list more;
+    va_start(more, format);
+    int n = vsnprintf(text, sizeof text, format, more);
+    va_end(more);
     char *kept = td_onnx_take(t->w->file, (size_t)n + 1, t->w->e);
     return kept ? memcpy(kept, text, (size_t)n + 1) : "None";
 }
@@ -316,7 +320,7 @@ static void node(td_onnx_writer *t, td_onnx_step *x, const td_onnx_form *f)
     if (is_several(x) && !td_onnx_param_of(f, "outputs") && !td_onnx_param_of(f, "several"))
         td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "it has %u outputs, and such ops have one here", x->nout);
     for (uint32_t k = 0; k < x->nout; k++)
-        if (x->out[k]) x->out[k]->text = text_of(t, parts ? "v%u[%u]" : "v%u", variable, k);
+        if (x->out[k]) x->out[k]->text = parts ? text_of(t, "v%u[%u]", variable, k) : text_of(t, "v%u", variable);
     td_onnx_infer(x);
 }
 
@@ -369,7 +373,7 @@ static void branch(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recursi
     td_printf(&t->out, "else:");
     arm(t, x, "else_branch", first);
     for (uint32_t k = 0; k < x->nout; k++)
-        if (x->out[k]) x->out[k]->text = text_of(t, "v%u", first + k, 0);
+        if (x->out[k]) x->out[k]->text = text_of(t, "v%u", first + k);
 }
 
 /* ---- Loop: c carries on, s collects, k is the number of the trip, g says whether there is another one */
@@ -389,7 +393,7 @@ static void loop_begin(td_onnx_writer *t, td_onnx_step *x, td_onnx_scope *s, uin
         td_printf(&t->out, "c%u = ", first + k);
         as_tensor(t, x->in[k + 2]);
         td_onnx_value *v = s->in[k + 2];
-        v->text = text_of(t, "c%u", first + k, 0);
+        v->text = text_of(t, "c%u", first + k);
         if (v->dtype == TD_DTYPE_NONE) v->dtype = x->in[k + 2]->dtype;
     }
     for (uint32_t k = carried; k < x->nout; k++) {
@@ -408,8 +412,8 @@ static void loop_begin(td_onnx_writer *t, td_onnx_step *x, td_onnx_scope *s, uin
     if (x->in[0]) td_printf(&t->out, "_int("), value(t, x->in[0], true), td_printf(&t->out, ")");
     else td_printf(&t->out, "9223372036854775807");
     td_printf(&t->out, ":");
-    s->in[0]->text = text_of(t, "k%u", first, 0);
-    s->in[1]->text = text_of(t, "g%u", first, 0);
+    s->in[0]->text = text_of(t, "k%u", first);
+    s->in[1]->text = text_of(t, "g%u", first);
     s->in[0]->tensor = s->in[1]->tensor = false;
     s->in[0]->dtype = TD_INT64, s->in[1]->dtype = TD_BOOL;
 }
@@ -453,7 +457,7 @@ static void loop(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recursion
     for (uint32_t k = 0; k < x->nout; k++) {
         td_onnx_value *v = x->out[k];
         if (!v) continue;
-        v->text = text_of(t, k < carried ? "c%u" : "_stacked(s%u)", first + k, 0);
+        v->text = k < carried ? text_of(t, "c%u", first + k) : text_of(t, "_stacked(s%u)", first + k);
         v->tensor = true;
         if (v->dtype == TD_DTYPE_NONE) v->dtype = s->out[k + 1]->dtype;
     }

@@ -552,7 +552,7 @@ void td_gpu_poke(td_gpu *g)
 
 int td_gpu_make(td_gpu *g, uint64_t bytes, td_gpu_memory **out, td_error *e)
 {
-    td_error none;
+    td_error none = {0};
     td_gpu_memory *m = *out = calloc(1, sizeof *m);
     if (!m) return td_no_memory(e, "for an arena's record");
     m->gpu = g;
@@ -585,7 +585,7 @@ void td_gpu_end_memory(td_gpu_memory *m)
 
 static int move(td_gpu *g, wish what, uint64_t at, void *memory, size_t bytes, td_error *e)
 {
-    td_error none;
+    td_error none = {0};
     request r = {.what = what, .at = at, .host = memory, .bytes = bytes, .e = e ? e : &none};
     return bytes ? ask(g, &r, e) : TD_OK;
 }

@@ -1,6 +1,6 @@
 /* The functions that expressions of the op table call: those of the CPU's loops, in the way of processors without fused arithmetic,
- * where doubles are the C library's. On a GPU the C library is CUDA's. Floats that go through double on the CPU are CUDA's own there, since doubles are
- * slow on most cards. */
+ * where doubles are the C library's. On a GPU the C library is CUDA's. Floats that go through double on the CPU do so here: slow on most cards, and the
+ * CPU's bits. */
 #ifndef TENSORD_DAEMON_KERNELS_CUDA_DEVICE_MATH_CUH
 #define TENSORD_DAEMON_KERNELS_CUDA_DEVICE_MATH_CUH
 
