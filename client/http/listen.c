@@ -48,9 +48,10 @@ int http_listen_unix(const char *path, td_error *e)
 {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     char directory[sizeof a.sun_path];
-    if (strlen(path) >= sizeof a.sun_path) return td_fail(e, TD_E_INVALID, "%.200s is too long for a socket", path), -1;
-    strcpy(a.sun_path, path);
-    strcpy(directory, path);
+    size_t n = strlen(path) + 1;
+    if (n > sizeof a.sun_path) return td_fail(e, TD_E_INVALID, "%.200s is too long for a socket", path), -1;
+    memcpy(a.sun_path, path, n);
+    memcpy(directory, path, n);
     char *slash = strrchr(directory, '/');
     if (slash) *slash = 0;
     if (check_directory(!slash ? "." : *directory ? directory : "/", e)) return -1;

@@ -170,11 +170,14 @@ static int read_output(oip_request *r, const td_plain *x, bool binary, td_error 
 static int read_outputs(oip_request *r, const td_plain *list, bool binary, td_error *e)
 {
     if (list && list->kind != TD_PLAIN_LIST) return td_fail(e, TD_E_INVALID, "the outputs are no list");
-    uint32_t n = list ? list->n : 0; /* 0: all */
-    if (n > (uint32_t)r->card->nout) return td_fail(e, TD_E_INVALID, "more outputs than the model has");
-    for (int i = 0; n == 0 && i < r->card->nout; i++) r->out[i] = (oip_output){.port = i, .binary = binary};
-    r->nout = n == 0 ? r->card->nout : 0;
-    for (uint32_t i = 0; i < n; i++) {
+    if (!list || list->n == 0) { /* all */
+        r->nout = r->card->nout;
+        for (int i = 0; i < r->nout; i++) r->out[i] = (oip_output){.port = i, .binary = binary};
+        return TD_OK;
+    }
+    if (list->n > (uint32_t)r->card->nout) return td_fail(e, TD_E_INVALID, "more outputs than the model has");
+    r->nout = 0;
+    for (uint32_t i = 0; i < list->n; i++) {
         int rc = read_output(r, list->items[i], binary, e);
         if (rc) return rc;
     }

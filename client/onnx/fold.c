@@ -134,7 +134,11 @@ static td_onnx_constant *picked(const folding *f, int ndim, const int64_t *shape
     td_onnx_constant *c = room(f, x->look.dtype, ndim, shape, &to);
     for (int64_t i = 0; c && i < c->look.numel; i++) {
         int64_t at = first, rest = i;
-        for (int k = ndim - 1; k >= 0; k--) at += rest % shape[k] * steps[k], rest /= shape[k];
+        for (int k = ndim - 1; k >= 0; k--) {
+            at +=
+                rest % shape[k] * steps[k]; /* NOLINT(clang-analyzer-core.DivideZero): of no elements none is picked */
+            rest /= shape[k];
+        }
         memcpy(to + (size_t)i * each, (const char *)x->bytes + (size_t)at * each, each);
     }
     return c;
