@@ -120,12 +120,17 @@ static bool is_known(const freezing *z, const td_ir *ir, uint32_t node, bool *te
     return true;
 }
 
-/* An op on constant tensors, or a list of such. Nobody who has the result may write it. */
+static bool is_of_lists(uint32_t op)
+{
+    return op == TD_PRIM_LISTCONSTRUCT || op == TD_PRIM_LISTUNPACK || op == TD_PRIM_GETITEM_LIST;
+}
+
+/* An op on constant tensors, a list of such, or what stands in one. Nobody who has the result may write it. */
 static bool is_made_once(freezing *z, const td_ir *ir, uint32_t node)
 {
     const td_op *op = td_ir_row(ir->nodes[node].op);
     bool tensors = false;
-    if (!op ? ir->nodes[node].op != TD_PRIM_LISTCONSTRUCT
+    if (!op ? !is_of_lists(ir->nodes[node].op)
             : td_writes_any(ir, node) || td_has_effect(ir, node) || op->flags & (TD_OF_CREATION | TD_OF_UNCOMPUTED))
         return false;
     for (uint32_t k = 0; k < ir->nodes[node].nout; k++) {
@@ -137,6 +142,14 @@ static bool is_made_once(freezing *z, const td_ir *ir, uint32_t node)
     return is_known(z, ir, node, &tensors) && tensors;
 }
 
+/* A list of numbers is a constant as long as nobody puts more into it. */
+static bool is_constant(freezing *z, const td_ir *ir, uint32_t node)
+{
+    return ir->nodes[node].op == TD_PRIM_CONSTANT &&
+           !(td_class_flags(&z->f, ir, td_ir_out(ir, node, 0)) & TD_CF_WRITES);
+}
+
+/* What the setup gives are tensors: a list that an op makes is taken apart there. */
 static void find_made(freezing *z)
 {
     const td_ir *ir = td_ir_now(z->e);
@@ -144,10 +157,11 @@ static void find_made(freezing *z)
         if (td_is_frozen(ir, ir->captures[k].value)) z->known[ir->captures[k].value] = TENSOR;
     for (uint32_t n = ir->blocks[ir->functions[0].block].first; n != TD_IR_NONE; n = ir->nodes[n].next) {
         bool once = is_made_once(z, ir, n);
-        if (!once && ir->nodes[n].op != TD_PRIM_CONSTANT) continue;
+        if (!once && !is_constant(z, ir, n)) continue;
         for (uint32_t k = 0; k < ir->nodes[n].nout; k++) {
-            z->known[td_ir_out(ir, n, k)] = once ? TENSOR : CONSTANT;
-            if (once && td_ir_row(ir->nodes[n].op)) z->made[z->nmade++] = td_ir_out(ir, n, k);
+            uint32_t out = td_ir_out(ir, n, k);
+            z->known[out] = once ? TENSOR : CONSTANT;
+            if (once && td_type_kind_of(ir, ir->values[out].type) == TD_T_TENSOR) z->made[z->nmade++] = out;
         }
     }
 }

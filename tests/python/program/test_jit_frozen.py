@@ -556,3 +556,39 @@ def test_tails_with_gradients_and_packs():
         f(y).square().sum().backward()
         grads.append(y.grad)
     assert far(*grads) < 1e-5 and td.equal(frozen(x), want)
+
+
+class Along(nn.Module):
+    """Sums of a constant, along the dimensions that are given."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("x", td.tensor([[1.0, 2.0], [3.0, 4.0]]))
+
+    def forward(self, dims):
+        n: list[int] = dims.tolist()
+        return F.relu(td.sum(self.x, n, True))
+
+
+def test_a_list_that_is_filled_is_no_constant():
+    frozen = td.jit.freeze(td.jit.script(Along().eval()))
+    assert frozen(td.tensor([1])).tolist() == [[3], [7]] and frozen(td.tensor([0])).tolist() == [[4, 6]]
+
+
+class Parts(nn.Module):
+    """What becomes of the parts of a constant."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("x", td.tensor([1.0, 4.0, 9.0]))
+
+    def forward(self, y):
+        a, b = td.split(td.sqrt(self.x), [1, 2])
+        return y * td.sum(b) + td.exp(a)
+
+
+def test_parts_of_a_constant_are_made_once():
+    module = Parts().eval()
+    frozen = td.jit.freeze(td.jit.script(module))
+    assert "td::split" not in frozen.graph and "td::exp" not in frozen.graph
+    assert frozen(td.tensor([2.0])).tolist() == module(td.tensor([2.0])).tolist()
