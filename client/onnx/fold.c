@@ -192,6 +192,7 @@ static td_onnx_constant *slice(const folding *f)
         if (k < 0 || k >= x->ndim || shape[k] != x->shape[k] || step == 0 || step < -TD_ONNX_FEW) return NULL;
         if (step > TD_ONNX_FEW) step = TD_ONNX_FEW;
         int64_t a = bound(starts[i], shape[k], step < 0), b = bound(ends[i], shape[k], step < 0);
+        if (a < 0 && shape[k]) a = 0;
         int64_t size = step < 0 ? -step : step, count = ((step < 0 ? a - b : b - a) + size - 1) / size;
         shape[k] = count > 0 ? count : 0;
         if (shape[k]) first += a * steps[k];

@@ -13,20 +13,50 @@ static bool is_one_of(const char *op, size_t n, const char *const *names)
 
 /* ---- numbers or tensors */
 
+static bool is_tensor(const td_onnx_step *x, uint32_t k)
+{
+    const td_onnx_value *v = k < x->nin ? x->in[k] : NULL;
+    return v && (v->constant ? !td_onnx_is_written(v->constant, false) : v->tensor);
+}
+
+static bool any_tensor(const td_onnx_step *x)
+{
+    for (uint32_t k = 0; k < x->nin; k++)
+        if (is_tensor(x, k)) return true;
+    return false;
+}
+
 /* Numbers come of shapes, and of what is made of numbers alone. */
 static bool gives_tensor(const td_onnx_step *x)
 {
     const char *op = x->node->op;
     if (IS_ONE_OF(op, "Shape", "Size")) return false;
-    bool first = IS_ONE_OF(op, "Gather", "Unsqueeze", "Squeeze", "Slice", "Cast", "Identity", "Neg", "Abs", "Not");
-    if (!first && !IS_ONE_OF(op, "Concat", "Add", "Sub", "Mul", "Div", "Equal", "Less", "Greater", "LessOrEqual",
-                             "GreaterOrEqual", "And", "Or", "Where"))
-        return true;
-    for (uint32_t k = 0; k < (first ? 1 : x->nin) && k < x->nin; k++) {
-        const td_onnx_value *v = x->in[k];
-        if (v && (v->constant ? !td_onnx_is_written(v->constant, false) : v->tensor)) return true;
-    }
-    return false;
+    if (IS_ONE_OF(op, "Gather", "Unsqueeze", "Squeeze", "Slice", "Cast", "Identity", "Neg", "Abs", "Not"))
+        return is_tensor(x, 0);
+    if (IS_ONE_OF(op, "Concat", "Add", "Sub", "Mul", "Div", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual",
+                  "And", "Or", "Where"))
+        return any_tensor(x);
+    return true;
+}
+
+/* How many an Unsqueeze names; 0: the file does not say. */
+static uint64_t axes_of(const td_onnx_step *x)
+{
+    const td_onnx_attribute *a = td_onnx_attribute_of(x->node, "axes");
+    const td_onnx_value *v = x->nin > 1 ? x->in[1] : NULL;
+    return a ? a->ints.n : v && v->constant ? (uint64_t)v->constant->look.numel : 0;
+}
+
+/* Ops of numbers bring them to the dtype of a tensor beside them; Gather, Concat and Where leave that to the text. */
+bool td_onnx_wants_tensors(const td_onnx_step *x)
+{
+    const char *op = x->node->op;
+    if (IS_ONE_OF(op, "Gather")) return is_tensor(x, 1);
+    if (IS_ONE_OF(op, "Unsqueeze")) return axes_of(x) != 1;
+    if (IS_ONE_OF(op, "Shape", "Size", "Squeeze", "Slice", "Cast", "Identity", "Neg", "Abs", "Not", "Add", "Sub", "Mul",
+                  "Div", "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "And", "Or"))
+        return false;
+    return gives_tensor(x);
 }
 
 /* ---- ranks */

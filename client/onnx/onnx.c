@@ -91,7 +91,7 @@ static void say_node(loading *l)
     else td_fail(&l->e, (td_code)l->e.code, "%s", why);
 }
 
-static const char *const helpers[] = {"_out", "_copy", "_bool", "_int", "_none", "_stacked"};
+static const char *const helpers[] = {"_out", "_tensor", "_copy", "_bool", "_int", "_none", "_no_numbers", "_stacked"};
 enum { HELPERS = sizeof helpers / sizeof *helpers };
 
 /* What its names mean: functions of onnx.py, and weights. */

@@ -55,6 +55,10 @@ static void constant_text(td_print *p, const td_onnx_constant *c)
         number_text(p, c, 0);
         return;
     }
+    if (c->look.numel == 0) {
+        td_printf(p, "_no_numbers()");
+        return;
+    }
     td_printf(p, "[");
     for (int64_t k = 0; k < c->look.numel; k++) {
         td_printf(p, k ? ", " : "");
@@ -272,19 +276,28 @@ static void extra(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_param 
 
 /* ---- calls */
 
+/* As a tensor of its dtype. */
+static void operand(td_onnx_writer *t, const td_onnx_value *v)
+{
+    if (!v || v->tensor) value(t, v, false);
+    else if (v->constant) weight(t, v->constant);
+    else if (v->dtype == TD_DTYPE_NONE) td_printf(&t->out, "_tensor(%s)", v->text);
+    else td_printf(&t->out, "_out(%s, td.%s)", v->text, td_dtype_name(v->dtype));
+}
+
 static void inputs(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_form *f)
 {
     uint32_t n = x->nin;
     while (n && !x->in[n - 1]) n--;
-    bool tensors = true;
-    for (uint32_t k = 0; k < n && f->all; k++)
-        tensors &= x->in[k] && (x->in[k]->constant ? !td_onnx_is_written(x->in[k]->constant, false) : x->in[k]->tensor);
+    bool tensors = td_onnx_wants_tensors(x);
     if (f->all) td_printf(&t->out, tensors ? "[" : "(");
     else if (n > f->ninputs)
         td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "it has %u inputs, and such ops take %u", x->nin, f->ninputs);
     for (uint32_t k = 0; k < n && !t->w->e->code; k++) {
         td_printf(&t->out, k && !f->all ? ", " : "");
-        value(t, x->in[k], !f->all && f->params[k].number);
+        bool number = !f->all && f->params[k].number;
+        if (tensors && !number) operand(t, x->in[k]);
+        else value(t, x->in[k], number);
         if (f->all) td_printf(&t->out, ", ");
     }
     if (f->all) td_printf(&t->out, tensors ? "]" : ")");

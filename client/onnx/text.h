@@ -32,6 +32,9 @@ bool td_onnx_is_written(const td_onnx_constant *c, bool number);
 
 /* Ranks and dtypes of what the step gives, and whether that is a tensor for sure. */
 void td_onnx_infer(td_onnx_step *x);
+/* Are its operands tensors of their dtypes, also where the file or a shape gives numbers? The others look for
+ * themselves. */
+bool td_onnx_wants_tensors(const td_onnx_step *x);
 /* The dtype that a step works in, and that of a zero point; TD_DTYPE_NONE: it is not known. */
 td_dtype td_onnx_takes(const td_onnx_step *x);
 td_dtype td_onnx_stored(const td_onnx_step *x);

@@ -51,6 +51,11 @@ def _bool(x):
     return x[0] if isinstance(x, list) else x
 
 
+def _no_numbers():
+    xs: list[int] = []
+    return xs
+
+
 def _none():
     xs: list[Tensor] = []
     return xs
@@ -494,7 +499,7 @@ def Size_1(data):
     return len(data) if isinstance(data, list) else 1
 
 
-def Reshape_5(data, shape, *, allowzero=0):
+def Reshape_5(data, shape: Any, *, allowzero=0):
     sizes = _ints(shape)
     if isinstance(data, Tensor):
         if allowzero == 0 and 0 in sizes:
@@ -558,7 +563,7 @@ def _unsqueeze(data, axes):
     return x
 
 
-def Expand_8(input, shape):
+def Expand_8(input, shape: Any):
     x, sizes = _tensor(input), _ints(shape)
     more = len(sizes) - x.ndim
     if more < 0:
@@ -627,7 +632,7 @@ def Slice_10(data, starts: Any, ends: Any, axes: Any = None, steps: Any = None):
 
 def _slices(data, starts, ends, axes, steps):
     if isinstance(data, list):
-        return data[starts[0]:ends[0]] if steps[0] == 1 else data[starts[0]:ends[0]:steps[0]]
+        return data[starts[0]:ends[0]] if steps[0] == 1 else data[max(starts[0], -len(data)):ends[0]:steps[0]]
     x = data
     for k in range(len(starts)):
         if steps[k] > 0:
@@ -638,13 +643,14 @@ def _slices(data, starts, ends, axes, steps):
 
 
 def _backwards(x, axis: int, start: int, end: int, step: int):
+    """A start in front of the first place is the first place."""
     n = x.shape[axis]
-    first = min(max(start + n if start < 0 else start, -1), n - 1)
+    first = min(max(start + n if start < 0 else start, 0), n - 1)
     last = min(max(end + n if end < 0 else end, -1), n - 1)
     return ops.slice(ops.flip(x, [axis]), axis, n - 1 - first, max(n - 1 - last, n - 1 - first), -step)
 
 
-def Tile_6(input, repeats):
+def Tile_6(input, repeats: Any):
     return ops.tile(_tensor(input), _ints(repeats))
 
 
@@ -668,14 +674,16 @@ def SpaceToDepth_1(input, *, blocksize):
 # ---- what is made
 
 
-def ConstantOfShape_9(input, *, value=0.0, value_dtype=td.float32):
+def ConstantOfShape_9(input: Any, *, value=0.0, value_dtype=td.float32):
     return ops.full(_ints(input), value, value_dtype)
 
 
-def Range_11(start, limit, delta, *, whole, kind):
+def Range_11(start: Any, limit: Any, delta: Any, *, whole, kind):
     if whole:
-        return ops.arange(_int(start), _int(limit), _int(delta), kind)
-    return ops.arange(_float(start), _float(limit), _float(delta), kind)
+        a, b, by = _int(start), _int(limit), _int(delta)
+        return ops.arange(a, b if (b > a) == (by > 0) else a, by, kind)
+    first, end, step = _float(start), _float(limit), _float(delta)
+    return ops.arange(first, end if (end > first) == (step > 0.0) else first, step, kind)
 
 
 def EyeLike_9(input, *, k=0, dtype=None, kind):
@@ -685,8 +693,8 @@ def EyeLike_9(input, *, k=0, dtype=None, kind):
     return ops.copy(ops.eq(rows + k, ops.arange(0, m, 1, td.int64)), kind if dtype is None else dtype)
 
 
-def OneHot_9(indices, depth, values, *, axis=-1):
-    x, n, v = _tensor(indices), _int(depth), _tensor(values)
+def OneHot_9(indices, depth: Any, values, *, axis=-1):
+    x, n, v = _tensor(indices), int(_float(depth)), _tensor(values)
     at = axis + x.ndim + 1 if axis < 0 else axis
     places = ops.copy(x, td.int64)
     places = ops.unsqueeze(ops.where(ops.lt(places, 0), places + n, places), at)
@@ -825,6 +833,17 @@ def Unique_11(X, *, several, axis=None, sorted=1):
 # ---- reductions
 
 
+def _or_all(x, axes):
+    """No axes are all."""
+    if axes is None:
+        return [k for k in range(x.ndim)]
+    return axes if len(axes) > 0 else [k for k in range(x.ndim)]
+
+
+def _is_whole(kind):
+    return kind == td.int32 or kind == td.int64
+
+
 def _sum(x, axes, keep, kind):
     return ops.sum(x, axes, keep, kind)
 
@@ -834,12 +853,15 @@ def _prod(x, axes, keep, kind):
         y = ops.prod(ops.reshaped(x, [-1]), 0, False, kind)
         return ops.reshaped(y, [1 for k in range(x.ndim)]) if keep else y
     y = x
-    for a in sorted([a + x.ndim if a < 0 else a for a in axes], reverse=True):
+    for a in sorted([a + x.ndim if a < 0 else a for a in _or_all(x, axes)], reverse=True):
         y = ops.prod(y, a, keep, kind)
     return y
 
 
 def _mean(x, axes, keep, kind):
+    if _is_whole(kind):
+        y = ops.sum(x, axes, keep, kind)
+        return ops.trunc_divide(y, max(x.numel() // max(y.numel(), 1), 1))
     return ops.mean(x, axes, keep)
 
 
@@ -856,6 +878,8 @@ def _l1(x, axes, keep, kind):
 
 
 def _l2(x, axes, keep, kind):
+    if _is_whole(kind):
+        return ops.copy(ops.sqrt(ops.copy(ops.sum(x * x, axes, keep, kind), td.float64)), kind)
     return ops.sqrt(ops.sum(x * x, axes, keep, kind))
 
 
@@ -868,16 +892,7 @@ def _log_sum(x, axes, keep, kind):
 
 
 def _log_sum_exp(x, axes, keep, kind):
-    return ops.logsumexp(x, [k for k in range(x.ndim)] if axes is None else axes, keep)
-
-
-def _is_noop(axes, noop):
-    return noop == 1 and axes is None
-
-
-def _axes(axes):
-    """Of an input: None where there are none."""
-    return None if axes is None else _ints(axes)
+    return ops.logsumexp(x, _or_all(x, axes), keep)
 
 
 def ReduceSum_1(data, *, kind, axes=None, keepdims=1):
@@ -957,10 +972,10 @@ def ReduceL1_1(data, *, kind, axes=None, keepdims=1):
 def ReduceL1_18(data, axes: Any = None, *, kind, keepdims=1, noop_with_empty_axes=0):
     x = _tensor(data)
     if axes is None:
-        return x if noop_with_empty_axes == 1 else _l1(x, None, keepdims == 1, kind)
+        return ops.abs(x) if noop_with_empty_axes == 1 else _l1(x, None, keepdims == 1, kind)
     at = _ints(axes)
     if noop_with_empty_axes == 1 and len(at) == 0:
-        return x
+        return ops.abs(x)
     return _l1(x, at, keepdims == 1, kind)
 
 
@@ -971,10 +986,10 @@ def ReduceL2_1(data, *, kind, axes=None, keepdims=1):
 def ReduceL2_18(data, axes: Any = None, *, kind, keepdims=1, noop_with_empty_axes=0):
     x = _tensor(data)
     if axes is None:
-        return x if noop_with_empty_axes == 1 else _l2(x, None, keepdims == 1, kind)
+        return ops.abs(x) if noop_with_empty_axes == 1 else _l2(x, None, keepdims == 1, kind)
     at = _ints(axes)
     if noop_with_empty_axes == 1 and len(at) == 0:
-        return x
+        return ops.abs(x)
     return _l2(x, at, keepdims == 1, kind)
 
 
@@ -985,10 +1000,10 @@ def ReduceSumSquare_1(data, *, kind, axes=None, keepdims=1):
 def ReduceSumSquare_18(data, axes: Any = None, *, kind, keepdims=1, noop_with_empty_axes=0):
     x = _tensor(data)
     if axes is None:
-        return x if noop_with_empty_axes == 1 else _square(x, None, keepdims == 1, kind)
+        return x * x if noop_with_empty_axes == 1 else _square(x, None, keepdims == 1, kind)
     at = _ints(axes)
     if noop_with_empty_axes == 1 and len(at) == 0:
-        return x
+        return x * x
     return _square(x, at, keepdims == 1, kind)
 
 
@@ -999,10 +1014,10 @@ def ReduceLogSum_1(data, *, kind, axes=None, keepdims=1):
 def ReduceLogSum_18(data, axes: Any = None, *, kind, keepdims=1, noop_with_empty_axes=0):
     x = _tensor(data)
     if axes is None:
-        return x if noop_with_empty_axes == 1 else _log_sum(x, None, keepdims == 1, kind)
+        return ops.log(x) if noop_with_empty_axes == 1 else _log_sum(x, None, keepdims == 1, kind)
     at = _ints(axes)
     if noop_with_empty_axes == 1 and len(at) == 0:
-        return x
+        return ops.log(x)
     return _log_sum(x, at, keepdims == 1, kind)
 
 
@@ -1034,13 +1049,15 @@ def ArgMin_1(data, *, axis=0, keepdims=1, select_last_index=0):
     return ops.argmin(x, axis, keepdims == 1)
 
 
-def CumSum_11(x, axis, *, kind, exclusive=0, reverse=0):
+def CumSum_11(x, axis: Any, *, kind, exclusive=0, reverse=0):
     at, y = _int(axis), _tensor(x)
     if reverse == 1:
         y = ops.flip(y, [at])
-    sums = ops.cumsum(y, at, kind)
     if exclusive == 1:
-        sums = sums - y
+        around = [0 for k in range(2 * y.ndim)]
+        around[2 * (y.ndim - 1 - _dim(y, at))] = 1
+        y = ops.slice(ops.constant_pad(y, around, 0), at, 0, y.shape[at], 1)
+    sums = ops.cumsum(y, at, kind)
     return ops.flip(sums, [at]) if reverse == 1 else sums
 
 
@@ -1113,6 +1130,8 @@ def Mish_18(X):
 
 
 def Clip_6(input, *, min=None, max=None):
+    if min is None and max is None:
+        return input
     return ops.clamp(input, min, max)
 
 
@@ -1369,7 +1388,7 @@ def ConvTranspose_1(X, W, B=None, *, spatial, auto_pad="NOTSET", dilations=None,
     if output_shape is not None:
         p = _pads_for(X, W, spatial, auto_pad, s, d, more, output_shape)
     elif auto_pad == "SAME_UPPER" or auto_pad == "SAME_LOWER":
-        p = _pads_for(X, W, spatial, auto_pad, s, d, more, [X.shape[2 + k] * s[k] for k in range(spatial)])
+        p = [max(n, 0) for n in _pads_for(X, W, spatial, auto_pad, s, d, more, [X.shape[2 + k] * s[k] for k in range(spatial)])]
     # all of it, of which the pads are cut away: the row takes the same on both sides alone
     if spatial == 1:
         y = ops.conv_transpose1d(X, W, B, s, [0], [0], group, d)
@@ -1422,7 +1441,8 @@ def MaxPool_1(X, *, several, spatial, whole, kind, auto_pad="NOTSET", ceil_mode=
     d = _ones(spatial) if dilations is None else dilations
     p = _pads(X, spatial, auto_pad, pads, kernel_shape, s, d)
     if not several and not _fits(p, kernel_shape, spatial):
-        return _max_pool(_around(X, p, spatial, _least(kind, whole)), spatial, kernel_shape, s, _zeros(spatial), d, ceil_mode == 1)[0]
+        around = _max_pool(_around(X, p, spatial, _least(kind, whole)), spatial, kernel_shape, s, _zeros(spatial), d, ceil_mode == 1)[0]
+        return _begun(around, X, p, s, spatial) if ceil_mode == 1 else around
     if several:
         assert _fits(p, kernel_shape, spatial), "MaxPool gives places where pads are the same before and behind"
         assert storage_order == 0, "MaxPool gives places row by row"
@@ -1430,6 +1450,13 @@ def MaxPool_1(X, *, several, spatial, whole, kind, auto_pad="NOTSET", ceil_mode=
     if several:
         first = ops.reshaped(ops.arange(0, X.shape[0] * X.shape[1], 1, td.int64), [X.shape[0], X.shape[1]] + _ones(spatial))
         return y, at + first * _product(X.shape[2:])
+    return y
+
+
+def _begun(y, x, pads, strides, spatial):
+    """Without windows that begin behind the last place: rounding up makes such."""
+    for k in range(spatial):
+        y = ops.slice(y, 2 + k, 0, (x.shape[2 + k] + pads[k] - 1) // strides[k] + 1, 1)
     return y
 
 
@@ -1458,10 +1485,10 @@ def AveragePool_1(X, *, spatial, auto_pad="NOTSET", ceil_mode=0, count_include_p
     if _fits(p, kernel_shape, spatial):
         return _avg_pool(X, spatial, kernel_shape, s, p, ceil_mode == 1, count_include_pad == 1)
     y = _avg_pool(_around(X, p, spatial, 0), spatial, kernel_shape, s, _zeros(spatial), ceil_mode == 1, True)
-    if count_include_pad == 1:
-        return y
-    ones = _around(ops.full(X.shape, 1, X.dtype), p, spatial, 0)
-    return y / _avg_pool(ones, spatial, kernel_shape, s, _zeros(spatial), ceil_mode == 1, True)
+    if count_include_pad == 0:
+        ones = _around(ops.full(X.shape, 1, X.dtype), p, spatial, 0)
+        y = y / _avg_pool(ones, spatial, kernel_shape, s, _zeros(spatial), ceil_mode == 1, True)
+    return _begun(y, X, p, s, spatial) if ceil_mode == 1 else y
 
 
 def AveragePool_19(X, *, spatial, auto_pad="NOTSET", ceil_mode=0, count_include_pad=0, dilations=None, kernel_shape, pads=None, strides=None):
@@ -1610,7 +1637,7 @@ def Pad_11(data, pads: Any, constant_value: Any = None, axes: Any = None, *, mod
     return _pad(x, p, mode, _one(constant_value), at)
 
 
-def CenterCropPad_18(input_data, shape, *, axes=None):
+def CenterCropPad_18(input_data, shape: Any, *, axes=None):
     x, want = _tensor(input_data), _ints(shape)
     at = [k for k in range(x.ndim)] if axes is None else axes
     for k in range(len(want)):
@@ -2029,7 +2056,7 @@ def DFT_17(input, dft_length: Any = None, *, axis=1, inverse=0, onesided=0):
     return ops.view_as_real(ops.packed(y))
 
 
-def MaxUnpool_9(X, I, output_shape=None, *, kernel_shape, pads=None, strides=None):
+def MaxUnpool_9(X, I, output_shape: Any = None, *, kernel_shape, pads=None, strides=None):
     n = len(kernel_shape)
     s = [1 for k in range(n)] if strides is None else strides
     p = [0 for k in range(2 * n)] if pads is None else pads

@@ -2,12 +2,12 @@
 
     write(path, [("MatMul", ["x", "w"], ["y"])], [("x", FLOAT, ["n", 2])], [("y", FLOAT, ["n", 1])], {"w": ((2, 1), [1.0, 2.0])})
 
-Nodes are (operator, inputs, outputs); inputs and outputs of the graph (name, number of the dtype in ONNX, shape), where a size is a number or a name;
+Nodes are (operator, inputs, outputs), or with attributes behind them, whole numbers, lists of such and texts by their names; inputs and outputs of the graph (name, number of the dtype in ONNX, shape), where a size is a number or a name;
 constants (shape, floats), or arrays of NumPy."""
 import pathlib
 import struct
 
-FLOAT, INT64 = 1, 7  # of TensorProto.DataType
+FLOAT, INT32, INT64 = 1, 6, 7  # of TensorProto.DataType
 
 
 def varint(n):
@@ -27,7 +27,7 @@ def field(number, value):
 
 def _constant(name, given):
     if hasattr(given, "tobytes"):
-        shape, dtype, data = given.shape, INT64 if given.dtype == "int64" else FLOAT, given.tobytes()
+        shape, dtype, data = given.shape, {"int64": INT64, "int32": INT32}.get(str(given.dtype), FLOAT), given.tobytes()
     else:
         shape, dtype, data = given[0], FLOAT, struct.pack(f"<{len(given[1])}f", *given[1])
     return b"".join(field(1, n) for n in shape) + field(2, dtype) + field(8, name) + field(9, data)
@@ -38,8 +38,17 @@ def _port(name, dtype, shape):
     return field(1, name) + field(2, field(1, field(1, dtype) + field(2, dims)))
 
 
-def _node(number, op, inputs, outputs):
-    return b"".join(field(1, x) for x in inputs) + b"".join(field(2, x) for x in outputs) + field(3, f"n{number}") + field(4, op)
+def _attribute(name, given):
+    if isinstance(given, int):
+        return field(1, name) + field(3, given & 2**64 - 1) + field(20, 2)
+    if isinstance(given, str):
+        return field(1, name) + field(4, given) + field(20, 3)
+    return field(1, name) + b"".join(field(8, n & 2**64 - 1) for n in given) + field(20, 7)
+
+
+def _node(number, op, inputs, outputs, attributes=None):
+    more = b"".join(field(5, _attribute(*each)) for each in (attributes or {}).items())
+    return more + b"".join(field(1, x) for x in inputs) + b"".join(field(2, x) for x in outputs) + field(3, f"n{number}") + field(4, op)
 
 
 def model(nodes, inputs, outputs, constants=None, opset=13):
