@@ -103,6 +103,6 @@ int td_digest_file(const td_source *s, char out[TD_DIGEST_TEXT], td_error *e)
     while (n % 64 != 56) buffer[n++] = 0;
     for (int k = 7; k >= 0; k--) buffer[n++] = (unsigned char)(s->size * 8 >> 8 * k);
     blocks(h, buffer, n);
-    for (int k = 0; k < 8; k++) sprintf(out + 8 * k, "%08x", h[k]);
+    for (int k = 0; k < 8; k++) snprintf(out + 8 * k, 9, "%08x", h[k]);
     return TD_OK;
 }

@@ -183,7 +183,7 @@ static int set_handles(td_options *o, const char *text, td_error *e)
     static const char *const names[] = {
         [TD_GPU_HANDLES_AUTO] = "auto", [TD_GPU_HANDLES_VMM] = "vmm", [TD_GPU_HANDLES_IPC] = "ipc"};
     for (int i = 0; i < 3; i++) {
-        if (strcmp(text, names[i])) continue;
+        if (strcmp(text, names[i]) != 0) continue;
         o->cuda.handles = (td_gpu_handles)i;
         return TD_OK;
     }
@@ -218,7 +218,7 @@ static int set_option(td_options *o, int which, const char *text, td_error *e)
         else return td_fail(e, TD_E_INVALID, "--shm takes memfd or posix, not '%s'", text);
         return TD_OK;
     case 'C':
-        if (strcmp(text, "auto") && strcmp(text, "off"))
+        if (strcmp(text, "auto") != 0 && strcmp(text, "off") != 0)
             return td_fail(e, TD_E_INVALID, "--cuda takes auto or off, not '%s'", text);
         o->cuda.off = strcmp(text, "off") == 0;
         return TD_OK;

@@ -99,7 +99,7 @@ static int try_vmm(helper *h)
     if (!code) {
         code = helper_noted(h, "cuMemcpyHtoD", h->d.cuMemcpyHtoD(one, sent, sizeof sent));
         if (!code) code = helper_noted(h, "cuMemcpyDtoH", h->d.cuMemcpyDtoH(got, other, sizeof got));
-        if (!code && memcmp(sent, got, sizeof sent)) {
+        if (!code && memcmp(sent, got, sizeof sent) != 0) {
             snprintf(h->why, sizeof h->why, "an exported piece of memory has other bytes where it is imported");
             code = CUDA_ERROR_NOT_SUPPORTED;
         }
