@@ -187,7 +187,7 @@ static char *copy_text(const char *text, size_t n)
 {
     char *copy = malloc(n + 1);
     if (!copy) return NULL;
-    memcpy(copy, text, n);
+    if (n) memcpy(copy, text, n);
     copy[n] = 0;
     return copy;
 }

@@ -230,6 +230,20 @@ static void retire_all(void)
     td_disconnect(c);
 }
 
+static uint64_t answers(void)
+{
+    uint64_t n = 0;
+    for (int k = 0; k < ALL; k++) n += notes[k].answered;
+    return n;
+}
+
+/* However slow the machine is, now and then a kill waits until a model has been loaded, opened and asked. */
+static void wait_for_an_answer(void)
+{
+    uint64_t before = answers(), until = test_now_ms() + TEST_LONG_MS;
+    while (answers() == before && test_now_ms() < until) nap_us(500);
+}
+
 /* Until the daemon is killed, or all come to their end. Gives how many were killed. */
 static uint64_t one_life(uint64_t *x, uint64_t most, uint64_t until, bool daemon_dies)
 {
@@ -237,7 +251,8 @@ static uint64_t one_life(uint64_t *x, uint64_t most, uint64_t until, bool daemon
     uint64_t kills = 0;
     *ends = 0;
     for (int k = 0; k < ALL; k++) pids[k] = start_one(k, draw(x));
-    while (kills < most && test_now_ms() < until && !CU_get_number_of_failures()) {
+    while ((kills < most && test_now_ms() < until && !CU_get_number_of_failures()) || kills == 0) {
+        if (draw(x) % 8 == 0) wait_for_an_answer();
         nap_us(draw(x) % 20000);
         int victim = (int)(draw(x) % ALL);
         kill(pids[victim], SIGKILL);
