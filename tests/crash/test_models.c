@@ -37,7 +37,7 @@ enum {
 typedef struct note {
     _Atomic uint64_t answered, published, told; /* answers; versions; errors that a storm explains */
     _Atomic int bad;                            /* wrong numbers, and errors that nothing explains */
-    char words[400];
+    char words[480];
 } note;
 static note *notes;
 static _Atomic int *ends; /* all shall come to their end */
@@ -117,17 +117,17 @@ static void load(td_client *c, note *n, uint64_t x)
 /* ---- callers */
 
 /* Whole numbers, so that the answer is exact. */
-static bool is_right(const td_array *y, const float *rows, int64_t n, note *note)
+static bool is_right(td_array *y, const float *rows, int64_t n, note *of)
 {
-    const float *at = td_data((td_array *)(uintptr_t)y);
+    const float *at = td_data(y);
     bool good = at && td_size(y, 0) == n && td_size(y, 1) == OUT;
     double weight = good ? at[0] / (WIDE * rows[0]) : 0;
     good = good && weight >= 1 && weight <= WEIGHTS && weight == (double)(int)weight;
     for (int64_t r = 0; good && r < n; r++)
         for (int k = 0; good && k < OUT; k++) good = at[r * OUT + k] == (float)(WIDE * weight * rows[r]);
-    if (!at) snprintf(note->words, sizeof note->words, "an answer has no values: %s", td_last_error()->message);
+    if (!at) snprintf(of->words, sizeof of->words, "an answer has no values: %s", td_last_error()->message);
     else if (!good)
-        snprintf(note->words, sizeof note->words, "an answer of weight %g is wrong: %g for %g", weight, at[0], rows[0]);
+        snprintf(of->words, sizeof of->words, "an answer of weight %g is wrong: %g for %g", weight, at[0], rows[0]);
     return good;
 }
 

@@ -290,14 +290,14 @@ static bool ask(const question *q)
     waitpid(pid, &status, 0);
     close(to_us[0]);
     facts[have] = 0;
-    char word[40];
-    if (late) snprintf(word, sizeof word, "HANGS");
+    char ending[40];
+    if (late) snprintf(ending, sizeof ending, "HANGS");
     else if (WIFEXITED(status) && WEXITSTATUS(status) <= NOT_HERE)
-        snprintf(word, sizeof word, "%s", answers[WEXITSTATUS(status)]);
+        snprintf(ending, sizeof ending, "%s", answers[WEXITSTATUS(status)]);
     else
-        snprintf(word, sizeof word, WIFSIGNALED(status) ? "signal %d" : "exit %d",
+        snprintf(ending, sizeof ending, WIFSIGNALED(status) ? "signal %d" : "exit %d",
                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
-    printf("%-3s %-44s %-6s %5.1fs  %s\n", q->number, q->name, word, now_s() - from, facts);
+    printf("%-3s %-44s %-6s %5.1fs  %s\n", q->number, q->name, ending, now_s() - from, facts);
     return !late;
 }
 
