@@ -19,6 +19,18 @@ static void *take(td_onnx_whole *w, size_t n, size_t each)
     return td_onnx_take(w->file, n * each, w->e); /* each message of the file has fewer than 2^32 parts */
 }
 
+/* An array of n pointers with room for one more: itself, or a copy with twice the room. */
+static void *room_for_one(td_onnx_whole *w, void *at, uint32_t n, uint32_t *room)
+{
+    if (n < *room) return at;
+    uint32_t wanted = *room ? 2 * *room : 4;
+    void *moved = take(w, wanted, sizeof(void *));
+    if (!moved) return NULL;
+    if (n) memcpy(moved, at, n * sizeof(void *));
+    *room = wanted;
+    return moved;
+}
+
 const td_onnx_attribute *td_onnx_attribute_of(const td_onnx_node *n, const char *name)
 {
     for (const td_onnx_attribute *a = n->attributes.first; a; a = a->next)
@@ -262,14 +274,9 @@ static bool add_steps(td_onnx_whole *w, td_onnx_scope *s)
 
 static bool add_more(td_onnx_whole *w, td_onnx_step *s, td_onnx_value *v)
 {
-    if (s->nmore == s->more_room) {
-        uint32_t room = s->more_room ? 2 * s->more_room : 4;
-        td_onnx_value **moved = take(w, room, sizeof(void *));
-        if (!moved) return false;
-        if (s->nmore) memcpy(moved, s->more, s->nmore * sizeof(void *));
-        s->more = moved;
-        s->more_room = room;
-    }
+    td_onnx_value **more = room_for_one(w, s->more, s->nmore, &s->more_room);
+    if (!more) return false;
+    s->more = more;
     s->more[s->nmore++] = v;
     return true;
 }
@@ -406,14 +413,9 @@ static bool order(td_onnx_whole *w, td_onnx_scope *s, uint32_t first, uint32_t n
 
 static bool remember(td_onnx_whole *w, td_onnx_scope *s)
 {
-    if (w->nall == w->all_room) {
-        uint32_t room = w->all_room ? 2 * w->all_room : 8;
-        td_onnx_scope **moved = take(w, room, sizeof(void *));
-        if (!moved) return false;
-        if (w->nall) memcpy(moved, w->all, w->nall * sizeof(void *));
-        w->all = moved;
-        w->all_room = room;
-    }
+    td_onnx_scope **all = room_for_one(w, w->all, w->nall, &w->all_room);
+    if (!all) return false;
+    w->all = all;
     w->all[w->nall++] = s;
     return true;
 }

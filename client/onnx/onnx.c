@@ -76,23 +76,36 @@ static void end(loading *l)
 
 /* ---- the text as a module */
 
+/* With the node that this line of the text was made of, if there is one. */
+static void fail_at(loading *l, td_code code, unsigned line, const char *why)
+{
+    char node[200];
+    const td_onnx_step *s = line && line <= l->writer.nlines ? l->writer.lines[line - 1] : NULL;
+    if (s) td_fail(&l->e, code, "%s: %s", td_onnx_say(s, node, sizeof node), why);
+    else td_fail(&l->e, code, "%s", why);
+}
+
 /* "main:LINE:COLUMN: why", then the line: the node of that line instead. */
 static void say_node(loading *l)
 {
-    char why[sizeof l->e.message], node[200];
+    char why[sizeof l->e.message];
     const char *at = strchr(l->e.message, ':');
     unsigned line = at ? (unsigned)strtoul(at + 1, NULL, 10) : 0;
-    const td_onnx_step *s = line && line <= l->writer.nlines ? l->writer.lines[line - 1] : NULL;
     const char *text = at ? strstr(at + 1, ": ") : NULL;
     if (!text || strncmp(l->e.message, "main:", 5) != 0) return;
     snprintf(why, sizeof why, "%s", text + 2);
     why[strcspn(why, "\n")] = 0;
-    if (s) td_fail(&l->e, (td_code)l->e.code, "%s: %s", td_onnx_say(s, node, sizeof node), why);
-    else td_fail(&l->e, (td_code)l->e.code, "%s", why);
+    fail_at(l, (td_code)l->e.code, line, why);
 }
 
 static const char *const helpers[] = {"_out", "_tensor", "_copy", "_bool", "_int", "_none", "_no_numbers", "_stacked"};
 enum { HELPERS = sizeof helpers / sizeof *helpers };
+
+static td_script_name function_of_onnx(const char *name)
+{
+    return (td_script_name){
+        .name = name, .kind = TD_SN_FUNCTION, .text = name, .unit = 1 + TD_SCRIPT_ONNX, .object = TD_IR_NONE};
+}
 
 /* What its names mean: functions of onnx.py, and weights. */
 static uint32_t fill_names(const loading *l, td_script_name *names, char (*texts)[16])
@@ -100,17 +113,8 @@ static uint32_t fill_names(const loading *l, td_script_name *names, char (*texts
     uint32_t n = 0;
     names[n++] = (td_script_name){.name = "td", .kind = TD_SN_TENSORS};
     names[n++] = (td_script_name){.name = "math", .kind = TD_SN_MATH};
-    for (int k = 0; k < HELPERS; k++)
-        names[n++] = (td_script_name){.name = helpers[k],
-                                      .kind = TD_SN_FUNCTION,
-                                      .text = helpers[k],
-                                      .unit = 1 + TD_SCRIPT_ONNX,
-                                      .object = TD_IR_NONE};
-    for (uint32_t k = 0; k < l->writer.nused; k++) {
-        const char *f = l->writer.used[k]->function;
-        names[n++] = (td_script_name){
-            .name = f, .kind = TD_SN_FUNCTION, .text = f, .unit = 1 + TD_SCRIPT_ONNX, .object = TD_IR_NONE};
-    }
+    for (int k = 0; k < HELPERS; k++) names[n++] = function_of_onnx(helpers[k]);
+    for (uint32_t k = 0; k < l->writer.nused; k++) names[n++] = function_of_onnx(l->writer.used[k]->function);
     for (uint32_t k = 0; k < l->writer.nweights; k++) {
         snprintf(texts[k], sizeof texts[k], "w%u", k + 1);
         names[n++] = (td_script_name){.name = texts[k], .kind = TD_SN_TENSOR};
@@ -192,19 +196,17 @@ static td_program *freeze(loading *l, td_program *p, unsigned flags)
 static bool is_refused(loading *l, const td_program *p)
 {
     const td_ir *ir = p->ir;
-    char node[200], text[300];
+    char text[300];
     for (uint32_t n = ir->blocks[ir->functions[0].block].first; n != TD_IR_NONE; n = ir->nodes[n].next) {
         const td_ir_node *x = &ir->nodes[n];
         if (x->op != TD_PRIM_RAISE) continue;
         uint32_t line = x->source != TD_IR_NONE ? ir->sources[x->source].line : 0;
-        const td_onnx_step *s = line && line <= l->writer.nlines ? l->writer.lines[line - 1] : NULL;
         td_literal why = {0};
         uint32_t def = ir->values[td_ir_in(ir, n, 1)].def;
         if (!(def & TD_IR_PARAM) && ir->nodes[def].op == TD_PRIM_CONSTANT)
             td_literal_get(ir->words + ir->nodes[def].word, ir->nodes[def].nwords, &why);
         snprintf(text, sizeof text, "%.280s", why.kind == TD_L_STR ? td_ir_chars(ir, why.small) : "it always fails");
-        if (s) td_fail(&l->e, TD_E_UNSUPPORTED, "%s: %s", td_onnx_say(s, node, sizeof node), text);
-        else td_fail(&l->e, TD_E_UNSUPPORTED, "%s", text);
+        fail_at(l, TD_E_UNSUPPORTED, line, text);
         return true;
     }
     return false;
