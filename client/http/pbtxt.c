@@ -198,11 +198,16 @@ static int take_ints(reader *r, const char *name, int64_t least, int64_t most, i
     return !list || take(r, ']') ? TD_OK : wrong(r, name, "a list does not end");
 }
 
+static int take_word_field(reader *r, const char *name, char *out, size_t size)
+{
+    int rc = take_colon(r, name);
+    return rc ? rc : take_word(r, name, out, size);
+}
+
 static int take_bool(reader *r, const char *name, bool *out)
 {
     char word[16];
-    int rc = take_colon(r, name);
-    if (!rc) rc = take_word(r, name, word, sizeof word);
+    int rc = take_word_field(r, name, word, sizeof word);
     if (rc) return rc;
     *out = strcmp(word, "true") == 0 || strcmp(word, "True") == 0 || strcmp(word, "t") == 0 || strcmp(word, "1") == 0;
     if (!*out && strcmp(word, "false") && strcmp(word, "False") && strcmp(word, "f") && strcmp(word, "0"))
@@ -266,8 +271,7 @@ static int port_field(reader *r, void *into, const char *name)
         return take_ints(r, name, -1, INT64_MAX, p->dims, TD_MAX_DIMS, &p->ndim);
     }
     if (strcmp(name, "data_type") == 0) {
-        int rc = take_colon(r, name);
-        if (!rc) rc = take_word(r, name, word, sizeof word);
+        int rc = take_word_field(r, name, word, sizeof word);
         if (rc) return rc;
         p->dtype = strncmp(word, "TYPE_", 5) == 0 ? oip_dtype_parse(word + 5) : TD_DTYPE_NONE;
         return p->dtype == TD_DTYPE_NONE ? wrong(r, name, "this is no type of tensors here") : TD_OK;
@@ -337,8 +341,7 @@ static int queue_field(reader *r, void *into, const char *name)
     if (strcmp(name, "default_timeout_microseconds") == 0) return take_int(r, name, 0, INT64_MAX, &c->timeout_us);
     if (strcmp(name, "allow_timeout_override") == 0) return take_bool(r, name, &on);
     if (strcmp(name, "timeout_action") != 0) return refused(r, name);
-    int rc = take_colon(r, name);
-    if (!rc) rc = take_word(r, name, word, sizeof word);
+    int rc = take_word_field(r, name, word, sizeof word);
     if (rc) return rc;
     return strcmp(word, "REJECT") == 0 || strcmp(word, "0") == 0
                ? TD_OK
@@ -374,8 +377,7 @@ static int instance_field(reader *r, void *into, const char *name)
         return rc;
     }
     if (strcmp(name, "kind") == 0) {
-        int rc = take_colon(r, name);
-        if (!rc) rc = take_word(r, name, word, sizeof word);
+        int rc = take_word_field(r, name, word, sizeof word);
         if (rc) return rc;
         return strcmp(word, "KIND_CPU") == 0 || strcmp(word, "KIND_AUTO") == 0
                    ? TD_OK
