@@ -2,6 +2,7 @@
 
 The threads that each one stands for are in brackets. Nothing here goes by the clock: what costs time elsewhere (a hop, a copy, a model that is loaded again)
 is counted in frames, bytes, threads and runs. Times are measured by tests/bench/bench_models.py."""
+import asyncio
 import concurrent.futures
 import multiprocessing
 import os
@@ -210,7 +211,6 @@ def test_what_expires_or_is_given_up_is_never_run(tmp_path):
     before = row_of("m")
 
     async def all_of_them():
-        import asyncio
         running = asyncio.create_task(td.aio.infer(model, x))
         while (await td.aio.status("models"))[0]["running"] == 0:
             await asyncio.sleep(0.001)
@@ -224,7 +224,6 @@ def test_what_expires_or_is_given_up_is_never_run(tmp_path):
         await running
         return ends
 
-    import asyncio
     ends = asyncio.run(all_of_them())
     assert sum(isinstance(e, (td.Timeout, asyncio.CancelledError)) for e in ends) == len(ends), ends
     assert wait_for(lambda: row_of("m")["waiting"] + row_of("m")["running"] == 0)
@@ -280,10 +279,8 @@ def test_a_batch_needs_no_delay(tmp_path):
     assert alone["runs"] >= 1 and alone["waiting"] == 0
 
     async def many():
-        import asyncio
         return await asyncio.gather(*(td.aio.infer(model, x) for _ in range(64)))
 
-    import asyncio
     assert all(np.array_equal(y.numpy(), model(x).numpy()) or np.allclose(y.numpy(), model(x).numpy(), rtol=1e-5, atol=1e-5) for y in asyncio.run(many())[:4])
     after = row_of("m")
     assert after["requests"] - alone["requests"] >= 64 and after["failed"] == 0

@@ -40,7 +40,7 @@ def _shared(path) -> Model:
     if found:
         return found
     loaded = load_model(path)
-    digest = loaded.card.get("digest") or _digest(path)  # with the data beside the file
+    digest = loaded.card["digest"]  # of what was read: the file may have changed since
     try:
         return _opened(digest) or loaded.publish("onnx/" + digest, replace=False, while_open=True)
     except _C.AlreadyExists:
