@@ -300,12 +300,6 @@ typedef struct weather {
     bool strict;
 } weather;
 
-static void nap_us(uint64_t us)
-{
-    struct timespec t = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
-    nanosleep(&t, NULL);
-}
-
 static uint64_t draw(uint64_t *x)
 {
     *x = *x * UINT64_C(6364136223846793005) + 1442695040888963407u;
@@ -326,14 +320,14 @@ static bool is_stopped(const weather *w)
 static void wait_until_under_way(const storm *s, uint64_t calls)
 {
     for (uint32_t r = 0; r < s->size; r++)
-        while (notes[r].calls < calls && !notes[r].rc) nap_us(200);
+        while (notes[r].calls < calls && !notes[r].rc) test_sleep_us(200);
 }
 
 static void stop_for_a_while(const storm *s, const pid_t *pids, uint64_t *x)
 {
     pid_t pid = pids[draw(x) % s->size];
     kill(pid, SIGSTOP);
-    nap_us(draw(x) % 5000);
+    test_sleep_us(draw(x) % 5000);
     kill(pid, SIGCONT);
 }
 
@@ -355,7 +349,7 @@ static void strike(weather *w, const pid_t *pids)
 static int end_of(pid_t pid)
 {
     int status;
-    for (uint64_t until = test_now_ms() + 2 * TEST_LONG_MS; test_now_ms() < until; nap_us(300)) {
+    for (uint64_t until = test_now_ms() + 2 * TEST_LONG_MS; test_now_ms() < until; test_sleep_us(300)) {
         pid_t ended = waitpid(pid, &status, WNOHANG);
         if (ended == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
     }
@@ -377,7 +371,7 @@ static void let_them_go_on(const storm *s, const weather *w)
 {
     for (uint32_t r = 0; r < s->size; r++)
         for (uint64_t from = notes[r].calls; !is_victim(w, r) && notes[r].calls < from + 3 * ASKS && !notes[r].rc;)
-            nap_us(300);
+            test_sleep_us(300);
     *enough = 1;
 }
 
@@ -496,7 +490,7 @@ static void one_storm(uint64_t seed, weather *w)
     for (uint32_t r = 0; r < s.size; r++) pids[r] = start_rank(&s, (int)r, false);
     wait_until_under_way(&s, 1 + s.warm + draw(&x) % (draw(&x) % 2 ? 24 : 240));
     if (draw(&x) % 3 == 0) stop_for_a_while(&s, pids, &x);
-    nap_us(draw(&x) % 5000);
+    test_sleep_us(draw(&x) % 5000);
     strike(w, pids);
     wait_for_ends(&s, w, pids);
     look_at_bits(&s, notes);
@@ -581,7 +575,7 @@ typedef struct meeting {
 
 static void wait_for_step(const meeting *m, int step)
 {
-    while (m->step < step) nap_us(500);
+    while (m->step < step) test_sleep_us(500);
 }
 
 static bool fails_so(int code, const char *words)
@@ -605,7 +599,7 @@ static int be_other(meeting *m)
     m->step = 1;
     bool good = c != NULL;
     td_table *t = NULL;
-    for (bool there = false; good && !there; nap_us(500)) {
+    for (bool there = false; good && !there; test_sleep_us(500)) {
         t = td_status(c, "groups");
         there = t && t->rows == 3;
         td_table_free(t);
@@ -643,7 +637,7 @@ static void another_user(void)
     fflush(NULL);
     pid_t other = fork();
     if (!other) _exit(be_other(m));
-    for (int status; m->step < 1; nap_us(500))
+    for (int status; m->step < 1; test_sleep_us(500))
         if (waitpid(other, &status, WNOHANG) == other) {
             if (WEXITSTATUS(status) == 77) td_test_skip("another uid, and a daemon of its own, are not to be had");
             else CU_FAIL("the other user has no daemon");

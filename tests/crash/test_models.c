@@ -10,7 +10,6 @@
 #include "tests/hostile/counted.h"
 #include "tests/unit/cunit_main.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -46,13 +45,6 @@ static uint64_t draw(uint64_t *x)
 {
     *x ^= *x << 13, *x ^= *x >> 7, *x ^= *x << 17;
     return *x >> 11;
-}
-
-static void nap_us(uint64_t us)
-{
-    struct timespec t = {.tv_sec = (time_t)(us / 1000000), .tv_nsec = (long)(us % 1000000) * 1000};
-    while (nanosleep(&t, &t) && errno == EINTR) {
-    }
 }
 
 static const char *name_of(uint64_t k)
@@ -110,7 +102,7 @@ static void load(td_client *c, note *n, uint64_t x)
         }
         td_model_free(m);
         if (rc && !note_error(n, "a loader", rc, false)) return;
-        nap_us(draw(&x) % 20000);
+        test_sleep_us(draw(&x) % 20000);
     }
 }
 
@@ -211,7 +203,7 @@ static void wait_for_end(int k, pid_t pid)
     uint64_t until = test_now_ms() + 2 * TEST_LONG_MS;
     while (test_now_ms() < until) {
         if (waitpid(pid, NULL, WNOHANG) == pid) return;
-        nap_us(500);
+        test_sleep_us(500);
     }
     fprintf(stderr, "process %d of the storm hangs\n", k);
     CU_FAIL("a process hangs");
@@ -241,7 +233,7 @@ static uint64_t answers(void)
 static void wait_for_an_answer(void)
 {
     uint64_t before = answers(), until = test_now_ms() + TEST_LONG_MS;
-    while (answers() == before && test_now_ms() < until) nap_us(500);
+    while (answers() == before && test_now_ms() < until) test_sleep_us(500);
 }
 
 /* Until the daemon is killed, or all come to their end. Gives how many were killed. */
@@ -253,7 +245,7 @@ static uint64_t one_life(uint64_t *x, uint64_t most, uint64_t until, bool daemon
     for (int k = 0; k < ALL; k++) pids[k] = start_one(k, draw(x));
     while ((kills < most && test_now_ms() < until && !CU_get_number_of_failures()) || kills == 0) {
         if (draw(x) % 8 == 0) wait_for_an_answer();
-        nap_us(draw(x) % 20000);
+        test_sleep_us(draw(x) % 20000);
         int victim = (int)(draw(x) % ALL);
         kill(pids[victim], SIGKILL);
         reap(pids[victim]);

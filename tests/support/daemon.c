@@ -12,10 +12,15 @@
 #include <time.h>
 #include <unistd.h>
 
+void test_sleep_us(uint64_t us)
+{
+    struct timespec t = {(time_t)(us / 1000000), (long)(us % 1000000) * 1000};
+    nanosleep(&t, NULL);
+}
+
 void test_sleep_ms(int ms)
 {
-    struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
-    nanosleep(&t, NULL);
+    test_sleep_us((uint64_t)ms * 1000);
 }
 
 uint64_t test_now_ms(void)

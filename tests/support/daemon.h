@@ -34,7 +34,8 @@ int test_descriptors(pid_t pid);
 /* Processor time of its loop's thread until now, in microseconds; 0 where the system does not say. */
 uint64_t test_loop_us(const test_daemon *d);
 
-/* Sleep; milliseconds on a monotonic clock. */
+/* Sleep, until a signal comes; milliseconds on a monotonic clock. */
+void test_sleep_us(uint64_t us);
 void test_sleep_ms(int ms);
 uint64_t test_now_ms(void);
 
