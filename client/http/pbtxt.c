@@ -210,7 +210,8 @@ static int take_bool(reader *r, const char *name, bool *out)
     int rc = take_word_field(r, name, word, sizeof word);
     if (rc) return rc;
     *out = strcmp(word, "true") == 0 || strcmp(word, "True") == 0 || strcmp(word, "t") == 0 || strcmp(word, "1") == 0;
-    if (!*out && strcmp(word, "false") && strcmp(word, "False") && strcmp(word, "f") && strcmp(word, "0"))
+    if (!*out && strcmp(word, "false") != 0 && strcmp(word, "False") != 0 && strcmp(word, "f") != 0 &&
+        strcmp(word, "0") != 0)
         return wrong(r, name, "true or false is expected");
     return TD_OK;
 }

@@ -56,10 +56,12 @@ static int start_conv(td_kcall *k, td_ca_conv *a, const td_desc *x, const td_des
     k->sure = true;
     return TD_OK;
 }
+
 static double conv_ns(const td_ca_conv *a)
 {
-    return 2.0 * (double)a->n * (double)a->o * (double)a->oh * (double)a->ow *
-           (double)(a->c / (a->groups ? a->groups : 1)) * (double)a->kh * (double)a->kw / 1000.0;
+    int64_t channels = a->groups ? a->c / a->groups : a->c;
+    return 2.0 * (double)a->n * (double)a->o * (double)a->oh * (double)a->ow * (double)channels * (double)a->kh *
+           (double)a->kw / 1000.0;
 }
 
 int td_cuda_plan_conv2d(td_kcall *k, td_error *e)
