@@ -1,4 +1,5 @@
-/* See combine.h. A block of the result stays in the first cache while the inputs pass over it, one after the other.
+/* See combine.h. A block of the result is worked out in memory of one's own, which stays in the first cache while the
+ * inputs pass over it, one after the other. The pass over the last input writes to the result.
  * Loops are built for each instruction set, and nothing in them is contracted (meson.build): all give the same bits. */
 #include "shm/board/combine.h"
 #include "proto/base/breath.h"
@@ -167,14 +168,16 @@ FOR_SETS(load, (td_dtype body, void *to, const void *next, unsigned count), (bod
         for (unsigned i = 0; i < count; i++) ((uint8_t *)to)[i] = TRUTH(byte[i]);
 }
 
-FOR_SETS(divide, (td_dtype body, void *to, uint32_t n, unsigned count), (body, to, n, count))
+/* `to` may be `from`. */
+FOR_SETS(divide, (td_dtype body, void *to, const void *from, uint32_t n, unsigned count), (body, to, from, n, count))
 {
-    double *d = to;
-    float *f = to, by = (float)n;
+    const double *d = from;
+    const float *f = from;
+    float by = (float)n;
     if (body == TD_FLOAT64)
-        for (unsigned i = 0; i < count; i++) d[i] /= (double)n;
+        for (unsigned i = 0; i < count; i++) ((double *)to)[i] = d[i] / (double)n;
     else
-        for (unsigned i = 0; i < count; i++) f[i] /= by;
+        for (unsigned i = 0; i < count; i++) ((float *)to)[i] = f[i] / by;
 }
 
 FOR_SETS(round_to, (td_dtype body, uint16_t *to, const float *from, unsigned count), (body, to, from, count))
@@ -284,27 +287,29 @@ void td_combine(td_reduce_op op, td_dtype dtype, void *out, const void *const *i
     size_t size = td_dtype_size(body);
     unsigned block = (unsigned)(BLOCK / size);
     fold_fn *fold = folds[op];
-    bool threes = fold == add && td_dtype_is_inexact(dtype);
-    float wide[BLOCK / sizeof(uint16_t)]; /* of half types */
+    bool threes = fold == add && td_dtype_is_inexact(dtype), last_folds = !halves && op != TD_MEAN;
+    _Alignas(64) float own[BLOCK / sizeof(uint16_t)]; /* of half types a block is twice as large */
     for (uint64_t at = 0; at < count; at += block) {
         unsigned here = count - at < block ? (unsigned)(count - at) : block;
         size_t offset = at * size;
-        void *to = (unsigned char *)out + offset, *acc = halves ? (void *)wide : to;
-        const void *there = acc;
+        void *to = (unsigned char *)out + offset;
+        const void *there = own;
         td_breathe();
         if (body == TD_FLOAT16 && combine_halves(op, fold, to, in, offset, n, here)) continue;
-        if (truths || halves) load(body, acc, (const unsigned char *)in[0] + offset, here);
+        if (truths || halves) load(body, n == 1 && truths ? to : own, (const unsigned char *)in[0] + offset, here);
         else there = (const unsigned char *)in[0] + offset;
-        if (n == 1 && there != acc) memmove(acc, there, here * size);
-        for (uint32_t k = 1; k < n; there = acc) {
+        if (n == 1 && there != own && last_folds) memmove(to, there, here * size);
+        for (uint32_t k = 1; k < n;) {
             const void *next[3];
             uint32_t some = threes && n - k >= 3 ? 3 : 1;
             for (uint32_t i = 0; i < some; i++) next[i] = (const unsigned char *)in[k + i] + offset;
-            if (some == 3) add_three(body, acc, there, next, here);
-            else fold(body, acc, there, next[0], here);
             k += some;
+            void *result = k == n && last_folds ? to : own;
+            if (some == 3) add_three(body, result, there, next, here);
+            else fold(body, result, there, next[0], here);
+            there = result;
         }
-        if (op == TD_MEAN) divide(body, acc, n, here);
-        if (halves) round_to(body, to, wide, here);
+        if (op == TD_MEAN) divide(body, halves ? own : to, there, n, here);
+        if (halves) round_to(body, to, own, here);
     }
 }

@@ -1,7 +1,10 @@
 /* The sums of groups: one result of the same elements of several inputs.
  *
  * Inputs are taken from left to right, element by element. So the bits of a result depend on the inputs and their order
- * alone: not on how the work is cut into pieces, on who does which, or on the instruction set. */
+ * alone: not on how the work is cut into pieces, on who does which, or on the instruction set.
+ *
+ * Each element of a result is written once, as what it will be. So two ranks may work on one piece at a time, as they
+ * do where its first owner died: both write the same bits. */
 #ifndef TENSORD_SHM_BOARD_COMBINE_H
 #define TENSORD_SHM_BOARD_COMBINE_H
 
@@ -14,7 +17,8 @@ bool td_combine_takes(unsigned op, unsigned dtype);
 const char *td_reduce_op_name(unsigned op);
 
 /* out[i] = in[0][i] op ... op in[n - 1][i] for `count` elements, with n at least 1 and td_combine_takes(op, dtype).
- * `out` may be in[0]; otherwise it overlaps no input. Memory is aligned to its elements.
+ * `out` may be in[0] where nobody else does this piece; otherwise it overlaps no input. Memory is aligned to its
+ * elements.
  *
  * Integers wrap. Of bools a sum is "or", a product "and". float16 and bfloat16 are combined in float32 and rounded
  * once. A mean is the sum divided by n. A NaN of any input is a NaN in the result, of a smallest and a largest one as

@@ -6,7 +6,11 @@
 #include "tests/unit/cunit_main.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { MOST = 64, COUNT = 5003 }; /* inputs; elements, of more than one block, and no round number of them */
 
@@ -286,7 +290,41 @@ static void same_bits(void)
     CU_ASSERT_FALSE(td_combine_use(-1));
 }
 
+/* While another process writes a result again and again, it is never seen to be anything else: nothing that is not yet
+ * whole is kept there. So two ranks may do one piece at once. */
+static void written_once(void)
+{
+    enum { LOOKS = 100 };
+    static const int ns[] = {1, 3, 6};
+    size_t size = COUNT * 16;
+    unsigned char *seen = mmap(NULL, size + 64, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    CU_ASSERT_TRUE_FATAL(seen != MAP_FAILED);
+    _Atomic uint32_t *looks = (_Atomic uint32_t *)(void *)(seen + size);
+    for (unsigned t = 0; t < TD_DTYPE_COUNT; t++) {
+        for (unsigned op = 0; op < TD_REDUCE_OP_COUNT; op++) {
+            for (size_t i = 0; i < sizeof ns / sizeof *ns && td_combine_takes(op, t); i++) {
+                fill((td_dtype)t, ns[i]);
+                td_combine((td_reduce_op)op, (td_dtype)t, seen, inputs, (uint32_t)ns[i], COUNT);
+                memcpy(other, seen, size);
+                atomic_store(looks, 0);
+                fflush(stdout);
+                pid_t writer = fork();
+                CU_ASSERT_TRUE_FATAL(writer >= 0);
+                while (!writer && atomic_load(looks) < LOOKS)
+                    td_combine((td_reduce_op)op, (td_dtype)t, seen, inputs, (uint32_t)ns[i], COUNT);
+                if (!writer) _exit(0);
+                int bad = 0, status;
+                for (; atomic_load(looks) < LOOKS; atomic_fetch_add(looks, 1)) bad += memcmp(seen, other, size) != 0;
+                CU_ASSERT_EQUAL(bad, 0);
+                CU_ASSERT_EQUAL(waitpid(writer, &status, 0), writer);
+                CU_ASSERT_EQUAL(status, 0);
+            }
+        }
+    }
+    munmap(seen, size + 64);
+}
+
 TD_CUNIT_MAIN_WITH("shm_combine", make, unmake, {"every dtype and way, as plain arithmetic has it", plain},
                    {"what is refused", refused}, {"near the truth", near_the_truth},
                    {"numbers that are easily lost", easily_lost}, {"every half", every_half},
-                   {"the same bits however it is cut", same_bits})
+                   {"the same bits however it is cut", same_bits}, {"each element is written once", written_once})
