@@ -20,7 +20,8 @@ enum {
     VIEWED = 64 << 10, /* bytes of an output from which on it is a part of the batch's, and no copy */
     STEP = 8,          /* ops */
     SOME = 64,         /* tensors that are waited for at a time */
-    BYTES_PART = 8     /* of the memory, that may lie in the inputs of requests that wait */
+    BYTES_PART = 8,    /* of the memory, that may lie in the inputs of requests that wait */
+    VALUES = 4096      /* that a program returns: its tensors, and the lists around them */
 };
 
 struct td_inquiry {
@@ -544,16 +545,23 @@ static int run(td_served_run *b, td_error *e)
 
 /* ---- what it gave */
 
-static int count_results(const td_val *v, uint32_t n, uint32_t *count, td_error *e) /* NOLINT(misc-no-recursion) */
+typedef struct found {
+    uint32_t tensors, values;
+} found;
+
+/* One list may stand in another many times, and that in a third: so what is looked at is counted, too. */
+static int count_results(const td_val *v, uint32_t n, found *f, td_error *e) /* NOLINT(misc-no-recursion) */
 {
     for (uint32_t k = 0; k < n; k++) {
         bool box = v[k].kind == TD_T_LIST || v[k].kind == TD_T_TUPLE;
         int rc = TD_OK;
-        if (box) rc = count_results(v[k].box->items, v[k].box->n, count, e);
+        if (++f->values > VALUES)
+            rc = td_fail(e, TD_E_UNSUPPORTED, "the model returns more than %d tensors and lists", VALUES);
+        else if (box) rc = count_results(v[k].box->items, v[k].box->n, f, e);
         else if (v[k].kind != TD_T_TENSOR)
-            rc = td_fail(e, TD_E_TYPE, "the model returns tensors alone, and output %u is %s", *count + 1,
+            rc = td_fail(e, TD_E_TYPE, "the model returns tensors alone, and output %u is %s", f->tensors + 1,
                          td_val_kind_name(&v[k]));
-        else if (++*count > TD_MODEL_ENDS)
+        else if (++f->tensors > TD_MODEL_ENDS)
             rc = td_fail(e, TD_E_UNSUPPORTED, "the model returns more than %d tensors", TD_MODEL_ENDS);
         if (rc) return rc;
     }
@@ -571,11 +579,12 @@ static void list_results(td_served_run *b, const td_val *v, uint32_t n) /* NOLIN
 static int take_results(td_served_run *b, td_error *e)
 {
     const td_val *v;
-    uint32_t n = td_exec_results(b->exec, &v), count = 0;
-    int rc = count_results(v, n, &count, e);
+    uint32_t n = td_exec_results(b->exec, &v);
+    found f = {0};
+    int rc = count_results(v, n, &f, e);
     if (rc) return rc;
-    b->made = calloc((size_t)count + 1, sizeof(td_tensor *));
-    b->out = calloc((size_t)b->n * count + 1, sizeof(td_tensor *));
+    b->made = calloc((size_t)f.tensors + 1, sizeof(td_tensor *));
+    b->out = calloc((size_t)b->n * f.tensors + 1, sizeof(td_tensor *));
     if (!b->made || !b->out) return td_no_memory(e, "for a model's outputs");
     list_results(b, v, n);
     return TD_OK;

@@ -242,6 +242,32 @@ static void one_without_an_end(void)
     CU_ASSERT_TRUE(raw_count_again(d.socket, base));
 }
 
+/* A list of lists of lists, of which each has one list a hundred times: ten thousand million are in it, and no tensor.
+ */
+static void lists_in_lists(void)
+{
+    enum { DEEP = 5, WIDE = 100 };
+    static char text[16384];
+    size_t n = (size_t)sprintf(text, "graph(%%x : Tensor):\n  %%l0 : Tensor[] = prim::ListConstruct()\n");
+    for (int k = 1; k <= DEEP; k++) {
+        n += (size_t)sprintf(text + n, "  %%l%d : Tensor[]", k);
+        for (int j = 0; j < k; j++) n += (size_t)sprintf(text + n, "[]");
+        n += (size_t)sprintf(text + n, " = prim::ListConstruct(");
+        for (int j = 0; j < WIDE; j++) n += (size_t)sprintf(text + n, "%s%%l%d", j ? ", " : "", k - 1);
+        n += (size_t)sprintf(text + n, ")\n");
+    }
+    sprintf(text + n, "  return (%%l%d)\n", DEEP);
+    raw r;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    one_is_served(&r, "lists", text);
+    uint32_t one = 1, two = 2;
+    CU_ASSERT_TRUE(raw_zeros(&r, 1, 4));
+    CU_ASSERT_EQUAL(infer(&r, 1, 1, &one, 1, &two), TD_E_UNSUPPORTED);
+    CU_ASSERT_EQUAL(by_name(&r, 1, "lists", 0), TD_OK);
+    raw_close(&r);
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+}
+
 /* Connections that end whenever it is, and do whatever comes next. */
 static void any_order_and_any_end(void)
 {
@@ -277,4 +303,4 @@ static void any_order_and_any_end(void)
 
 TD_CUNIT_MAIN_WITH("hostile_models", start, stop, {"numbers that are none", numbers_that_are_none},
                    {"models that lie", models_that_lie}, {"one without an end", one_without_an_end},
-                   {"any order and any end", any_order_and_any_end})
+                   {"lists in lists", lists_in_lists}, {"any order and any end", any_order_and_any_end})
