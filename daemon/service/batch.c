@@ -20,7 +20,7 @@ enum {
     VIEWED = 64 << 10, /* bytes of an output from which on it is a part of the batch's, and no copy */
     STEP = 8,          /* ops */
     SOME = 64,         /* tensors that are waited for at a time */
-    BYTES_PART = 8,    /* of the memory, that may lie in the inputs of requests that wait */
+    BYTES_PART = 8,    /* of the memory: with so much in the inputs of requests that wait, no other comes */
     VALUES = 4096      /* that a program returns: its tensors, and the lists around them */
 };
 
@@ -339,7 +339,7 @@ static int check(td_served *v, const td_queued_item *in, uint64_t timeout_us, td
     if ((uint32_t)in->count != wants)
         return td_fail(e, TD_E_INVALID, "the model '%s' takes %u inputs, and %d are given", name, wants, in->count);
     if (!timeout_us) return td_fail(e, TD_E_TIMEOUT, "there was no time left for the model '%s' to answer", name);
-    if (v->waiting < queue && v->waiting_bytes + in->bytes <= v->of->service->budget.limit / BYTES_PART) return TD_OK;
+    if (v->waiting < queue && v->waiting_bytes < v->of->service->budget.limit / BYTES_PART) return TD_OK;
     v->counts.refused++;
     return td_fail(e, TD_E_BUSY,
                    "%u requests, with %.1f MB, wait for the model '%s', which is all that may (%u); ask later",

@@ -268,6 +268,22 @@ static void lists_in_lists(void)
     CU_ASSERT_TRUE(raw_count_again(d.socket, base));
 }
 
+/* The inputs of one request may be larger than what may wait otherwise. */
+static void larger_than_what_may_wait(void)
+{
+    raw r;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    one_is_served(&r, "m", negates);
+    td_words w = {0};
+    uint32_t one = 1, two = 2, code;
+    full(&w, 1, 4 << 20, 0); /* 16 MiB; an eighth of 96 may wait */
+    CU_ASSERT_TRUE(send_all(&r, &w) && raw_sync(&r, &code));
+    CU_ASSERT_EQUAL(infer(&r, 1, 1, &one, 1, &two), TD_OK);
+    CU_ASSERT_EQUAL(by_name(&r, 1, "m", 0), TD_OK);
+    raw_close(&r);
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+}
+
 /* Connections that end whenever it is, and do whatever comes next. */
 static void any_order_and_any_end(void)
 {
@@ -303,4 +319,5 @@ static void any_order_and_any_end(void)
 
 TD_CUNIT_MAIN_WITH("hostile_models", start, stop, {"numbers that are none", numbers_that_are_none},
                    {"models that lie", models_that_lie}, {"one without an end", one_without_an_end},
-                   {"lists in lists", lists_in_lists}, {"any order and any end", any_order_and_any_end})
+                   {"lists in lists", lists_in_lists}, {"larger than what may wait", larger_than_what_may_wait},
+                   {"any order and any end", any_order_and_any_end})
