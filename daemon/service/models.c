@@ -230,7 +230,7 @@ static td_served *served_new(td_named_model *m, uint32_t number, unsigned flags,
         discard(v);
         return NULL;
     }
-    v->number = number ? number : m->last + 1;
+    v->number = number;
     if (v->number > m->last) m->last = v->number;
     v->next = m->versions;
     m->versions = v;
@@ -245,13 +245,24 @@ static void join(td_model_user *u, td_named_model *m, td_served *pinned)
     *u = (td_model_user){.of = m, .pinned = pinned};
 }
 
+static int choose_number(const td_named_model *m, uint32_t asked, uint32_t *number, td_error *e)
+{
+    *number = asked ? asked : m->last + 1;
+    if (*number <= TD_MODEL_LAST) return TD_OK;
+    return asked ? td_fail(e, TD_E_INVALID, "a version's number is at most %d; this one is %u", TD_MODEL_LAST, asked)
+                 : td_fail(e, TD_E_QUOTA, "the model '%s' has had version %u, and none comes behind that: say a number",
+                           m->name, m->last);
+}
+
 int td_model_new(td_model_user *out, td_service *s, const char *name, uint32_t number, unsigned flags, const char *card,
                  size_t card_bytes, td_account *who, td_error *e)
 {
     int rc = check_card(card_bytes, e);
     if (!rc) rc = td_name_for_model(s, name, who, flags & TD_SERVED_NEW, e);
     td_named_model *m = rc ? NULL : need(s, name, e);
-    td_served *v = m ? served_new(m, number, flags, card, card_bytes, who, e) : NULL;
+    if (!m) return e->code;
+    if ((rc = choose_number(m, number, &number, e))) return td_model_unref(m), rc;
+    td_served *v = served_new(m, number, flags, card, card_bytes, who, e);
     if (!v) return e->code;
     join(out, m, v);
     return TD_OK;

@@ -18,10 +18,11 @@
 #include "daemon/service/service.h"
 
 enum {
-    TD_MODEL_CARD = 64 << 10, /* bytes of a card, at most */
-    TD_MODEL_ENDS = 256,      /* inputs, and outputs */
-    TD_MODEL_SIZES = 16,      /* of batches that pay */
-    TD_MODEL_ROWS = 1024,     /* of the largest of them */
+    TD_MODEL_CARD = 64 << 10,  /* bytes of a card, at most */
+    TD_MODEL_LAST = INT32_MAX, /* version number: clients' ints have all of them */
+    TD_MODEL_ENDS = 256,       /* inputs, and outputs */
+    TD_MODEL_SIZES = 16,       /* of batches that pay */
+    TD_MODEL_ROWS = 1024,      /* of the largest of them */
     TD_MODEL_LANES = 16,
     TD_MODEL_QUEUE = 1024 /* requests that wait, as a rule, and at most 64 times as many */
 };
@@ -50,7 +51,8 @@ typedef struct td_model_user {
 
 /* ---- loading */
 
-/* A version that is warming, and a way to it for its loader; number 0: the next one. Its program comes later. */
+/* A version that is warming, and a way to it for its loader; number 0: the one behind the largest that was given out,
+ * up to TD_MODEL_LAST. Its program comes later. */
 int td_model_new(td_model_user *out, td_service *s, const char *name, uint32_t number, unsigned flags, const char *card,
                  size_t card_bytes, td_account *who, td_error *e);
 /* Who makes copies of weights: with TD_CF_SERVICE they lie in the version's own memory. */

@@ -163,7 +163,9 @@ static void numbers_that_are_none(void)
     CU_ASSERT_EQUAL(model_publish(&r, "", 1, 1, 0, 0, 0), TD_E_INVALID);
     CU_ASSERT_EQUAL(model_publish(&r, "a\nb", 1, 1, 0, 0, 0), TD_E_INVALID);
     CU_ASSERT_EQUAL(model_publish(&r, "m", 1, 1, (64 << 10) + 1, 0, 0), TD_E_INVALID);
-    CU_ASSERT_EQUAL(model_publish(&r, "m", 1, 1, 64 << 10, UINT32_MAX, UINT32_MAX), TD_OK);
+    CU_ASSERT_EQUAL(model_publish(&r, "m", 1, 1, 0, (uint32_t)INT32_MAX + 1, 0), TD_E_INVALID);
+    CU_ASSERT_EQUAL(model_publish(&r, "m", 1, 1, 0, UINT32_MAX, 0), TD_E_INVALID);
+    CU_ASSERT_EQUAL(model_publish(&r, "m", 1, 1, 64 << 10, INT32_MAX, UINT32_MAX), TD_OK);
     CU_ASSERT_EQUAL(model_publish(&r, "m", 1, 1, 0, 0, 0), TD_E_EXISTS); /* the number */
     CU_ASSERT_EQUAL(model_ready(&r, 1, 0, 1, 0, 0, NULL, 0, 0), TD_E_INVALID);
     CU_ASSERT_EQUAL(model_ready(&r, 1, 1000, 1, 0, 0, NULL, 0, 0), TD_E_INVALID);
@@ -191,7 +193,7 @@ static void numbers_that_are_none(void)
     CU_ASSERT_EQUAL(by_name(&r, 0, "m", 7), TD_E_NOT_FOUND);
     CU_ASSERT_EQUAL(by_name(&r, 1, "n", 0), TD_E_NOT_FOUND);
     CU_ASSERT_EQUAL(by_name(&r, 2, NULL, 7), TD_E_NOT_FOUND);
-    CU_ASSERT_EQUAL(by_name(&r, 1, "m", UINT32_MAX), TD_OK);
+    CU_ASSERT_EQUAL(by_name(&r, 1, "m", INT32_MAX), TD_OK);
     CU_ASSERT_EQUAL(infer(&r, 1, 1, &one, 1, (uint32_t[]){4}), TD_E_NOT_FOUND);
     raw_close(&r);
     CU_ASSERT_TRUE(raw_count_again(d.socket, base));
@@ -284,6 +286,25 @@ static void larger_than_what_may_wait(void)
     CU_ASSERT_TRUE(raw_count_again(d.socket, base));
 }
 
+/* Behind the last number there is none: whoever wants one says which. */
+static void the_last_number(void)
+{
+    raw r;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    CU_ASSERT_EQUAL(program(&r, 1, negates), TD_OK);
+    CU_ASSERT_EQUAL(model_publish(&r, "m", 1, 1, 0, INT32_MAX - 1, 2), TD_OK);
+    CU_ASSERT_EQUAL(model_ready(&r, 1, 1, 1, 0, 0, NULL, 0, 0), TD_OK);
+    CU_ASSERT_EQUAL(model_publish(&r, "m", 2, 1, 0, 0, 2), TD_OK);
+    CU_ASSERT_EQUAL(model_ready(&r, 2, 1, 1, 0, 0, NULL, 0, 0), TD_OK);
+    CU_ASSERT_EQUAL(model_open(&r, "m", 3, INT32_MAX), TD_OK);
+    CU_ASSERT_EQUAL(model_publish(&r, "m", 4, 1, 0, 0, 2), TD_E_QUOTA);
+    CU_ASSERT_EQUAL(model_publish(&r, "m", 4, 1, 0, 7, 2), TD_OK);
+    CU_ASSERT_EQUAL(model_ready(&r, 4, 1, 1, 0, 0, NULL, 0, 0), TD_OK);
+    CU_ASSERT_EQUAL(by_name(&r, 1, "m", 0), TD_OK);
+    raw_close(&r);
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+}
+
 /* Connections that end whenever it is, and do whatever comes next. */
 static void any_order_and_any_end(void)
 {
@@ -320,4 +341,4 @@ static void any_order_and_any_end(void)
 TD_CUNIT_MAIN_WITH("hostile_models", start, stop, {"numbers that are none", numbers_that_are_none},
                    {"models that lie", models_that_lie}, {"one without an end", one_without_an_end},
                    {"lists in lists", lists_in_lists}, {"larger than what may wait", larger_than_what_may_wait},
-                   {"any order and any end", any_order_and_any_end})
+                   {"the last number", the_last_number}, {"any order and any end", any_order_and_any_end})
