@@ -358,6 +358,7 @@ int td_model_ask(td_await **out, td_model_user *u, td_queued_item *in, uint64_t 
         td_no_memory(e, "for a request");
     }
     if (!x) return e->code;
+    if (u->asked != v->number) u->asked = v->number, u->turn = 0;
     *x = (td_inquiry){.await = {.kind = &for_answer},
                       .of = td_served_ref(v),
                       .in = in,

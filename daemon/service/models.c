@@ -122,6 +122,7 @@ static void retire(td_served *v)
     if (v->state != TD_READY && v->state != TD_WARMING) return;
     if (v->of->serving == v) v->of->serving = NULL;
     v->state = TD_RETIRING;
+    td_served_start(v); /* no others come that its requests would wait for */
     td_served_look(v);
 }
 

@@ -46,7 +46,8 @@ typedef struct td_model_how {
 typedef struct td_model_user {
     td_named_model *of;
     td_served *pinned; /* one version; NULL: whichever the name means */
-    uint64_t turn;     /* batch.c's: of the last request */
+    uint64_t turn;     /* batch.c's: of the last request ... */
+    uint32_t asked;    /* ... to this version; to another one it has had no turn */
 } td_model_user;
 
 /* ---- loading */
