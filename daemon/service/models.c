@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+enum { LANE_BYTES = 8 << 10 /* of a lane: its owner, its flow, its batch */ };
+
 /* ---- names */
 
 static td_named_model *find(const td_service *s, const char *name)
@@ -146,12 +148,20 @@ void td_model_unnamed(td_named_model *m)
 
 /* ---- loading */
 
+static int charge(td_served *v, uint64_t objects, td_error *e)
+{
+    int rc = td_account_charge(v->account, 0, objects, e);
+    if (!rc) v->objects += objects;
+    return rc;
+}
+
 static int open_lane(td_served *v, td_error *e)
 {
     td_lane *l = &v->lanes[v->nlanes];
     char name[sizeof v->account->name];
     snprintf(name, sizeof name, "%s", v->account->name);
-    int rc = td_owner_new(&l->owner, v->of->service, v->account, name, e);
+    int rc = charge(v, td_objects_of(LANE_BYTES), e);
+    if (!rc) rc = td_owner_new(&l->owner, v->of->service, v->account, name, e);
     if (rc) return rc;
     l->batch = td_served_run_new(l->owner, e);
     if (!l->batch) {
@@ -175,10 +185,8 @@ static int set_up(td_served *v, td_account *who, td_error *e)
     char shown[TD_NAME_MAX + 1];
     td_text_visible(shown, sizeof shown, v->of->name);
     snprintf(v->account->name, sizeof v->account->name, "model %.24s", shown);
-    uint64_t objects = td_objects_of(sizeof *v + v->card_bytes);
-    int rc = td_account_charge(v->account, 0, objects, e);
+    int rc = charge(v, td_objects_of(sizeof *v + v->card_bytes), e);
     if (rc) return rc;
-    v->objects = objects;
     rc = td_heap_new(&v->weights, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     if (!rc) rc = td_heap_new(&v->work, &s->budget, TD_SEGMENT_SERVICE, 0, e);
     return rc ? rc : open_lane(v, e);
@@ -301,11 +309,9 @@ static int check_how(const td_served *v, const td_model_how *h, td_error *e)
 
 static int take_card(td_served *v, const char *card, size_t n, td_error *e)
 {
-    uint64_t objects = td_objects_of(sizeof *v + n), more = objects > v->objects ? objects - v->objects : 0;
     int rc = check_card(n, e);
-    if (!rc) rc = td_account_charge(v->account, 0, more, e);
+    if (!rc && n > v->card_bytes) rc = charge(v, td_objects_of(n - v->card_bytes), e);
     if (rc) return rc;
-    v->objects += more;
     char *copy = copy_text(card, n);
     if (!copy) return td_no_memory(e, "for the model's card");
     free(v->card);

@@ -385,6 +385,21 @@ static void a_loader_that_goes_leaves_nothing(void)
     CU_ASSERT_PTR_NULL(v.owners.all);
 }
 
+static void lanes_are_paid(void)
+{
+    uint64_t before = user->objects;
+    td_model_user a = model("one", alone());
+    uint64_t one = user->objects - before;
+    td_model_how how = alone();
+    how.lanes = TD_MODEL_LANES;
+    td_model_user b = model("many", how);
+    uint64_t many = user->objects - before - one;
+    CU_ASSERT_TRUE(many >= one + (TD_MODEL_LANES - 1) * td_objects_of(4096));
+    end("one"), end("many");
+    td_model_leave(&a), td_model_leave(&b);
+    CU_ASSERT_EQUAL(user->objects, before);
+}
+
 static void times_have_quantiles(void)
 {
     td_times t = {0};
@@ -396,10 +411,10 @@ static void times_have_quantiles(void)
     CU_ASSERT_EQUAL(t.count, 1002);
 }
 
-TD_CUNIT_MAIN_WITH("models", init, cleanup, {"each has its turn", each_has_its_turn},
-                   {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
-                   {"alike ones join", alike_ones_join}, {"a delay is waited for", a_delay_is_waited_for},
-                   {"a full queue refuses", a_full_queue_refuses},
+TD_CUNIT_MAIN_WITH("models", init, cleanup, {"lanes are paid", lanes_are_paid},
+                   {"each has its turn", each_has_its_turn}, {"priority comes first", priority_comes_first},
+                   {"late ones cost nothing", late_ones_cost_nothing}, {"alike ones join", alike_ones_join},
+                   {"a delay is waited for", a_delay_is_waited_for}, {"a full queue refuses", a_full_queue_refuses},
                    {"old versions end with their last request", old_versions_end_with_their_last_request},
                    {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing},
                    {"times have quantiles", times_have_quantiles})
