@@ -600,6 +600,17 @@ static int copy(td_served_run *b, td_tensor *t, td_tensor **out, td_need *need, 
     return td_ops_try(&b->owner->issuer, TD_OP_COPY, 1, &in, &a, 0, 1, out, need, e);
 }
 
+/* May requests of one batch share the storage of an output? Whoever has a view of it reaches all of it, and the model
+ * pays for it: so it is one that the run has made, not one that a request brought, and all belong to the model's user.
+ */
+static bool may_view(const td_served_run *b, const td_tensor *t, const td_desc *part)
+{
+    if (td_desc_nbytes(part) <= VIEWED || t->storage->account != b->owner->account) return false;
+    for (uint32_t i = 0; i < b->n; i++)
+        if (b->at[i] && b->at[i]->account->uid != b->of->account->uid) return false;
+    return true;
+}
+
 /* One output of one request: who writes there later writes nothing of the model's, and nothing of another's. */
 static int part_out(td_served_run *b, uint32_t at, td_need *need, td_error *e)
 {
@@ -616,7 +627,7 @@ static int part_out(td_served_run *b, uint32_t at, td_need *need, td_error *e)
     d.offset += (int64_t)from * d.stride[dim];
     d.shape[dim] = b->size[i];
     int rc = td_tensor_view(&part, t, &d, b->owner->account, e);
-    if (!rc && td_desc_nbytes(&d) > VIEWED && !shared) return b->out[at] = part, TD_OK;
+    if (!rc && !shared && may_view(b, t, &d)) return b->out[at] = part, TD_OK;
     if (!rc) rc = copy(b, part, &b->out[at], need, e);
     td_tensor_unref(part);
     return rc;

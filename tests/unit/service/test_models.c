@@ -57,15 +57,20 @@ static const char text[] = "graph(%x : Tensor):\n"
                            "  %y : Tensor = td::neg(%x)\n"
                            "  return (%y)\n";
 
-static td_held_program *program(void)
+static td_held_program *program_of(const char *what)
 {
     td_held_program *p = NULL;
     td_error e = {0};
-    td_ir *ir = td_ir_read(text, strlen(text), &e);
+    td_ir *ir = td_ir_read(what, strlen(what), &e);
     if (!ir || td_ir_verify(ir, 0, &e) || td_program_new(&p, ir, &e) || td_program_capture(p, 0, NULL, user, &e))
         printf("%s\n", e.message);
     CU_ASSERT_PTR_NOT_NULL_FATAL(p);
     return p;
+}
+
+static td_held_program *program(void)
+{
+    return program_of(text);
 }
 
 static td_model_how alone(void)
@@ -82,16 +87,21 @@ static td_model_how joined(uint32_t delay_us)
 }
 
 /* It is ready, and its loader has a way to it. */
-static td_model_user model(const char *name, td_model_how how)
+static td_model_user model_of(const char *name, const char *what, td_model_how how)
 {
     td_model_user u = {0};
     td_error e = {0};
-    td_held_program *p = program();
+    td_held_program *p = program_of(what);
     CU_ASSERT_EQUAL_FATAL(td_model_new(&u, &v, name, 0, 0, "{}", 2, session, &e), TD_OK);
     CU_ASSERT_EQUAL_FATAL(td_served_program(u.pinned, p, NULL, &e), TD_OK);
     CU_ASSERT_EQUAL_FATAL(td_model_ready(&u, &how, "{}", 2, session, &e), TD_OK);
     td_program_unref(p);
     return u;
+}
+
+static td_model_user model(const char *name, td_model_how how)
+{
+    return model_of(name, text, how);
 }
 
 static td_model_user join(const char *name)
@@ -141,21 +151,26 @@ static void then(void *arg, td_queued_item *out, const td_error *error)
     td_queue_item_free(out);
 }
 
-static td_queued_item *item(int rows, float x)
+static void add(td_queued_item *i, td_account *who, int rows, int columns, float x)
 {
-    td_place place = {.heap = v.heap, .account = session};
+    td_place place = {.heap = v.heap, .account = who};
     td_storage *st = NULL;
     td_tensor *t = NULL;
-    td_queued_item *i = NULL;
     td_desc d;
-    td_desc_contiguous(&d, TD_FLOAT32, 2, (int64_t[]){rows, 3}, NULL);
-    CU_ASSERT_EQUAL_FATAL(td_storage_new(&st, &place, 12 * (uint64_t)rows, NULL, NULL), TD_OK);
-    for (int k = 0; k < 3 * rows; k++) ((float *)st->data)[k] = x;
-    CU_ASSERT_EQUAL_FATAL(td_tensor_new(&t, st, &d, session, NULL), TD_OK);
+    td_desc_contiguous(&d, TD_FLOAT32, 2, (int64_t[]){rows, columns}, NULL);
+    CU_ASSERT_EQUAL_FATAL(td_storage_new(&st, &place, td_desc_nbytes(&d), NULL, NULL), TD_OK);
+    for (int k = 0; k < rows * columns; k++) ((float *)st->data)[k] = x;
+    CU_ASSERT_EQUAL_FATAL(td_tensor_new(&t, st, &d, who, NULL), TD_OK);
     td_storage_unref(st);
-    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, session, 1, 0, NULL), TD_OK);
     CU_ASSERT_EQUAL_FATAL(td_queue_item_add(i, t, true, NULL), TD_OK);
     td_tensor_unref(t);
+}
+
+static td_queued_item *item(int rows, float x)
+{
+    td_queued_item *i = NULL;
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, session, 1, 0, NULL), TD_OK);
+    add(i, session, rows, 3, x);
     return i;
 }
 
@@ -385,6 +400,77 @@ static void a_loader_that_goes_leaves_nothing(void)
     CU_ASSERT_PTR_NULL(v.owners.all);
 }
 
+/* ---- what a batch returns */
+
+static const td_storage *came_in[ROOM];
+
+static void keep(void *arg, td_queued_item *out, const td_error *error)
+{
+    td_queued_item **to = arg;
+    CU_ASSERT_TRUE_FATAL(out && !error);
+    *to = out;
+}
+
+/* x: a row of `columns`; y: a number, the same of all. */
+static td_queued_item *both(td_account *who, int columns)
+{
+    td_queued_item *i = NULL;
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, who, 2, 0, NULL), TD_OK);
+    add(i, who, 1, columns, 1);
+    add(i, who, 1, 1, 2);
+    return i;
+}
+
+/* Two that join, and whether their answers share a storage. */
+static bool share(td_model_user *u, td_account *a, td_account *b)
+{
+    td_queued_item *out[2] = {NULL, NULL};
+    td_account *of[2] = {a, b};
+    uint64_t runs = counts_of(u->of ? td_model_name(u->of) : "")->runs;
+    for (int k = 0; k < 2; k++) {
+        td_await *w;
+        td_error e = {0};
+        td_queued_item *in = both(of[k], 20000);
+        came_in[k] = in->tensors[1]->storage;
+        CU_ASSERT_EQUAL_FATAL(td_model_ask(&w, u, in, UINT64_MAX, 0, 1, keep, &e), TD_OK);
+        w->arg = &out[k];
+    }
+    run();
+    CU_ASSERT_EQUAL(counts->runs, runs + 1);
+    CU_ASSERT_TRUE_FATAL(out[0] && out[1]);
+    const td_storage *x = out[0]->tensors[0]->storage, *y = out[1]->tensors[0]->storage;
+    for (int k = 0; k < 2; k++) CU_ASSERT_TRUE(x != came_in[k] && y != came_in[k]);
+    td_queue_item_free(out[0]), td_queue_item_free(out[1]);
+    return x == y;
+}
+
+static void a_batch_mixes_nobody(void)
+{
+    static const char sum[] = "graph(%x : Tensor, %y : Tensor):\n"
+                              "  %z : Tensor = td::mul(%x, %y)\n"
+                              "  return (%z)\n";
+    static const char spread[] = "graph(%x : Tensor, %y : Tensor):\n"
+                                 "  %r : int = prim::Constant[value=2]()\n"
+                                 "  %c : int = prim::Constant[value=20000]()\n"
+                                 "  %s : int[] = prim::ListConstruct(%r, %c)\n"
+                                 "  %z : Tensor = td::expand(%y, %s)\n"
+                                 "  return (%z)\n";
+    td_model_how how = {.nin = 2, .nout = 1, .nsizes = 1, .sizes = {2}, .in_rows = {0, -1}, .out_rows = {0}};
+    td_account *other = td_service_uid_account(&v, 8, NULL), *another = td_account_new(user),
+               *foreign = td_account_new(other);
+    session->uid = another->uid = 7, foreign->uid = 8;
+    td_model_user u = model_of("sum", sum, how), w = model_of("spread", spread, how);
+    CU_ASSERT_TRUE(share(&u, session, another)); /* one user's: no copies */
+    CU_ASSERT_FALSE(share(&u, session, foreign));
+    CU_ASSERT_FALSE(share(&u, foreign, session));
+    share(&w, session, another); /* what came in goes out to nobody */
+    share(&w, foreign, session);
+    end("sum"), end("spread");
+    td_model_leave(&u), td_model_leave(&w);
+    CU_ASSERT_TRUE(another->bytes == 0 && foreign->bytes == 0 && other->objects == 0);
+    td_account_unref(another), td_account_unref(foreign), td_account_unref(other);
+}
+
 static void lanes_are_paid(void)
 {
     uint64_t before = user->objects;
@@ -411,10 +497,11 @@ static void times_have_quantiles(void)
     CU_ASSERT_EQUAL(t.count, 1002);
 }
 
-TD_CUNIT_MAIN_WITH("models", init, cleanup, {"lanes are paid", lanes_are_paid},
-                   {"each has its turn", each_has_its_turn}, {"priority comes first", priority_comes_first},
-                   {"late ones cost nothing", late_ones_cost_nothing}, {"alike ones join", alike_ones_join},
-                   {"a delay is waited for", a_delay_is_waited_for}, {"a full queue refuses", a_full_queue_refuses},
+TD_CUNIT_MAIN_WITH("models", init, cleanup, {"a batch mixes nobody", a_batch_mixes_nobody},
+                   {"lanes are paid", lanes_are_paid}, {"each has its turn", each_has_its_turn},
+                   {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
+                   {"alike ones join", alike_ones_join}, {"a delay is waited for", a_delay_is_waited_for},
+                   {"a full queue refuses", a_full_queue_refuses},
                    {"old versions end with their last request", old_versions_end_with_their_last_request},
                    {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing},
                    {"times have quantiles", times_have_quantiles})
