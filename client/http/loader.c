@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ARGUMENTS = 16, NUMBER = 24, MOST_CONFIG = 1 << 20 };
+enum { ARGUMENTS = 16, NUMBER = 24 };
 
 extern char **environ;
 
@@ -73,25 +73,14 @@ static int say(int rc, int version, bool published)
     return rc ? 1 : 0;
 }
 
-static char *read_config(const char *path, size_t *n)
-{
-    FILE *file = fopen(path, "re");
-    char *text = file ? malloc(MOST_CONFIG) : NULL;
-    *n = text ? fread(text, 1, MOST_CONFIG, file) : 0;
-    if (file) fclose(file);
-    return text;
-}
-
 static int check_config(const char *path, const oip_card *card, td_error *e)
 {
-    size_t n;
+    bool there;
     pbtxt_config config;
-    char *text = *path ? read_config(path, &n) : NULL;
-    if (!text) return TD_OK;
-    int rc = pbtxt_read(&config, text, n, path, e);
+    if (!*path) return TD_OK;
+    int rc = pbtxt_open(&config, path, &there, e);
     if (!rc) rc = pbtxt_check(&config, card, path, e);
     pbtxt_close(&config);
-    free(text);
     return rc;
 }
 

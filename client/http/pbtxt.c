@@ -3,8 +3,11 @@
 #include "proto/base/status.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 typedef struct reader {
     const char *at, *end;
@@ -428,6 +431,44 @@ int pbtxt_read(pbtxt_config *c, const char *text, size_t n, const char *what, td
     *c = (pbtxt_config){.max_batch = -1, .latest = 1};
     reader r = {text, text + n, 1, what, c, e};
     return take_fields(&r, 0, config_field, c);
+}
+
+/* Less than `size` bytes when the file has become shorter; -1: errno says why. */
+static ssize_t read_all(int fd, char *to, size_t size)
+{
+    size_t n = 0;
+    while (n < size) {
+        ssize_t k = read(fd, to + n, size - n);
+        if (k == 0) break;
+        if (k < 0 && errno != EINTR) return -1;
+        if (k > 0) n += (size_t)k;
+    }
+    return (ssize_t)n;
+}
+
+static int read_file(pbtxt_config *c, int fd, const char *path, td_error *e)
+{
+    struct stat s;
+    if (fstat(fd, &s)) return td_fail_errno(e, errno, "%.200s", path);
+    if (!S_ISREG(s.st_mode) || s.st_size > PBTXT_BYTES)
+        return td_fail(e, TD_E_INVALID, "%.200s is no file of at most %d bytes", path, PBTXT_BYTES);
+    char *text = malloc((size_t)s.st_size + 1);
+    if (!text) return td_no_memory(e, "for a configuration");
+    ssize_t n = read_all(fd, text, (size_t)s.st_size);
+    int rc = n < 0 ? td_fail_errno(e, errno, "%.200s", path) : pbtxt_read(c, text, (size_t)n, path, e);
+    free(text);
+    return rc;
+}
+
+int pbtxt_open(pbtxt_config *c, const char *path, bool *there, td_error *e)
+{
+    *c = (pbtxt_config){.max_batch = -1, .latest = 1};
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe waits for nobody */
+    *there = fd >= 0 || errno != ENOENT;
+    if (fd < 0) return *there ? td_fail_errno(e, errno, "%.200s", path) : TD_OK;
+    int rc = read_file(c, fd, path, e);
+    close(fd);
+    return rc;
 }
 
 void pbtxt_close(pbtxt_config *c)

@@ -8,7 +8,7 @@
 
 #include "client/http/oip.h"
 
-enum { PBTXT_PORTS = 256, PBTXT_VERSIONS = 64, PBTXT_LEVELS = 64 };
+enum { PBTXT_PORTS = 256, PBTXT_VERSIONS = 64, PBTXT_LEVELS = 64, PBTXT_BYTES = 1 << 20 };
 
 typedef struct pbtxt_port {
     char name[256];
@@ -38,6 +38,8 @@ typedef struct pbtxt_config {
 
 /* `what`: the file's name for messages. To be closed also when it fails. */
 int pbtxt_read(pbtxt_config *c, const char *text, size_t n, const char *what, td_error *e);
+/* The file at `path`; without one *c says nothing, and *there is false. A pipe, a directory, a device are errors. */
+int pbtxt_open(pbtxt_config *c, const char *path, bool *there, td_error *e);
 void pbtxt_close(pbtxt_config *c);
 /* Does it say of inputs and outputs what the model's card says? */
 int pbtxt_check(const pbtxt_config *c, const oip_card *card, const char *what, td_error *e);

@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MOST_ENTRIES = 65536, MOST_WORDS = 8192, MOST_CONFIG = 1 << 20 };
+enum { MOST_ENTRIES = 65536, MOST_WORDS = 8192 };
 
 struct http_load {
     http_load *next;
@@ -188,16 +188,9 @@ static int choose_versions(http_load *l, const pbtxt_config *c, const char *dire
 
 static int read_config(http_load *l, http_entry *n, pbtxt_config *c, td_error *e)
 {
-    FILE *file = fopen(l->job.config, "re");
-    char *text = file ? malloc(MOST_CONFIG) : NULL;
-    size_t size = text ? fread(text, 1, MOST_CONFIG, file) : 0;
-    *c = (pbtxt_config){.max_batch = -1, .latest = 1};
-    if (!file) l->job.config[0] = 0;
-    int rc = !file   ? TD_OK
-             : !text ? td_no_memory(e, "for a configuration")
-                     : pbtxt_read(c, text, size, l->job.config, e);
-    if (file) fclose(file);
-    free(text);
+    bool there;
+    int rc = pbtxt_open(c, l->job.config, &there, e);
+    if (!there) l->job.config[0] = 0;
     if (!rc && c->name[0] && strcmp(c->name, l->name) != 0)
         rc =
             td_fail(e, TD_E_INVALID, "%.200s: name is %.80s, and the directory %.80s", l->job.config, c->name, l->name);

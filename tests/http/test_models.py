@@ -202,6 +202,28 @@ class Models(Served):
         self.has_answer(f, "m", 2.0)
         self.assertTrue(good)
 
+    def test_files_of_other_kinds(self):
+        """A pipe that nobody writes to, a directory, a link to itself: an error of that load, which nobody waits for."""
+        os.makedirs(self.place + "/r/m/1")
+        f = self.front("--repository", self.place + "/r", "--load", "none")
+        config, model = self.place + "/r/m/config.pbtxt", self.place + "/r/m/1/model.onnx"
+        for bad in (config, model):
+            for make in (os.mkfifo, os.mkdir, lambda path: os.symlink(path, path)):
+                self.write("r/m/config.pbtxt", "# nothing"), self.write("r/m/1/model.onnx", plus(1.0))
+                os.unlink(bad)
+                make(bad)
+                status, said = self.load(f, "m")
+                self.assertIn(status, (400, 404), (bad, make))
+                self.assertTrue(said["error"])
+                os.rmdir(bad) if make is os.mkdir else os.unlink(bad)
+        self.write("r/m/1/model.onnx", plus(1.0))
+        for config in (b"#" * (1 << 20) + b"\n", b"\0" * 100, b"parameters" + b" { a: [" * 9999, b"input [" * 9999, b'name: "\xff'):
+            self.write("r/m/config.pbtxt", config)
+            self.assertEqual(self.load(f, "m")[0], 400, config[:20])
+        self.write("r/m/config.pbtxt", "")
+        self.assertEqual(self.load(f, "m")[0], 200)
+        self.has_answer(f, "m")
+
     def test_a_file_that_is_none(self):
         f = self.front(self.write("x.onnx", b"no model"))
         self.assertEqual(f.process.wait(LONG), 1)
