@@ -1,8 +1,9 @@
 /* The models that this server is to have: files named on the command line, and a directory as Triton's, DIR/MODEL/N/
  * model.onnx with DIR/MODEL/config.pbtxt or without.
  *
- * Invariant: one load runs at a time, in a process of its own, and the others wait in order. A version that was
- * published before goes on serving when the load of another fails. Models stay when this server ends. */
+ * Invariant: one load runs at a time, in a process of its own, and the others wait in order, one of each name: whoever
+ * asks for one that has not begun waits for that. A version that was published before goes on serving when the load of
+ * another fails. Models stay when this server ends. */
 #include "client/http/front.h"
 #include "proto/base/clock.h"
 #include "proto/base/status.h"
@@ -21,11 +22,16 @@
 
 enum { MOST_ENTRIES = 65536, MOST_WORDS = 8192 };
 
+typedef struct asker { /* who asked for a load, and waits */
+    struct asker *next;
+    http_exchange *x;
+} asker;
+
 struct http_load {
     http_load *next;
     char name[HTTP_NAME];
-    http_exchange *x; /* who asked, and waits */
-    pid_t pid;        /* 0: not begun */
+    asker *askers;
+    pid_t pid; /* 0: not begun */
     int fd;
     char words[MOST_WORDS];
     size_t n;
@@ -236,9 +242,13 @@ static void start_next(http_front *f);
 
 static void tell(http_load *l, int status, const char *why)
 {
-    if (l->x && status == 200) http_answer(l->x, &(http_reply){.status = 200});
-    else if (l->x) http_refuse(l->x, status, "%s", why);
-    l->x = NULL;
+    for (asker *a = l->askers, *next; a; a = next) {
+        next = a->next;
+        if (status == 200) http_answer(a->x, &(http_reply){.status = 200});
+        else http_refuse(a->x, status, "%s", why);
+        free(a);
+    }
+    l->askers = NULL;
 }
 
 static void end_load(http_front *f, http_load *l, int status, const char *why)
@@ -344,6 +354,17 @@ void http_repository_see(http_front *f, int fd)
     start_next(f);
 }
 
+/* The load of this name that has not begun, or a new one behind all others; NULL: no memory. */
+static http_load *need_load(http_front *f, const char *name)
+{
+    http_load **at = &f->loads;
+    for (; *at; at = &(*at)->next)
+        if (!(*at)->pid && strcmp((*at)->name, name) == 0) return *at;
+    http_load *l = *at = calloc(1, sizeof *l);
+    if (l) snprintf(l->name, sizeof l->name, "%s", name);
+    return l;
+}
+
 void http_repository_load(http_front *f, http_exchange *x, const char *name)
 {
     td_error e = {0};
@@ -353,16 +374,15 @@ void http_repository_load(http_front *f, http_exchange *x, const char *name)
         if (x) http_refuse(x, 404, "the repository has no model %.80s", name);
         return;
     }
-    http_load *l = calloc(1, sizeof *l), **end = &f->loads;
+    asker *a = x ? malloc(sizeof *a) : NULL;
+    http_load *l = x && !a ? NULL : need_load(f, name);
     if (!l) {
+        free(a);
         if (x) http_refuse(x, 503, "no memory to load a model");
         return;
     }
-    snprintf(l->name, sizeof l->name, "%s", name);
-    l->x = x;
+    if (a) *a = (asker){l->askers, x}, l->askers = a;
     n->wanted = true;
-    while (*end) end = &(*end)->next;
-    *end = l;
     if (n->state != HTTP_READY) n->state = HTTP_LOADING;
     if (f->loads == l) start_next(f);
 }
@@ -370,7 +390,10 @@ void http_repository_load(http_front *f, http_exchange *x, const char *name)
 void http_repository_gone(http_front *f, http_exchange *x)
 {
     for (http_load *l = f->loads; l; l = l->next)
-        if (l->x == x) l->x = NULL;
+        for (asker **at = &l->askers, *a; (a = *at);) {
+            if (a->x == x) *at = a->next, free(a);
+            else at = &a->next;
+        }
 }
 
 void http_repository_unload(http_front *f, http_exchange *x, const char *name)
@@ -393,6 +416,7 @@ void http_repository_free(http_front *f)
     for (http_load *l = f->loads, *next; l; l = next) {
         next = l->next;
         if (l->pid) kill(l->pid, SIGKILL), waitpid(l->pid, NULL, 0), close(l->fd);
+        for (asker *a = l->askers, *other; a; a = other) other = a->next, free(a);
         free(l);
     }
     for (http_entry *n = f->entries, *next; n; n = next) {

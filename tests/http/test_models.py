@@ -224,6 +224,34 @@ class Models(Served):
         self.assertEqual(self.load(f, "m")[0], 200)
         self.has_answer(f, "m")
 
+    def loaders(self):
+        """How many sessions there have been."""
+        out = subprocess.run([self.BUILD + "/client/tensorctl", "--socket", self.socket, "--json", "sessions"], env=environment(),
+                             capture_output=True, text=True, check=True).stdout
+        return max(row["session"] for row in json.loads(out))
+
+    def test_loads_that_nobody_waits_for(self):
+        """They are one, however many asked for it."""
+        self.write("r/m/1/model.onnx", plus(1.0))
+        f = self.front("--repository", self.place + "/r")
+        f.is_ready()
+        before, many = self.loaders(), 100
+        for _ in range(many):
+            with f.raw() as s:
+                s.sendall(b"POST /v2/repository/models/m/load HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}")
+        f.settles("tensord_http_under_way", 1)
+        self.assertEqual(self.load(f, "m"), (200, None))
+        self.assertEqual(self.load(f, "m", "unload"), (200, None))  # none waits behind it
+        self.assertLess(self.loaders() - before, many // 2)
+        waiting = []
+        for _ in range(10):  # those who wait for one are all answered
+            waiting.append(f.raw())
+            waiting[-1].sendall(b"POST /v2/repository/models/m/load HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}")
+        for s in waiting:
+            self.assertEqual(read_answer(s)[0], 200)
+            s.close()
+        self.has_answer(f, "m")
+
     def test_a_file_that_is_none(self):
         f = self.front(self.write("x.onnx", b"no model"))
         self.assertEqual(f.process.wait(LONG), 1)
