@@ -70,8 +70,9 @@ typedef struct http_front {
     bool ending, lost;
 } http_front;
 
-/* False: there is no room, and the request was refused for that. */
-bool http_charge(http_front *f, http_exchange *x, uint64_t bytes);
+/* TD_E_QUOTA: there is no room. */
+int http_charge(http_front *f, uint64_t bytes, td_error *e);
+uint64_t http_room(const http_front *f); /* what is left */
 void http_uncharge(http_front *f, uint64_t bytes);
 /* The daemon's error as an answer. */
 void http_refuse_for(http_exchange *x, const td_error *e);

@@ -23,9 +23,11 @@ struct http_infer {
     bool bare, read;
 };
 
+/* False: there is no room, and the request was refused for that. */
 static bool charge(http_infer *i, uint64_t bytes)
 {
-    if (!http_charge(i->front, i->x, bytes)) return false;
+    td_error e = {0};
+    if (http_charge(i->front, bytes, &e)) return http_refuse_for(i->x, &e), false;
     i->charged += bytes;
     return true;
 }
@@ -63,6 +65,7 @@ static void take_lease(http_infer *i)
     td_error e = {0};
     i->read = true;
     uint64_t raw = http_length(i->x) - i->text_size;
+    if (!i->bare && !charge(i, http_json_memory(i->text, i->text_n))) return;
     int rc = i->bare ? oip_read_bare(&i->request, &i->model->card, raw, &e)
                      : oip_read(&i->request, &i->model->card, i->text, i->text_n, raw, &e);
     if (rc) {
@@ -137,13 +140,21 @@ static answer *new_answer(http_front *f, int outputs)
 {
     answer *a = calloc(1, sizeof *a);
     if (!a) return NULL;
-    *a = (answer){.front = f, .n = outputs, .text.most = f->options.limits.body};
+    uint64_t room = http_room(f), most = f->options.limits.body;
+    *a = (answer){.front = f, .n = outputs, .text.most = room < most ? room + 1 : most}; /* 0 is no bound */
     a->out = calloc((size_t)outputs + 1, sizeof *a->out);
     a->copies = calloc((size_t)outputs + 1, sizeof *a->copies);
     a->parts = calloc(2 * (size_t)outputs + 2, sizeof *a->parts);
     if (a->out && a->copies && a->parts) return a;
     free_answer(a);
     return NULL;
+}
+
+static int charge_answer(answer *a, uint64_t bytes, td_error *e)
+{
+    int rc = http_charge(a->front, bytes, e);
+    if (!rc) a->charged += bytes;
+    return rc;
 }
 
 /* Views of a batch lie row by row; what does not is copied. */
@@ -155,6 +166,8 @@ static int see_output(answer *a, int k, oip_result *r, td_error *e)
     if (r->ndim < 0) return *e = *td_last_error(), e->code;
     if (r->bytes == 0) return TD_OK;
     if (td_is_contiguous(x)) return (r->data = td_data(x)) ? TD_OK : (*e = *td_last_error(), e->code);
+    int rc = charge_answer(a, r->bytes, e);
+    if (rc) return rc;
     void *copy = a->copies[k] = malloc(r->bytes);
     if (!copy) return td_no_memory(e, "for an answer");
     r->data = copy;
@@ -188,6 +201,7 @@ static int make_answer(http_infer *i, answer *a, td_error *e)
     int rc = results ? TD_OK : td_no_memory(e, "for an answer");
     for (int k = 0; k < a->n && !rc; k++) rc = see_output(a, k, &results[k], e);
     if (!rc) rc = oip_answer(&i->request, results, &a->text, &a->classes, e);
+    if (!rc) rc = charge_answer(a, a->text.bytes.room + a->classes.room, e);
     if (!rc) rc = place_outputs(i, a, results, e);
     free(results);
     return rc;
@@ -208,8 +222,6 @@ static void send_outputs(http_infer *i, answer *a)
         free_answer(a);
         return;
     }
-    a->charged = a->text.bytes.room + a->classes.room;
-    i->front->charged += a->charged;
     bool binary = any_binary(&i->request);
     http_answer(i->x, &(http_reply){.status = 200,
                                     .type = binary ? "application/octet-stream" : NULL,

@@ -9,17 +9,22 @@
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-bool http_charge(http_front *f, http_exchange *x, uint64_t bytes)
+uint64_t http_room(const http_front *f)
 {
-    if (bytes > f->options.memory || f->charged > f->options.memory - bytes) {
+    return f->charged < f->options.memory ? f->options.memory - f->charged : 0;
+}
+
+int http_charge(http_front *f, uint64_t bytes, td_error *e)
+{
+    if (bytes > http_room(f)) {
         f->refused_busy++;
-        http_refuse(x, 503, "requests under way take %llu of the %llu bytes that they may: this one needs %llu more",
-                    (unsigned long long)f->charged, (unsigned long long)f->options.memory, (unsigned long long)bytes);
-        return false;
+        return td_fail(
+            e, TD_E_QUOTA, "requests under way take %llu of the %llu bytes that they may: this one needs %llu more",
+            (unsigned long long)f->charged, (unsigned long long)f->options.memory, (unsigned long long)bytes);
     }
     f->charged += bytes;
     if (f->charged > f->most_charged) f->most_charged = f->charged;
-    return true;
+    return TD_OK;
 }
 
 void http_uncharge(http_front *f, uint64_t bytes)

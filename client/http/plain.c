@@ -24,6 +24,14 @@ static int depth_of(const char *text, size_t n)
     return deepest;
 }
 
+uint64_t http_json_memory(const char *text, size_t n)
+{
+    enum { PLACES = 4 }; /* of a value in its list, which grows to twice as many each time */
+    uint64_t values = n > 0;
+    for (size_t i = 0; i < n; i++) values += text[i] == ',' || text[i] == ':' || text[i] == '[' || text[i] == '{';
+    return values * (sizeof(td_plain) + PLACES * sizeof(td_plain *));
+}
+
 int http_json_read(td_pickle *p, const char *text, size_t n, const char *what, td_plain **out, td_error *e)
 {
     *p = (td_pickle){.file_size = n};

@@ -9,6 +9,9 @@ enum { HTTP_DEEPEST = 32 };
 /* As td_json_read(), of what strangers sent: nested 32 deep at most. An empty text is an empty object. */
 int http_json_read(td_pickle *p, const char *text, size_t n, const char *what, td_plain **out, td_error *e);
 
+/* What the values of a text take at most, in bytes, beside their texts. */
+uint64_t http_json_memory(const char *text, size_t n);
+
 /* The value with that name in an object; NULL: there is none, or `x` is no object. Of a name that stands there twice
  * the first holds. */
 const td_plain *http_get(const td_plain *x, const char *name);

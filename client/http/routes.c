@@ -303,7 +303,11 @@ static void take_body(call *c)
         http_refuse(c->x, 413, "the text of the request has %" PRIu64 " bytes, more than %d", size, MOST_TEXT);
         return;
     }
-    if (!http_charge(c->front, c->x, size)) return;
+    td_error e = {0};
+    if (http_charge(c->front, size, &e)) {
+        http_refuse_for(c->x, &e);
+        return;
+    }
     c->size = (size_t)size;
     if (!(c->text = malloc(c->size + 1))) http_refuse(c->x, 503, "no memory for a request");
 }
@@ -348,13 +352,15 @@ static void on_whole(void *context, http_exchange *x)
         http_infer_run(c->infer);
         return;
     }
-    if (http_json_read(&c->memory, c->text, c->n, "the request", &body, &e)) {
-        http_refuse_for(x, &e);
-        return;
-    }
+    uint64_t bytes = http_json_memory(c->text, c->n);
+    int rc = http_charge(c->front, bytes, &e);
+    if (rc) bytes = 0;
+    else rc = http_json_read(&c->memory, c->text, c->n, "the request", &body, &e);
     c->body = body;
-    c->answer(c);
+    if (rc) http_refuse_for(x, &e);
+    else c->answer(c);
     td_pickle_close(&c->memory);
+    http_uncharge(c->front, bytes);
 }
 
 static void on_gone(void *context, http_exchange *x)

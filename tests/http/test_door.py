@@ -229,6 +229,30 @@ class Door(Served):
         self.assertEqual(f.metrics()["tensord_http_busy_total"], 1)
         self.is_well(f)
 
+    def test_memory_of_values(self):
+        """A number of two characters takes a value's memory, and a value that is read four bytes: both are charged."""
+        f = self.plus("--memory", "4M")
+        head = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":['
+        few = b"1,2,3,4]}]}"
+        self.refuses(f, 503, request(head + b"1," * 200000 + few, {}), "4194304")
+        # Answers that nobody reads.
+        rows, many = 6000, []
+        body = request(*infer_body([("x", "FP32", [rows, 4], struct.pack("<f", 0.1) * 4 * rows)], binary_data_output=False))
+        for _ in range(12):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.settimeout(LONG)
+            s.connect(f.at)
+            s.sendall(body)
+            many.append(s)
+        seen = f.metrics()
+        while seen["tensord_http_requests_total"] < 12:
+            seen = f.metrics()
+        self.assertLessEqual(seen["tensord_http_request_bytes_most"], 4 << 20)
+        for s in many:
+            s.close()
+        self.is_well(f)
+
     def test_a_thousand(self):
         f = self.plus()
         idle = []
