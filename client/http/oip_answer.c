@@ -34,16 +34,22 @@ static void put_values(http_text *t, const oip_result *x)
 
 /* ---- classes ---------------------------------------------------------------------------------------------------- */
 
+enum { CLASS = 352 }; /* bytes of one, at most: a double has 309 digits before its point */
+
 typedef struct scored {
     double score;
     int64_t index;
 } scored;
 
+/* Does `a` come before `b`? */
+static bool is_above(const scored *a, const scored *b)
+{
+    return a->score != b->score ? a->score > b->score : a->index < b->index;
+}
+
 static int by_score(const void *a, const void *b)
 {
-    const scored *x = a, *y = b;
-    if (x->score != y->score) return x->score < y->score ? 1 : -1;
-    return x->index < y->index ? -1 : 1;
+    return is_above(a, b) ? -1 : 1;
 }
 
 static double score_of(const oip_result *x, int64_t i)
@@ -53,14 +59,34 @@ static double score_of(const oip_result *x, int64_t i)
     return isnan(v) ? -INFINITY : v;
 }
 
-/* The k largest of `n` values from `first` on, each as a text behind its length. */
-static int put_row(const oip_result *x, int64_t first, int64_t n, int64_t k, scored *room, td_bytes *to, td_error *e)
+/* `v` takes the place of the first, and sinks until none below it is lower. */
+static void sink(scored *heap, int64_t n, scored v)
 {
-    for (int64_t i = 0; i < n; i++) room[i] = (scored){score_of(x, first + i), i};
-    qsort(room, (size_t)n, sizeof *room, by_score);
+    int64_t at = 0;
+    for (int64_t low; (low = 2 * at + 1) < n; at = low) {
+        if (low + 1 < n && is_above(&heap[low], &heap[low + 1])) low++;
+        if (is_above(&heap[low], &v)) break;
+        heap[at] = heap[low];
+    }
+    heap[at] = v;
+}
+
+/* The k largest of `n` values from `first` on, in order. Of those that were seen the lowest comes first meanwhile. */
+static void choose(const oip_result *x, int64_t first, int64_t n, int64_t k, scored *best)
+{
+    for (int64_t i = 0; i < k; i++) best[i] = (scored){-INFINITY, INT64_MAX}; /* below all that comes */
+    for (int64_t i = 0; i < n; i++) {
+        scored v = {score_of(x, first + i), i};
+        if (is_above(&v, best)) sink(best, k, v);
+    }
+    qsort(best, (size_t)k, sizeof *best, by_score);
+}
+
+static int put_row(const scored *best, int64_t k, td_bytes *to, td_error *e)
+{
     for (int64_t i = 0; i < k; i++) {
-        char text[64];
-        uint32_t length = (uint32_t)snprintf(text, sizeof text, "%f:%" PRId64, room[i].score, room[i].index);
+        char text[CLASS];
+        uint32_t length = (uint32_t)snprintf(text, sizeof text, "%f:%" PRId64, best[i].score, best[i].index);
         int rc = td_bytes_put(to, &length, sizeof length, "an answer", e);
         if (!rc) rc = td_bytes_put(to, text, length, "an answer", e);
         if (rc) return rc;
@@ -68,15 +94,23 @@ static int put_row(const oip_result *x, int64_t first, int64_t n, int64_t k, sco
     return TD_OK;
 }
 
-static int put_classes(const oip_output *o, const oip_result *x, int64_t sizes[2], td_bytes *to, td_error *e)
+/* Each as a text behind its length. */
+static int put_classes(const oip_output *o, const oip_result *x, int64_t sizes[2], uint64_t most, td_bytes *to,
+                       td_error *e)
 {
     int64_t numel = (int64_t)(x->bytes / td_dtype_size(x->dtype)), rows = x->ndim > 1 ? x->shape[0] : 1;
     int64_t n = rows ? numel / rows : 0, k = o->classes < n ? o->classes : n;
-    scored *room = malloc(((size_t)n + 1) * sizeof *room);
-    int rc = room ? TD_OK : td_no_memory(e, "for classes");
     sizes[0] = rows, sizes[1] = k;
-    for (int64_t r = 0; r < rows && !rc; r++) rc = put_row(x, r * n, n, k, room, to, e);
-    free(room);
+    if (k == 0) return TD_OK;
+    if (most && (uint64_t)(rows * k) > most / (CLASS + sizeof(scored)))
+        return td_fail(e, TD_E_QUOTA, "%" PRId64 " classes: ask for fewer, or for the values", rows * k);
+    scored *best = malloc((size_t)k * sizeof *best);
+    int rc = best ? TD_OK : td_no_memory(e, "for classes");
+    for (int64_t r = 0; r < rows && !rc; r++) {
+        choose(x, r * n, n, k, best);
+        rc = put_row(best, k, to, e);
+    }
+    free(best);
     return rc;
 }
 
@@ -109,7 +143,7 @@ static int put_classified(oip_output *o, const char *name, const oip_result *x, 
 {
     int64_t sizes[2];
     size_t before = classes->n;
-    int rc = put_classes(o, x, sizes, classes, e);
+    int rc = put_classes(o, x, sizes, t->most, classes, e);
     if (rc) return rc;
     o->class_bytes = classes->n - before;
     put_head(t, name, "BYTES", sizes + (x->ndim < 2), x->ndim < 2 ? 1 : 2);

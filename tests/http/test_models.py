@@ -114,6 +114,38 @@ class Models(Served):
         self.assertEqual(f.json("POST", "/v2/models/plus/infer", ask)[0], 404)
         self.has_answer(f, "plus")
 
+    def test_classes_of_nothing_and_of_many(self):
+        f = self.front("--memory", "8M", "--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n", "m"])],
+                                                                              [("y", 1, ["n", "m"])])))
+        f.is_ready()
+        outputs = [{"name": "y", "parameters": {"classification": 1}}]
+        for shape in ([1 << 40, 0], [0, 1 << 40], [0, 0]):
+            status, _ = f.json("POST", "/v2/models/same/infer", {"inputs": [{"name": "x", "datatype": "FP32", "shape": shape, "data": []}],
+                                                                  "outputs": outputs})
+            self.assertIn(status, (200, 400), shape)
+        # Texts as long as they get, and the order of many.
+        wide, = struct.unpack("<f", struct.pack("<f", 3.4e38))
+        values = [1.0, -wide, float("nan"), wide, float("inf"), wide]
+        for k in (3, 6, 9):
+            outputs[0]["parameters"] = {"classification": k, "binary_data": False}
+            body, headers = infer_body([("x", "FP32", [1, 6], struct.pack("<6f", *values))], outputs)
+            status, headers, body = f.ask("POST", "/v2/models/same/infer", body, headers)
+            want = ["inf:4", "%f:3" % wide, "%f:5" % wide, "1.000000:0", "%f:1" % -wide, "-inf:2"][:k]
+            self.assertEqual(outputs_of(headers, body)["y"], ([1, len(want)], want))
+        values = [random.Random(5).randrange(100) for _ in range(1000)]
+        body, headers = infer_body([("x", "FP32", [1, 1000], struct.pack("<1000f", *values))],
+                                   [{"name": "y", "parameters": {"classification": 77, "binary_data": False}}])
+        status, headers, body = f.ask("POST", "/v2/models/same/infer", body, headers)
+        want = ["%f:%d" % (v, i) for v, i in sorted(zip(values, range(1000)), key=lambda x: (-x[0], x[1]))[:77]]
+        self.assertEqual(outputs_of(headers, body)["y"], ([1, 77], want))
+        outputs[0]["parameters"] = {}
+        # All of many: their texts are longer than what there is for requests.
+        outputs[0]["parameters"]["classification"] = 1 << 30
+        body, headers = infer_body([("x", "FP32", [1, 200000], bytes(800000))], outputs)
+        status, _, said = f.ask("POST", "/v2/models/same/infer", body, headers)
+        self.assertEqual(status, 503, said[:200])
+        self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
+
     def test_classes_and_bare_bytes(self):
         f = self.front("--model", "a/b c=" + self.write("plus.onnx", plus(1.0)))
         f.is_ready()
