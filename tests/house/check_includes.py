@@ -3,7 +3,7 @@
 
 Invariant that it keeps: a file includes its own room and the rooms to its right, never to its left, where
     server > session > service > graph > cuda > sched > autograd > ops > kernels > tensor > shm > proto,    client > shm > proto;
-shm/board and shm/cuda stand on proto/base alone; inside proto: passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream;
+shm/board and shm/cuda stand on proto/base alone; inside proto: rows > passes > program > wire > ops and infer > base; inside daemon/session: calls > objects > stream;
 inside daemon/kernels: cuda > cpu.
 A room's internal.h is included by that room alone. A device is written against public headers alone (BACKEND_MAY): the fake
 device of the tests shows that these are enough.
@@ -22,7 +22,7 @@ MAY = {room: set(RIGHT[i:]) for i, room in enumerate(RIGHT)}
 MAY["client"] = {"client", "shm", "proto"}
 # Rooms inside a room, from left to right; what lies in the room itself is for all of them, and may include them all. ops and infer of proto are
 # one (a row names its rule, a rule looks at the row).
-INNER = {"daemon/session": [{"calls"}, {"objects"}, {"stream"}], "daemon/kernels": [{"cuda"}, {"cpu"}], "proto": [{"passes"}, {"program"}, {"wire"}, {"ops", "infer"}, {"base"}]}
+INNER = {"daemon/session": [{"calls"}, {"objects"}, {"stream"}], "daemon/kernels": [{"cuda"}, {"cpu"}], "proto": [{"rows"}, {"passes"}, {"program"}, {"wire"}, {"ops", "infer"}, {"base"}]}
 # Rooms that stand on less than theirs does: all that their files include.
 NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h"), "shm/cuda": ("shm/cuda/", "proto/base/", "proto/types.h"),
           "daemon/cuda/helper": ("daemon/cuda/helper/", "daemon/cuda/wire.h", "daemon/kernels/cuda/images.h", "shm/cuda/", "proto/base/", "proto/types.h")}
