@@ -970,7 +970,8 @@ typedef struct td_model_options {
     size_t size; /* sizeof(td_model_options) */
     unsigned flags;
     int version;   /* 0: the next one; one that is there is replaced */
-    int max_batch; /* rows that one run may have: 0: as many as paid when it was made warm; 1: requests stay alone */
+    int max_batch; /* rows that one run may have: 0: as many as paid when it was made warm, if the program shows that rows
+                      do not meet; more: so many, the caller knows that they do not; 1: requests stay alone */
     int delay_us;  /* so long a request may wait for others to join it; 0: not at all */
     int queue;     /* requests that may wait, beyond which TD_E_BUSY is the answer; 0: 1024 */
     int instances; /* runs that are under way at once; 0: 1 */

@@ -6,6 +6,7 @@
 #include "client/model/card.h"
 #include "client/program/programs.h"
 #include "client/wire/request.h"
+#include "proto/rows/rows.h"
 
 struct td_model {
     td_client *client;
@@ -26,7 +27,9 @@ typedef struct td_warmed {
     int in_rows[TD_CARD_ENDS], out_rows[TD_CARD_ENDS]; /* the dimension that counts rows; -1: none does */
     int nsizes;
     uint32_t sizes[TD_WARM_SIZES];
+    char why[TD_ROWS_WHY]; /* requests are not joined; empty: they are */
 } td_warmed;
-int td_model_warm(td_model *m, int max_batch, td_warmed *out);
+/* `m` is a version of a name, of which runs are asked; `program` what it was made of. */
+int td_model_warm(td_model *m, td_program *program, int max_batch, td_warmed *out);
 
 #endif

@@ -53,7 +53,7 @@ static int add_rows(td_bytes *b, const char *what, const int *rows, int n, td_er
     return rc ? rc : add(b, "]", e);
 }
 
-/* "name": ..., "version": ..., "batch": ... */
+/* "name": ..., "version": ..., "batch": ..., where "alone" says why requests are not joined */
 static char *finished_card(const td_model *m, const char *name, uint32_t version, const td_warmed *w, td_error *e)
 {
     td_bytes b = {0};
@@ -66,6 +66,8 @@ static char *finished_card(const td_model *m, const char *name, uint32_t version
     if (!rc) rc = add(&b, ", \"sizes\": [", e);
     for (int k = 0; k < w->nsizes && !rc; k++) rc = add_number(&b, k ? ", " : "", w->sizes[k], e);
     if (!rc) rc = add_number(&b, "], \"most\": ", w->nsizes ? w->sizes[w->nsizes - 1] : 1, e);
+    if (!rc && w->why[0]) rc = add(&b, ", \"alone\": ", e);
+    if (!rc && w->why[0]) rc = td_json_put_text(&b, w->why, strlen(w->why), e);
     if (!rc) rc = td_bytes_put(&b, "}", 2, "the card of a model", e); /* with its end */
     if (!rc) card = td_card_with(&m->card, (const char *)b.at, e);
     free(b.at);
@@ -113,7 +115,7 @@ static int finish(td_model *m, td_model *version, const char *name, const td_mod
     td_error e = {0};
     td_warmed w;
     td_card card = {0};
-    int rc = td_model_warm(version, o->max_batch, &w);
+    int rc = td_model_warm(version, m->program, o->max_batch, &w);
     char *text = rc ? NULL : finished_card(m, name, version->version, &w, &e);
     char *copy = text ? strdup(name) : NULL;
     if (!rc && text && !copy) td_no_memory(&e, "for a model");

@@ -1,27 +1,32 @@
 /* A version is made warm: run until what is made once is made, and looked at meanwhile.
  *
  * Which dimension of an input counts rows no file says for certain: names of sizes differ from file to file, and some
- * have none. So it is found by runs: with rows one after the other, and together. They count rows where a run of two
- * gives what the two give alone; and a size of a batch pays where its time a row is a tenth below that of half as many.
- * Inputs are numbers between 0 and 1 that follow from their place, so that rows differ. */
+ * have none. So the program is asked whether its rows stay apart (proto/rows), which holds for all numbers; and runs
+ * have to agree, with rows one after the other, and together. Without the first, rows are joined only where whoever
+ * publishes says how many. A size of a batch pays where its time a row is a tenth below that of half as many. Inputs
+ * are numbers that follow from their place, so that rows differ. */
 #include "client/model/model.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { ROUNDS = 10, LEAST_ROUNDS = 3 /* weights are packed at their third use */, MOST_ROWS = 8 };
 #define ROUND_NS UINT64_C(150000000) /* that rounds of one size take, about */
-#define LONG_NS UINT64_C(400000000) /* so long they may, before they are fewer; larger sizes are not tried then */
+#define LONG_NS UINT64_C(400000000)  /* so long they may, before they are fewer; larger sizes are not tried then */
 #define PAYS 0.9
+#define SHORT_NS UINT64_C(20000000) /* a run: then rows are compared for numbers of all sizes */
 
 /* Sizes that nobody says, in the order in which they are tried. */
 static const int64_t guesses[] = {64, 224, 16, 320, 128, 32, 512, 1};
 
 typedef struct trial {
     td_model *model;
+    td_program *program;
     td_warmed *w;
-    int64_t guess; /* in place of sizes that are open */
+    int64_t guess;    /* in place of sizes that are open */
+    double spread[2]; /* numbers of even and odd rows: 0: from 0 up to 1; else so far from 0, on both sides */
 } trial;
 
 /* ---- inputs */
@@ -64,6 +69,19 @@ static bool is_whole(td_dtype t)
     return t == TD_INT8 || t == TD_UINT8 || t == TD_INT16 || t == TD_INT32 || t == TD_INT64 || t == TD_BOOL;
 }
 
+static int64_t size_of(const trial *t, int k, int dim, int64_t rows)
+{
+    const td_card_end *x = &t->model->card.in[k];
+    return !is_open(x, dim) ? x->size[dim] : counts_rows(t, k, dim) ? rows : t->guess;
+}
+
+static float number(const trial *t, uint32_t h, int64_t row, bool whole)
+{
+    if (whole) return (float)(h >> 31);
+    double share = (double)(h >> 8) / (1 << 24), spread = t->spread[row & 1];
+    return (float)(spread == 0 ? share : spread * (2 * share - 1));
+}
+
 /* Of rows `from` up to `from + rows`: as float32, which is then the dtype that the card says. */
 static td_array *input(const trial *t, int k, int64_t from, int64_t rows)
 {
@@ -71,7 +89,7 @@ static td_array *input(const trial *t, int k, int64_t from, int64_t rows)
     int64_t shape[TD_MAX_DIMS] = {0}, n = 1, behind = 1;
     int dim = t->w->in_rows[k], ndim = x->ndim < 0 ? 0 : x->ndim;
     for (int i = 0; i < ndim; i++) {
-        shape[i] = !is_open(x, i) ? x->size[i] : counts_rows(t, k, i) ? rows : t->guess;
+        shape[i] = size_of(t, k, i, rows);
         if (i > dim) behind *= shape[i];
         if (__builtin_mul_overflow(n, shape[i], &n) || n > INT64_C(1) << 28)
             return td_raise(TD_E_SHAPE, "model_publish", "input '%.60s' is too large to be tried", x->name), NULL;
@@ -82,7 +100,7 @@ static td_array *input(const trial *t, int k, int64_t from, int64_t rows)
         int64_t row = dim < 0 ? 0 : j / behind % shape[dim],
                 other = dim < 0 ? j : j / (behind * shape[dim]) * behind + j % behind;
         uint32_t h = mixed((uint32_t)(row + from), (uint32_t)other, (uint32_t)k);
-        at[j] = is_whole(x->dtype) ? (float)(h >> 31) : (float)(h >> 8) / (float)(1 << 24);
+        at[j] = number(t, h, row + from, is_whole(x->dtype));
     }
     td_ints sizes = {ndim, shape};
     td_array *made = td_from_data(t->model->client, TD_FLOAT32, sizes, at), *out = made;
@@ -132,18 +150,20 @@ static double *numbers(td_array *out, int dim, int64_t row, int64_t *n)
     return at;
 }
 
-/* A batch may change last bits, and no more. */
-static bool near(double a, double b)
+/* A batch may change last bits, and no more: of sums of what is as large as the largest. */
+static bool near(double a, double b, double largest)
 {
-    return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-3 + 1e-3 * fabs(b);
+    return a == b || (isnan(a) && isnan(b)) || fabs(a - b) <= 1e-3 + 1e-3 * largest;
 }
 
 static bool same(td_array *both, int dim, int64_t row, td_array *alone)
 {
     int64_t n, m;
-    double *a = numbers(both, dim, row, &n), *b = numbers(alone, dim, 0, &m);
+    double *a = numbers(both, dim, row, &n), *b = numbers(alone, dim, 0, &m), largest = 0;
     bool good = a && b && n == m;
-    for (int64_t k = 0; k < n && good; k++) good = near(a[k], b[k]);
+    for (int64_t k = 0; k < n && good; k++)
+        if (isfinite(b[k]) && fabs(b[k]) > largest) largest = fabs(b[k]);
+    for (int64_t k = 0; k < n && good; k++) good = near(a[k], b[k], largest);
     free(a);
     free(b);
     return good;
@@ -177,17 +197,90 @@ static bool goes_by_rows(const trial *t, td_array **first, td_array **second, td
 }
 
 /* Whatever fails says no: what the model takes alone it takes still. */
-static bool joins(const trial *t)
+static bool agrees(const trial *t, bool *ran_all)
 {
     td_array *at[3][TD_CARD_ENDS];
     uint64_t ns;
     int n = t->model->card.nout, ran = 0;
     static const int64_t from[] = {0, 1, 0}, rows[] = {1, 1, 2};
     while (ran < 3 && run(t, from[ran], rows[ran], at[ran], &ns) == TD_OK) ran++;
+    *ran_all = ran == 3;
     bool good = ran == 3 && goes_by_rows(t, at[0], at[1], at[2]);
     for (int k = 0; k < ran; k++) release(n, at[k]);
     td_clear_error();
     return good;
+}
+
+/* Small rows beside large ones, too. A model may refuse such numbers, which says nothing. */
+static bool joins(trial *t, uint64_t alone)
+{
+    static const double spreads[][2] = {{0, 0}, {1, 100}, {1e4, 1}};
+    bool good = true, ran;
+    for (int k = 0; k < 3 && good && (k == 0 || alone < SHORT_NS); k++) {
+        memcpy(t->spread, spreads[k], sizeof t->spread);
+        good = agrees(t, &ran) || (k > 0 && !ran);
+    }
+    memcpy(t->spread, spreads[0], sizeof t->spread);
+    return good;
+}
+
+/* ---- does the program say so? */
+
+static int looks_of_captured(td_program *p, td_desc *looks)
+{
+    int rc = td_enter(p->client, "model_publish");
+    if (rc) return rc;
+    rc = td_program_captured(p);
+    td_leave(p->client);
+    for (int k = 0; k < p->ncaptured && !rc; k++) {
+        if (td_dtype_of(p->captured[k]) == TD_DTYPE_NONE) rc = td_last_error()->code; /* it is known behind this */
+        else looks[k] = p->captured[k]->desc;
+    }
+    return rc;
+}
+
+static int looks_of_inputs(const trial *t, td_desc *looks)
+{
+    const td_card *c = &t->model->card;
+    td_error e = {0};
+    int rc = TD_OK;
+    for (int k = 0; k < c->nin && !rc; k++) {
+        int64_t shape[TD_MAX_DIMS];
+        int ndim = c->in[k].ndim < 0 ? 0 : c->in[k].ndim;
+        for (int i = 0; i < ndim; i++) shape[i] = size_of(t, k, i, 1);
+        rc = td_desc_contiguous(&looks[k], c->in[k].dtype, ndim, shape, &e);
+    }
+    return rc;
+}
+
+/* Then `out_rows` are known, too. */
+static bool stay_apart(const trial *t)
+{
+    td_program *p = t->program;
+    int nin = t->model->card.nin, n = nin + (int)p->ir->ncaptures;
+    td_desc *looks = calloc((size_t)n + 1, sizeof *looks);
+    const td_desc **at = malloc(((size_t)n + 1) * sizeof(td_desc *));
+    bool apart = false;
+    for (int k = 0; looks && at && k < n; k++) at[k] = &looks[k];
+    td_rows_question q = {.ir = p->ir,
+                          .captured = at ? at + nin : NULL,
+                          .nin = nin,
+                          .nout = t->model->card.nout,
+                          .in = at,
+                          .in_rows = t->w->in_rows,
+                          .most = TD_ROWS_STEPS};
+    if (!looks || !at || looks_of_inputs(t, looks) || looks_of_captured(p, looks + nin))
+        snprintf(t->w->why, sizeof t->w->why, "how its tensors look is not known");
+    else apart = td_rows_stay_apart(&q, t->w->out_rows, t->w->why);
+    free(looks);
+    free(at);
+    td_clear_error();
+    return apart;
+}
+
+static bool same_rows(const trial *t, const int *out_rows)
+{
+    return memcmp(out_rows, t->w->out_rows, (size_t)t->model->card.nout * sizeof *out_rows) == 0;
 }
 
 /* ---- trying */
@@ -274,18 +367,44 @@ static void forget_rows(const td_model *m, td_warmed *w)
     w->nsizes = 0;
 }
 
-int td_model_warm(td_model *m, int max_batch, td_warmed *out)
+static bool not_joined(const trial *t, const char *why)
 {
-    trial t = {.model = m, .w = out};
+    snprintf(t->w->why, sizeof t->w->why, "%s", why);
+    return false;
+}
+
+/* What stands against it is in `why`. Whoever publishes may know better than what the program says, by `max_batch`. */
+static bool may_be_joined(trial *t, int max_batch, uint64_t alone)
+{
+    int out_rows[TD_CARD_ENDS];
+    if (max_batch == 1) return not_joined(t, "max_batch is 1");
+    if (!may_join(t)) return not_joined(t, "no input has an open size that could count rows");
+    bool apart = stay_apart(t);
+    if (!apart && max_batch <= 0) return false;
+    memcpy(out_rows, t->w->out_rows, sizeof out_rows);
+    if (!joins(t, alone) || (apart && !same_rows(t, out_rows)))
+        return not_joined(t, "two rows together gave something else than alone");
+    t->w->why[0] = 0;
+    return true;
+}
+
+int td_model_warm(td_model *m, td_program *program, int max_batch, td_warmed *out)
+{
+    trial t = {.model = m, .program = program, .w = out};
     uint64_t alone = 0;
     *out = (td_warmed){0};
     forget_rows(m, out);
-    bool rows = max_batch != 1 && may_join(&t);
+    if (max_batch != 1) may_join(&t); /* they are 1 while a guess is looked for */
     int rc = find_guess(&t, &alone),
         fatal = rc == TD_E_LOST || rc == TD_E_CANCELLED || rc == TD_E_MEMORY || rc == TD_E_QUOTA;
     if (rc && (fatal || is_whole_card(&m->card))) return rc;
     td_clear_error();
-    if (!rc && rows && joins(&t)) try_sizes(&t, max_batch, alone);
-    else forget_rows(m, out);
+    if (rc) not_joined(&t, "it did not run with any sizes that were tried");
+    else if (may_be_joined(&t, max_batch, alone)) {
+        try_sizes(&t, max_batch, alone);
+        if (out->nsizes < 2) not_joined(&t, "rows together took as long as one after the other");
+        return TD_OK;
+    }
+    forget_rows(m, out);
     return TD_OK;
 }

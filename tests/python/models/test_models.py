@@ -179,6 +179,29 @@ SESSION = """
 """
 
 
+def one_input(path, nodes, constants=None):
+    return write(path, nodes, [("x", FLOAT, ["n", 4])], [("y", FLOAT, ["n", 4])], constants or {})
+
+
+def test_rows_that_meet_are_not_joined(tmp_path):
+    """Not though they meet for large numbers only, which trial runs might never see."""
+    thirty = {"thirty": ((1,), [30.0])}
+    nodes = {"max": [("Abs", ["x"], ["a"]), ("ReduceMax", ["a"], ["m"], {"keepdims": 0}), ("Greater", ["m", "thirty"], ["c"]), ("Neg", ["x"], ["n"]),
+                     ("Where", ["c", "n", "x"], ["y"])],
+             "softmax": [("Softmax", ["x"], ["y"], {"axis": 0})],
+             "mean": [("ReduceMean", ["x"], ["m"], {"axes": [0]}), ("Sub", ["x", "m"], ["y"])]}
+    for name, each in nodes.items():
+        model = td.load_model(one_input(tmp_path / f"{name}.onnx", each, thirty)).publish(name)
+        batch = model.card["batch"]
+        assert batch["most"] == 1 and batch["inputs"] == [None] and "rows" in batch["alone"], (name, batch)
+        model = td.load_model(one_input(tmp_path / f"{name}.onnx", each, thirty)).publish(name, max_batch=4)
+        assert model.card["batch"]["alone"] == "two rows together gave something else than alone", name
+    model = td.load_model(one_input(tmp_path / "apart.onnx", [("Softmax", ["x"], ["y"], {"axis": 1})])).publish("apart", max_batch=4)
+    assert model.card["batch"] == {"inputs": [0], "outputs": [0], "sizes": [1, 2, 4], "most": 4}
+    model = td.load_model(one_input(tmp_path / "apart.onnx", [("Softmax", ["x"], ["y"], {"axis": 1})])).publish("apart", max_batch=1)
+    assert model.card["batch"]["alone"] == "max_batch is 1"
+
+
 def test_sessions_share_one_model(layer):
     session = td.InferenceSession(layer)
     inputs, outputs = session.get_inputs(), session.get_outputs()
