@@ -5,8 +5,8 @@
  * touch; copies and kernels use a second mapping of the bytes. A stream is a thread that runs what was queued to it,
  * with pauses by lot. Between streams there is no order but what events make: no lock is taken that would order them by
  * accident, so the thread sanitizer reports a forgotten event. Kernels are host builds in a shared library
- * (daemon/kernels/cuda/device/host.h), which is loaded as the image of a module; words of their arguments that are device
- * addresses are turned into those of the second mapping.
+ * (daemon/kernels/cuda/device/host.h), which is loaded as the image of a module; words of their arguments that are
+ * device addresses are turned into those of the second mapping.
  *
  * What a driver may let pass is misuse here: it is told, also to the log, and ends the process.
  *
@@ -39,7 +39,7 @@
 #define WINDOW UINT64_C(0x7ea000000000) /* device addresses; sanitizers leave this place alone, too */
 #define WINDOW_BYTES (UINT64_C(64) << 30)
 #define BIAS (UINT64_C(256) << 30) /* from a device address to where its bytes may be touched */
-enum { ARGS_MAX = 4096, USES_MAX = 64, UNFINISHED = 4096, HOST_RANGES = 64 };
+enum { ARGS_MAX = 4096, USES_MAX = 64, UNFINISHED = 4096, HOST_RANGES = 64, MUCH = 1 << 20 };
 
 /* ---- calls */
 
@@ -394,13 +394,25 @@ static void pause_by_lot(CUstream s)
     if (s->lot >> 61 == 0) usleep((useconds_t)(s->lot >> 40 & 255));
 }
 
+/* Whole pages of zeros are had by giving back what was there: an arena's first fill touches none of it. */
+static size_t give_back(unsigned char *to, size_t bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = bytes / page * page;
+    bool can = whole >= MUCH && (uintptr_t)to % page == 0;
+    return can && !madvise(to, whole, MADV_REMOVE) ? whole : 0;
+}
+
 static void run_rows(const op *o)
 {
+    static const unsigned char zeros[ARGS_MAX];
     for (size_t row = 0; row < o->rows; row++) {
         unsigned char *to = (unsigned char *)o->to + row * o->pitch;
-        if (o->what == COPY) memmove(to, (const unsigned char *)o->from + row * o->pitch, o->bytes);
-        else
-            for (size_t i = 0; i < o->bytes; i += o->unit) memcpy(to + i, o->args, o->unit);
+        if (o->what == COPY) {
+            memmove(to, (const unsigned char *)o->from + row * o->pitch, o->bytes);
+            continue;
+        }
+        size_t i = memcmp(o->args, zeros, o->unit) == 0 ? give_back(to, o->bytes) : 0;
+        for (; i < o->bytes; i += o->unit) memcpy(to + i, o->args, o->unit);
     }
 }
 
