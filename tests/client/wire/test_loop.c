@@ -100,7 +100,7 @@ static void values(void)
     told t[5] = {0};
     float copy[3];
     td_array *x = td_full(c, td_dims(3), 2, TD_FLOAT32), *y = td_mul(x, 3);
-    td_array *ones = td_ones(c, td_dims(4), TD_FLOAT32);
+    td_array *ones = td_to_device(td_ones(c, td_dims(4), TD_FLOAT32), TD_CPU);
     td_array *rows = td_nonzero(ones); /* of a shape that only the daemon knows */
     td_request *r[] = {td_async_ready(y, -1, tell, &t[0]), td_async_read(y, copy, sizeof copy, -1, tell, &t[1]),
                        td_async_read(rows, NULL, 0, -1, tell, &t[2]), td_async_sync(c, -1, tell, &t[3]),
