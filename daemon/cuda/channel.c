@@ -2,7 +2,10 @@
  *
  * The thread waits for the socket and for a descriptor that pokes it. It never waits to send: what the socket does not
  * take stays in a list, or the process, which waits for its ends to be read, and this thread would wait for each other.
- * A process that cannot be started is tried again a second later at the earliest; until then all hear why. */
+ * A process that cannot be started is tried again a second later at the earliest; until then all hear why.
+ *
+ * Where memory is out nothing that was issued is lost: one message is kept, so that commands can always be sent, if
+ * only one message after the other; who asks for an arena or for bytes is refused; and an arena's end waits. */
 #include "daemon/cuda/channel.h"
 #include "daemon/cuda/process.h"
 #include "proto/base/clock.h"
@@ -18,11 +21,11 @@
 
 /* INNER: of places: an end that the channel asked for itself. */
 #define INNER (UINT64_C(1) << 63)
-enum { PIECES = 8, RESERVED = 1, AGAIN_MS = 1000, FULL_MESSAGES = 64, GREETING_MS = 120000 };
+enum { RESERVED = 1, AGAIN_MS = 1000, FULL_MESSAGES = 64, GREETING_MS = 120000 };
 
 typedef struct message {
     struct message *next;
-    size_t bytes;
+    size_t bytes, room;
     uint64_t data[];
 } message;
 
@@ -45,6 +48,12 @@ typedef struct requests {
     request *first, *last;
 } requests;
 
+/* An arena as this file has it: with what asks for its end. */
+typedef struct arena {
+    td_gpu_memory memory; /* first */
+    request end;
+} arena;
+
 struct td_gpu {
     td_gpu_options o;
     td_gpu_client client;
@@ -64,9 +73,12 @@ struct td_gpu {
     uint64_t seen;          /* ENDED messages of this process */
     message *first, *last;
     unsigned nmessages;
-    message *run; /* the last one, while commands may be added to it */
+    message *run;    /* the last one, while commands may be added to it */
+    message *kept;   /* with room for commands; NULL: it is among those above */
+    bool starved;    /* commands wait for one of those to be sent */
+    requests ending; /* of arenas, for which there was no memory */
     requests making, moving;
-    bool piece_used[PIECES];
+    bool piece_used[TD_GPU_PIECES];
     char told[TD_GPU_STREAMS][160];
     td_error last_word; /* of this process: why it ends */
     uint64_t failed_ms; /* when it could not be started; 0: it could */
@@ -109,47 +121,70 @@ static void answer_all(td_gpu *g, requests *q, const td_error *why)
 
 /* ---- messages */
 
-static void drop_messages(td_gpu *g)
+static void take_message(td_gpu *g)
 {
-    for (message *m = g->first, *next; m; m = next) {
-        next = m->next;
-        free(m);
-    }
-    g->first = g->last = g->run = NULL;
-    g->nmessages = 0;
+    message *m = g->first;
+    if (!(g->first = m->next)) g->last = NULL;
+    if (g->run == m) g->run = NULL;
+    g->nmessages--;
+    if (m->room == TD_GPU_MESSAGE_MAX && !g->kept) g->kept = m;
+    else free(m);
 }
 
-static message *message_new(td_gpu *g, size_t room)
+static void drop_messages(td_gpu *g)
+{
+    while (g->first) take_message(g);
+}
+
+static message *message_new(size_t room)
 {
     message *m = malloc(sizeof *m + room);
-    if (!m) abort(); /* as the loop's own lists do */
+    if (m) *m = (message){.room = room};
+    return m;
+}
+
+static void put_message(td_gpu *g, message *m)
+{
     m->next = NULL;
-    m->bytes = 0;
     if (g->last) g->last->next = m;
     else g->first = m;
     g->last = m;
     g->nmessages++;
     g->run = NULL;
-    return m;
 }
 
-static void say(td_gpu *g, const void *what, size_t bytes)
+/* False: there is no memory to say it with. */
+static bool say(td_gpu *g, const void *what, size_t bytes)
 {
-    message *m = message_new(g, bytes);
+    message *m = message_new(bytes);
+    if (!m) return false;
     memcpy(m->data, what, bytes);
     m->bytes = bytes;
+    put_message(g, m);
+    return true;
+}
+
+bool td_gpu_room(td_gpu *g, size_t bytes)
+{
+    message *m = g->run;
+    if (m && m->bytes + bytes <= TD_GPU_MESSAGE_MAX) return true;
+    if (!(m = message_new(TD_GPU_MESSAGE_MAX))) {
+        m = g->kept;
+        g->kept = NULL;
+    }
+    g->starved |= !m;
+    if (!m) return false;
+    *(td_gpu_run *)m->data = (td_gpu_run){TD_GPU_RUN, 0, 0};
+    m->bytes = sizeof(td_gpu_run);
+    put_message(g, m);
+    g->run = m;
+    return true;
 }
 
 void *td_gpu_put(td_gpu *g, td_gpu_what what, unsigned stream, size_t bytes)
 {
-    bytes = (bytes + 7) & ~(size_t)7;
+    bytes = td_gpu_put_bytes(bytes);
     message *m = g->run;
-    if (!m || m->bytes + bytes > TD_GPU_MESSAGE_MAX) {
-        m = message_new(g, TD_GPU_MESSAGE_MAX);
-        *(td_gpu_run *)m->data = (td_gpu_run){TD_GPU_RUN, 0, 0};
-        m->bytes = sizeof(td_gpu_run);
-        g->run = m;
-    }
     td_gpu_command *c = (td_gpu_command *)((char *)m->data + m->bytes);
     memset(c, 0, bytes);
     *c = (td_gpu_command){(uint16_t)what, (uint16_t)stream, (uint32_t)bytes};
@@ -175,10 +210,7 @@ static bool flush(td_gpu *g)
         int sent = td_gpu_process_send(&g->process, m->data, m->bytes);
         if (sent < 0) return false;
         if (!sent) return true;
-        if (!(g->first = m->next)) g->last = NULL;
-        if (g->run == m) g->run = NULL;
-        g->nmessages--;
-        free(m);
+        take_message(g);
     }
     return true;
 }
@@ -192,7 +224,7 @@ bool td_gpu_is_full(const td_gpu *g)
 
 int td_gpu_piece_take(td_gpu *g)
 {
-    for (int i = RESERVED; i < PIECES; i++) {
+    for (int i = RESERVED; i < TD_GPU_PIECES; i++) {
         if (g->piece_used[i]) continue;
         g->piece_used[i] = true;
         return i;
@@ -215,7 +247,7 @@ static void move_on(td_gpu *g)
 {
     request *r = g->moving.first;
     const unsigned stream = TD_GPU_STREAMS - 1;
-    if (!r || r->moving) return;
+    if (!r || r->moving || !td_gpu_room(g, sizeof(td_gpu_move) + sizeof(td_gpu_mark))) return;
     size_t left = r->bytes - r->moved;
     r->moving = left < TD_GPU_PIECE ? left : TD_GPU_PIECE;
     bool down = r->what == WRITE;
@@ -243,6 +275,38 @@ static void moved(td_gpu *g, const td_gpu_end *end, const char *why)
     move_on(g);
 }
 
+/* ---- the ends of arenas */
+
+static void drop_memory(td_gpu_memory *m)
+{
+    if (m->fd >= 0) close(m->fd);
+    free(m);
+}
+
+static void forget_memory(td_gpu *g, td_gpu_memory *m)
+{
+    pthread_mutex_lock(&g->lock);
+    td_gpu_memory **at = &g->memories;
+    while (*at && *at != m) at = &(*at)->next;
+    if (*at) *at = m->next;
+    pthread_mutex_unlock(&g->lock);
+    drop_memory(m);
+}
+
+/* Those for which there is no memory just now are kept for later. */
+static void end_arenas(td_gpu *g, requests *asked)
+{
+    requests later = {0};
+    for (request *r; (r = take_request(asked));) {
+        const td_gpu_memory *m = r->memory;
+        const td_gpu_arena end = {TD_GPU_ARENA_END, 0, m->address, m->bytes};
+        bool told = g->process.socket < 0 || atomic_load(&m->lost) || say(g, &end, sizeof end);
+        if (told) forget_memory(g, r->memory);
+        else put_request(&later, r);
+    }
+    *asked = later;
+}
+
 /* ---- the process: its beginning and its end */
 
 static void has_gone(td_gpu *g, const td_error *why)
@@ -252,6 +316,7 @@ static void has_gone(td_gpu *g, const td_error *why)
     memset(g->piece_used, 0, sizeof g->piece_used);
     memset(g->told, 0, sizeof g->told);
     td_error_clear(&g->last_word);
+    end_arenas(g, &g->ending);
     answer_all(g, &g->making, why);
     for (request *r = g->moving.first; r; r = r->next) r->moving = 0;
     answer_all(g, &g->moving, why);
@@ -279,12 +344,14 @@ static int take_over(td_gpu *g, td_error *e)
     return TD_OK;
 }
 
-static int tell_names(td_gpu *g)
+static int tell_names(td_gpu *g, td_error *e)
 {
     uint32_t i = 0;
     while (i < g->o.nnames) {
         td_gpu_names head = {TD_GPU_NAMES, i, 0, 0};
-        message *m = message_new(g, TD_GPU_MESSAGE_MAX);
+        message *m = message_new(TD_GPU_MESSAGE_MAX);
+        if (!m) return td_no_memory(e, "to name its kernels");
+        put_message(g, m);
         char *text = (char *)((td_gpu_names *)m->data + 1);
         for (; i < g->o.nnames; i++) {
             size_t n = strlen(g->o.names[i]) + 1;
@@ -302,15 +369,17 @@ static int tell_names(td_gpu *g)
 static int start(td_gpu *g, td_error *e)
 {
     td_gpu_greeting greeting;
-    int rc = td_gpu_process_start(&g->process, g->program, g->o.ordinal, g->o.handles, (uint64_t)PIECES * TD_GPU_PIECE,
-                                  GREETING_MS, &greeting, e);
+    int rc = td_gpu_process_start(&g->process, g->program, g->o.ordinal, g->o.handles,
+                                  (uint64_t)TD_GPU_PIECES * TD_GPU_PIECE, GREETING_MS, &greeting, e);
     if (!rc) rc = take_over(g, e);
+    if (!rc) rc = tell_names(g, e);
+    if (!rc && !g->kept && !(g->kept = message_new(TD_GPU_MESSAGE_MAX))) rc = td_no_memory(e, "for its messages");
     if (rc) {
+        drop_messages(g);
         td_gpu_process_end(&g->process);
         return rc;
     }
     g->seen = 0;
-    tell_names(g);
     pthread_mutex_lock(&g->lock);
     g->facts.started = true;
     g->facts.starts++;
@@ -397,36 +466,17 @@ static bool receive_all(td_gpu *g)
 
 /* ---- the thread */
 
-static void drop_memory(td_gpu_memory *m)
-{
-    if (m->fd >= 0) close(m->fd);
-    free(m);
-}
-
-static void end_here(td_gpu *g, request *r)
-{
-    td_gpu_memory *m = r->memory;
-    pthread_mutex_lock(&g->lock);
-    td_gpu_memory **at = &g->memories;
-    while (*at != m) at = &(*at)->next;
-    *at = m->next;
-    pthread_mutex_unlock(&g->lock);
-    const td_gpu_arena end = {TD_GPU_ARENA_END, 0, m->address, m->bytes};
-    if (g->process.socket >= 0 && !atomic_load(&m->lost)) say(g, &end, sizeof end);
-    drop_memory(m);
-    free(r);
-}
-
 static void serve(td_gpu *g, request *r, const td_error *why)
 {
     const td_gpu_arena make = {TD_GPU_ARENA, 0, 0, r->bytes};
+    td_error none = {0};
     if (r->what == END) {
-        end_here(g, r);
+        put_request(&g->ending, r);
     } else if (why) {
         answer(g, r, why->code, why);
     } else if (r->what == MAKE) {
-        put_request(&g->making, r);
-        say(g, &make, sizeof make);
+        if (say(g, &make, sizeof make)) put_request(&g->making, r);
+        else answer(g, r, td_no_memory(&none, "to ask %s for an arena", td_device_name(g->o.device)), &none);
     } else {
         put_request(&g->moving, r);
         move_on(g);
@@ -461,6 +511,12 @@ static void died(td_gpu *g)
     has_gone(g, &why);
 }
 
+static void wake(td_gpu *g)
+{
+    const uint64_t one = 1;
+    if (write(g->wake, &one, sizeof one) < 0 && errno != EAGAIN) abort();
+}
+
 /* One turn. */
 static void go_on(td_gpu *g)
 {
@@ -474,11 +530,15 @@ static void go_on(td_gpu *g)
     bool poked = take_asked(g, &asked);
     bool ready = here || ((poked || wants_process(&asked)) && be_ready(g, &no_process));
     for (request *r; (r = take_request(&asked));) serve(g, r, ready ? NULL : &no_process);
+    g->starved = false;
+    end_arenas(g, &g->ending);
+    move_on(g);
     if ((poked || here) && !td_gpu_is_full(g)) g->client.turn(g->client.arg, ready ? NULL : &no_process);
     if (g->process.socket >= 0 && !flush(g)) {
         receive_all(g); /* its last word */
         died(g);
     }
+    if (g->starved && g->kept) wake(g); /* there is room again */
 }
 
 static void *run(void *arg)
@@ -492,7 +552,7 @@ static void *run(void *arg)
     for (bool stopping = false; !stopping;) {
         struct pollfd p[2] = {{g->wake, POLLIN, 0}, {g->process.socket, POLLIN | (g->first ? POLLOUT : 0), 0}};
         uint64_t count;
-        poll(p, g->process.socket >= 0 ? 2 : 1, -1);
+        poll(p, g->process.socket >= 0 ? 2 : 1, g->ending.first ? AGAIN_MS : -1);
         if (p[0].revents && read(g->wake, &count, sizeof count) < 0 && errno != EAGAIN) abort();
         pthread_mutex_lock(&g->lock);
         stopping = g->stopping;
@@ -505,16 +565,12 @@ static void *run(void *arg)
     take_asked(g, &asked);
     for (request *r; (r = take_request(&asked));) serve(g, r, &why);
     has_gone(g, &why);
+    free(g->kept);
+    g->kept = NULL;
     return NULL;
 }
 
 /* ---- for all threads */
-
-static void wake(td_gpu *g)
-{
-    const uint64_t one = 1;
-    if (write(g->wake, &one, sizeof one) < 0 && errno != EAGAIN) abort();
-}
 
 /* Under the lock. The thread is there after this. */
 static int start_thread(td_gpu *g, td_error *e)
@@ -525,6 +581,14 @@ static int start_thread(td_gpu *g, td_error *e)
     if (err) return td_fail_errno(e, err, "no thread for %s", td_device_name(g->o.device));
     g->started = true;
     return TD_OK;
+}
+
+int td_gpu_begin(td_gpu *g, td_error *e)
+{
+    pthread_mutex_lock(&g->lock);
+    int rc = start_thread(g, e);
+    pthread_mutex_unlock(&g->lock);
+    return rc;
 }
 
 static int ask(td_gpu *g, request *r, td_error *e)
@@ -553,7 +617,8 @@ void td_gpu_poke(td_gpu *g)
 int td_gpu_make(td_gpu *g, uint64_t bytes, td_gpu_memory **out, td_error *e)
 {
     td_error none = {0};
-    td_gpu_memory *m = *out = calloc(1, sizeof *m);
+    arena *a = calloc(1, sizeof *a);
+    td_gpu_memory *m = *out = a ? &a->memory : NULL;
     if (!m) return td_no_memory(e, "for an arena's record");
     m->gpu = g;
     m->fd = -1;
@@ -569,18 +634,9 @@ int td_gpu_make(td_gpu *g, uint64_t bytes, td_gpu_memory **out, td_error *e)
 void td_gpu_end_memory(td_gpu_memory *m)
 {
     td_gpu *g = m->gpu;
-    request *r = calloc(1, sizeof *r);
-    if (!r) abort();
-    r->what = END;
-    r->memory = m;
-    if (!ask(g, r, NULL)) return;
-    pthread_mutex_lock(&g->lock); /* the thread has ended: nobody else looks at it */
-    td_gpu_memory **at = &g->memories;
-    while (*at && *at != m) at = &(*at)->next;
-    if (*at) *at = m->next;
-    pthread_mutex_unlock(&g->lock);
-    drop_memory(m);
-    free(r);
+    request *r = &((arena *)m)->end;
+    *r = (request){.what = END, .memory = m};
+    if (ask(g, r, NULL)) forget_memory(g, m); /* the thread has ended: nobody else looks at it */
 }
 
 static int move(td_gpu *g, wish what, uint64_t at, void *memory, size_t bytes, td_error *e)

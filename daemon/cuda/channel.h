@@ -56,6 +56,8 @@ typedef struct td_gpu_facts {
 } td_gpu_facts;
 
 int td_gpu_new(td_gpu **out, const td_gpu_options *o, const td_gpu_client *client, td_error *e);
+/* Any thread: that of the channel is there after this, and a poke reaches it. */
+int td_gpu_begin(td_gpu *g, td_error *e);
 /* Any thread but the channel's. The process has gone after this; `lost` is called for what was under way. */
 void td_gpu_stop(td_gpu *g);
 /* Stops it. All memory is back. */
@@ -66,7 +68,7 @@ void td_gpu_get_facts(td_gpu *g, td_gpu_facts *out);
 
 /* Any thread but the channel's; waits. TD_E_MEMORY: the GPU has no room; TD_E_DEVICE: there is no process. */
 int td_gpu_make(td_gpu *g, uint64_t bytes, td_gpu_memory **out, td_error *e);
-/* Any thread: nothing that was sent uses it any more. The record is gone after this. */
+/* Any thread: nothing that was sent uses it any more. The record is gone after this. It takes no memory. */
 void td_gpu_end_memory(td_gpu_memory *m);
 /* Any thread but the channel's; waits. Bytes of the device, while nothing that was sent has to do with them. */
 int td_gpu_read(td_gpu *g, uint64_t from, void *to, size_t bytes, td_error *e);
@@ -74,11 +76,20 @@ int td_gpu_write(td_gpu *g, uint64_t to, const void *from, size_t bytes, td_erro
 
 /* ---- on the channel's thread, in turn() without `why` and in ended() */
 
-/* Space for a command of so many bytes, which begins as zeros with its head set. */
+/* Is there space for commands of so many bytes, TD_GPU_ROOM at most? False: not now, for want of memory; turn() is
+ * called when there may be. */
+enum { TD_GPU_ROOM = TD_GPU_MESSAGE_MAX - sizeof(td_gpu_run) };
+bool td_gpu_room(td_gpu *g, size_t bytes);
+/* What a command of so many bytes takes of that. */
+static inline size_t td_gpu_put_bytes(size_t bytes)
+{
+    return (bytes + 7) & ~(size_t)7;
+}
+/* Such space, which td_gpu_room() has found, for a command of so many bytes. It begins as zeros with its head set. */
 void *td_gpu_put(td_gpu *g, td_gpu_what what, unsigned stream, size_t bytes);
 void td_gpu_mark_end(td_gpu *g, unsigned stream, uint64_t place);
 /* Staging memory for copies, in pieces: a free one, or -1; it is given back when what uses it has ended. */
-enum { TD_GPU_PIECE = 1 << 20 };
+enum { TD_GPU_PIECE = 1 << 20, TD_GPU_PIECES = 8 };
 int td_gpu_piece_take(td_gpu *g);
 void td_gpu_piece_give(td_gpu *g, int piece);
 void *td_gpu_piece_at(td_gpu *g, int piece);

@@ -23,6 +23,14 @@ typedef struct point {
     uint64_t place;
 } point;
 
+/* What has been sent to a stream and has not ended, in order. */
+typedef struct mark {
+    struct mark *next;
+    struct item *item;
+    int piece; /* of the staging memory; -1: the end of the item */
+    uint64_t at, bytes;
+} mark;
+
 typedef struct item {
     struct item *next;
     struct lane *lane;
@@ -33,6 +41,7 @@ typedef struct item {
     int nbehind, room;
     point *behind;
     td_cuda_transfer transfer;
+    mark end;
 } item;
 
 typedef struct lane {
@@ -43,14 +52,6 @@ typedef struct lane {
     unsigned flying;
 } lane;
 
-/* What has been sent to a stream and has not ended, in order. */
-typedef struct mark {
-    struct mark *next;
-    item *item;
-    int piece; /* of the staging memory; -1: the end of the item */
-    uint64_t at, bytes;
-} mark;
-
 typedef struct marks {
     mark *first, *last;
     unsigned count;
@@ -59,10 +60,12 @@ typedef struct marks {
 typedef struct executor {
     td_executor base; /* first */
     td_cuda *cuda;
+    item *spare; /* (loop) for the next task */
     pthread_mutex_t lock;
     lane lanes[LANES];
     unsigned nlanes;
     marks streams[TD_GPU_STREAMS]; /* the channel's thread's */
+    mark pieces[TD_GPU_PIECES];
     uint64_t marked;
 } executor;
 
@@ -87,12 +90,20 @@ static lane *lane_of(executor *x, uint64_t flow)
     return idle;
 }
 
+static int reserve(td_executor *base, td_error *e)
+{
+    executor *x = (executor *)base;
+    if (!x->spare && !(x->spare = malloc(sizeof *x->spare))) return td_no_memory(e, "to queue it");
+    return td_gpu_begin(x->cuda->gpu, e);
+}
+
 static unsigned issue(td_executor *base, td_task *t)
 {
     executor *x = (executor *)base;
     td_cuda_notice(x->cuda);
-    item *it = calloc(1, sizeof *it);
-    if (!it) abort();
+    item *it = x->spare;
+    x->spare = NULL;
+    *it = (item){0};
     pthread_mutex_lock(&x->lock);
     lane *l = lane_of(x, td_task_flow(t));
     it->lane = l;
@@ -157,8 +168,7 @@ static void go(td_executor *base, td_task *t, td_chain *ready)
 
 static void put_mark(executor *x, item *it, unsigned stream, int piece, uint64_t at, uint64_t bytes)
 {
-    mark *m = malloc(sizeof *m);
-    if (!m) abort();
+    mark *m = piece < 0 ? &it->end : &x->pieces[piece];
     *m = (mark){NULL, it, piece, at, bytes};
     marks *s = &x->streams[stream];
     if (s->last) s->last->next = m;
@@ -239,7 +249,6 @@ static void ended(void *arg, const td_gpu_end *end, const char *why)
         if (up) td_cuda_transfer_take(&it->transfer, td_gpu_piece_at(x->cuda->gpu, m->piece), m->at, m->bytes);
         td_gpu_piece_give(x->cuda->gpu, m->piece);
     } else it->ended = true;
-    free(m);
     end_what_ended(x);
 }
 
@@ -249,13 +258,13 @@ static void lost(void *arg, const td_error *why)
     bool more = false;
     atomic_store(&x->cuda->has_lost, true);
     for (unsigned s = 0; s < TD_GPU_STREAMS; s++)
-        for (mark *m; (m = take_mark(x, s)); free(m))
+        for (const mark *m; (m = take_mark(x, s));)
             if (!m->item->ended) has_failed(m->item, why);
     pthread_mutex_lock(&x->lock);
     for (unsigned i = 0; i < x->nlanes; i++) {
         item *it = x->lanes[i].unsent;
-        if (it && it->begun) { /* a part of it was sent */
-            it->ended = true;
+        if (it && it->begun) { /* a part of it was sent, if any */
+            if (!it->ended) has_failed(it, why);
             is_sent(it);
         }
         more |= x->lanes[i].unsent && x->lanes[i].unsent->may_go;
@@ -326,6 +335,17 @@ static void take_numbers(td_kcall *k)
     if (some && k->replan) k->replan(k);
 }
 
+static size_t room_for_launches(td_kcall *k)
+{
+    size_t bytes = 0;
+    for (int i = 0, n = td_cuda_count(k); i < n; i++) {
+        td_cuda_launch l;
+        td_cuda_launch_at(k, i, &l);
+        bytes += td_gpu_put_bytes(sizeof(td_gpu_launch) + l.bytes);
+    }
+    return bytes;
+}
+
 static void send_launches(executor *x, unsigned stream, td_kcall *k)
 {
     take_numbers(k);
@@ -342,11 +362,12 @@ static void send_launches(executor *x, unsigned stream, td_kcall *k)
     }
 }
 
-/* False: there is no staging memory just now. */
+/* False: there is no staging memory just now, or none for the commands. */
 static bool send_pieces(executor *x, item *it, unsigned stream)
 {
     td_gpu *g = x->cuda->gpu;
     while (it->transfer.sent < it->transfer.bytes) {
+        if (!td_gpu_room(g, td_cuda_transfer_room(&it->transfer) + sizeof(td_gpu_mark))) return false;
         int piece = td_gpu_piece_take(g);
         if (piece < 0) return false;
         uint64_t at, n = td_cuda_transfer_send(&it->transfer, g, stream, piece, &at);
@@ -382,13 +403,20 @@ static void begin(executor *x, item *it, const td_error *why)
     if (td_cuda_is_transfer(&it->call->k)) td_cuda_transfer_begin(&it->transfer, &it->call->k);
 }
 
-/* False: it was sent in part, and goes on when there is room. */
+/* False: it was sent in part, if at all, and goes on when there is room. */
 static bool send(executor *x, item *it, const td_error *why)
 {
-    if (!it->begun) begin(x, it, why);
+    td_gpu *g = x->cuda->gpu;
+    if (!it->begun) {
+        if (!why && !td_gpu_room(g, COMPUTE * sizeof(td_gpu_wait))) return false;
+        begin(x, it, why);
+    }
     if (!it->ended) {
         unsigned stream = (unsigned)it->lane->stream;
+        size_t room = td_cuda_is_transfer(&it->call->k) ? 0 : room_for_launches(&it->call->k);
+        if (it->call->copy) room += room_for_launches(it->call->copy);
         if (it->transfer.bytes && !send_pieces(x, it, stream)) return false;
+        if (!td_gpu_room(g, room + sizeof(td_gpu_mark))) return false;
         if (!td_cuda_is_transfer(&it->call->k)) send_launches(x, stream, &it->call->k);
         if (it->call->copy) send_launches(x, stream, it->call->copy);
         put_mark(x, it, stream, -1, 0, 0);
@@ -429,7 +457,7 @@ int td_cuda_executor_new(td_cuda *c, td_gpu_client *client, td_error *e)
 {
     executor *x = calloc(1, sizeof *x);
     if (!x) return td_no_memory(e, "for a GPU's streams");
-    x->base = (td_executor){.issue = issue, .after = after, .go = go, .stop = stop};
+    x->base = (td_executor){.reserve = reserve, .issue = issue, .after = after, .go = go, .stop = stop};
     x->cuda = c;
     pthread_mutex_init(&x->lock, NULL);
     c->executor = &x->base;
@@ -448,5 +476,6 @@ void td_cuda_executor_free(td_cuda *c)
             free(it);
         }
     pthread_mutex_destroy(&x->lock);
+    free(x->spare);
     free(x);
 }

@@ -46,6 +46,8 @@ typedef struct td_cuda_transfer {
 int td_cuda_plan_transfer(td_kcall *k, td_error *e);
 bool td_cuda_is_transfer(const td_kcall *k);
 void td_cuda_transfer_begin(td_cuda_transfer *t, const td_kcall *k);
+/* What the commands of the next piece take at most of td_gpu_room(). */
+size_t td_cuda_transfer_room(const td_cuda_transfer *t);
 /* The next piece through this one of the staging memory: its bytes, and where it begins (what comes up is taken out
  * there when it has ended). */
 uint64_t td_cuda_transfer_send(td_cuda_transfer *t, td_gpu *g, unsigned stream, int piece, uint64_t *at);

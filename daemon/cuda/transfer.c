@@ -6,7 +6,10 @@
 #include "proto/base/device.h"
 #include <string.h>
 
-#define RUNS_MOST 65536 /* of a tensor on the device: a command each */
+#define RUNS_MOST 65536     /* of a tensor on the device: a command each */
+enum { PIECE_RUNS = 1000 }; /* of a piece */
+_Static_assert(PIECE_RUNS * sizeof(td_gpu_move) + sizeof(td_gpu_mark) <= TD_GPU_ROOM,
+               "a piece's commands are one message's");
 
 /* Elements of a run, and how many runs there are. */
 static int64_t run_of(const td_desc *d, int *outer)
@@ -116,10 +119,27 @@ static void bring_up(void *arg, int64_t at, uint64_t behind, uint64_t bytes)
     c->bytes = bytes;
 }
 
+/* Bytes of the next piece: as much as there is room for in the staging memory, and in one message of commands. */
+static uint64_t next_bytes(const td_cuda_transfer *t)
+{
+    int outer;
+    uint64_t run = (uint64_t)run_of(t->device, &outer) * td_dtype_size((td_dtype)t->device->dtype);
+    uint64_t n = t->bytes - t->sent, most = run * PIECE_RUNS - t->sent % run;
+    if (n > TD_GPU_PIECE) n = TD_GPU_PIECE;
+    return run < TD_GPU_PIECE && n > most ? most : n;
+}
+
+size_t td_cuda_transfer_room(const td_cuda_transfer *t)
+{
+    int outer;
+    uint64_t run = (uint64_t)run_of(t->device, &outer) * td_dtype_size((td_dtype)t->device->dtype);
+    uint64_t runs = run ? next_bytes(t) / run + 2 : 1;
+    return (size_t)(runs < PIECE_RUNS ? runs : PIECE_RUNS) * sizeof(td_gpu_move);
+}
+
 uint64_t td_cuda_transfer_send(td_cuda_transfer *t, td_gpu *g, unsigned stream, int piece, uint64_t *at)
 {
-    uint64_t n = t->bytes - t->sent;
-    if (n > TD_GPU_PIECE) n = TD_GPU_PIECE;
+    uint64_t n = next_bytes(t);
     part p = {.host = t->host_at, .staged = td_gpu_piece_at(g, piece), .gpu = g, .stream = stream};
     p.device = t->device_at;
     p.offset = td_gpu_piece_offset(piece);

@@ -20,6 +20,9 @@ typedef struct td_chain td_chain; /* tasks that may run now, for the pool */
 typedef struct td_executor td_executor;
 struct td_executor {
     td_sched *s; /* set by td_sched_new */
+    /* Have by now what issue() of one more task takes, so that it cannot fail (loop). The call is refused with what
+     * this says. NULL: it takes nothing. */
+    int (*reserve)(td_executor *x, td_error *e);
     /* Take a call's task to its place (loop); it is not to run yet. Returns the number of its stream, or 0: it is in no
      * order. */
     unsigned (*issue)(td_executor *x, td_task *t);
@@ -52,8 +55,8 @@ td_call *td_task_begin(td_task *t);
 void td_task_device_failed(td_task *t);
 /* It runs this phase now, in so many chunks. */
 void td_task_phase(td_task *t, int phase, int64_t chunks);
-/* It has run, or is not to be run; until which phase, td_task_phase() said. Any thread, in the order of its stream: what
- * was lost before it there is known, and so is what it has lost by that. The task is gone after this. */
+/* It has run, or is not to be run; until which phase, td_task_phase() said. Any thread, in the order of its stream:
+ * what was lost before it there is known, and so is what it has lost by that. The task is gone after this. */
 void td_task_done(td_task *t);
 
 #endif

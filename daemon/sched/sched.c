@@ -204,6 +204,12 @@ static inline td_executor *executor_of(const td_call *c)
 
 static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
 {
+    td_executor *x = executor_of(c) ? executor_of(c) : &s->pool.executor;
+    td_error why;
+    if (x->reserve && x->reserve(x, &why)) {
+        refuse_with(s, c, s->reach, n, why.code, why.message);
+        return;
+    }
     td_task *t = make_task(s, TD_TASK_CALL, reach, n);
     if (!t) {
         refuse_with(s, c, s->reach, n, TD_E_SYSTEM, "no memory to queue it");
@@ -215,9 +221,9 @@ static void issue(td_sched *s, td_call *c, const td_reach *reach, int n)
     t->flow = c->who && c->who->flow ? c->who->flow : s->flow;
     t->number = t->flow->number;
     t->given = !td_call_makes(c);
-    t->executor = executor_of(c) ? executor_of(c) : &s->pool.executor;
+    t->executor = x;
     td_flow_add(t->flow, t);
-    t->stream = t->executor->issue(t->executor, t);
+    t->stream = x->issue(x, t);
     enter(s, t);
 }
 

@@ -1,8 +1,9 @@
-/* For tests of memory that is out: the next allocations go through here, and one of them fails. Link with
- * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc; a test wraps what else it wants by `fails`. */
+/* For tests of memory that is out: the next allocations, of any thread, go through here, and one of them fails. Link
+ * with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc; a test wraps what else it wants by `fails`. */
 #ifndef TENSORD_TESTS_HOSTILE_STARVE_H
 #define TENSORD_TESTS_HOSTILE_STARVE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -13,11 +14,13 @@ void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t each);
 void *__wrap_realloc(void *p, size_t n);
 
-static int until_failure; /* the so-many-th allocation from now fails; 0: none */
+static _Atomic int until_failure; /* the so-many-th allocation from now fails; 0: none */
 
 static bool fails(void)
 {
-    return until_failure && --until_failure == 0;
+    int n = until_failure;
+    while (n && !atomic_compare_exchange_weak(&until_failure, &n, n - 1)) continue;
+    return n == 1;
 }
 
 void *__wrap_malloc(size_t n)

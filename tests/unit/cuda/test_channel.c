@@ -30,7 +30,7 @@ static void turn(void *arg, const td_error *why)
         s->to_send = 0;
         s->why = *why;
     }
-    while (s->to_send && !td_gpu_is_full(s->gpu)) {
+    while (s->to_send && !td_gpu_is_full(s->gpu) && td_gpu_room(s->gpu, sizeof(td_gpu_fill) + sizeof(td_gpu_mark))) {
         uint32_t value = s->sent;
         td_gpu_fill *c = td_gpu_put(s->gpu, TD_GPU_FILL, s->sent % 4, sizeof *c);
         c->to = s->address + s->sent % 1024 * 4;
