@@ -25,6 +25,12 @@ int td_raise(int code, const char *op, const char *format, ...) __attribute__((f
 /* A line for whoever runs the program goes this way; to stderr, unless a binding has its own. */
 extern void (*td_say)(const char *line);
 
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+/* The digest that the card of this file's model would have, without a daemon. An error's code; raised. */
+enum { TD_MODEL_DIGEST = 72 }; /* "sha256:" and 64 figures */
+int td_model_digest(const char *path, char out[TD_MODEL_DIGEST]);
+
 /* ---- waits ------------------------------------------------------------------------------------------------------- */
 
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */

@@ -212,6 +212,7 @@ int td_onnx_fetch(const td_onnx_file *f, const td_onnx_tensor *t, const td_onnx_
         int rc = open_external(f, t, look->bytes, &s, &at, e);
         if (rc) return rc;
         rc = td_source_read(&s, at, to, look->bytes, e);
+        if (!rc && f->outside) td_digest_add(f->outside, to, look->bytes);
         close(s.fd);
         return rc;
     }
@@ -221,4 +222,16 @@ int td_onnx_fetch(const td_onnx_file *f, const td_onnx_tensor *t, const td_onnx_
         if (look->bytes) memcpy(to, x->at, look->bytes);
     } else narrow(x, td_dtype_size(look->dtype), to);
     return TD_OK;
+}
+
+int td_onnx_skim(const td_onnx_file *f, const td_onnx_tensor *t, const td_onnx_look *look, td_error *e)
+{
+    uint64_t at;
+    td_source s;
+    if (t->location != 1) return TD_OK;
+    int rc = open_external(f, t, look->bytes, &s, &at, e);
+    if (rc) return rc;
+    rc = td_digest_read(f->outside, &s, at, look->bytes, e);
+    close(s.fd);
+    return rc;
 }

@@ -86,23 +86,57 @@ static void blocks(uint32_t h[8], const unsigned char *p, size_t n)
     for (; n >= 64; n -= 64, p += 64) block(h, p);
 }
 
+void td_digest_init(td_digest *d)
+{
+    *d = (td_digest){
+        .h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19}};
+}
+
+void td_digest_add(td_digest *d, const void *bytes, size_t n)
+{
+    const unsigned char *p = bytes;
+    size_t there = d->size % 64, whole;
+    d->size += n;
+    if (there) {
+        size_t more = n < 64 - there ? n : 64 - there;
+        memcpy(d->rest + there, p, more);
+        if (there + more < 64) return;
+        blocks(d->h, d->rest, 64);
+        p += more, n -= more;
+    }
+    whole = n / 64 * 64;
+    blocks(d->h, p, whole);
+    if (n > whole) memcpy(d->rest, p + whole, n - whole);
+}
+
+void td_digest_end(td_digest *d, char out[TD_DIGEST_TEXT])
+{
+    unsigned char end[128] = {0x80};
+    uint64_t bits = d->size * 8;
+    size_t zeros = (119 - d->size % 64) % 64; /* up to the 8 bytes that end a block */
+    for (int k = 0; k < 8; k++) end[1 + zeros + (size_t)k] = (unsigned char)(bits >> (56 - 8 * k));
+    td_digest_add(d, end, zeros + 9);
+    for (int k = 0; k < 8; k++) snprintf(out + 8 * k, 9, "%08x", d->h[k]);
+}
+
+int td_digest_read(td_digest *d, const td_source *s, uint64_t at, uint64_t n, td_error *e)
+{
+    unsigned char buffer[TD_DIGEST_PIECE];
+    int rc = TD_OK;
+    for (uint64_t end = at + n; at < end && !rc;) {
+        size_t piece = end - at < sizeof buffer ? (size_t)(end - at) : sizeof buffer;
+        rc = td_source_read(s, at, buffer, piece, e);
+        if (!rc) td_digest_add(d, buffer, piece);
+        at += piece;
+    }
+    return rc;
+}
+
 int td_digest_file(const td_source *s, char out[TD_DIGEST_TEXT], td_error *e)
 {
-    uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-    unsigned char buffer[(32 << 10) + 128];
-    uint64_t at = 0;
-    size_t n;
-    for (; s->size - at >= 32 << 10; at += 32 << 10) {
-        int rc = td_source_read(s, at, buffer, 32 << 10, e);
-        if (rc) return rc;
-        blocks(h, buffer, 32 << 10);
-    }
-    int rc = td_source_read(s, at, buffer, n = (size_t)(s->size - at), e);
-    if (rc) return rc;
-    buffer[n++] = 0x80;
-    while (n % 64 != 56) buffer[n++] = 0;
-    for (int k = 7; k >= 0; k--) buffer[n++] = (unsigned char)(s->size * 8 >> 8 * k);
-    blocks(h, buffer, n);
-    for (int k = 0; k < 8; k++) snprintf(out + 8 * k, 9, "%08x", h[k]);
-    return TD_OK;
+    td_digest d;
+    td_digest_init(&d);
+    int rc = td_digest_read(&d, s, 0, s->size, e);
+    if (!rc) td_digest_end(&d, out);
+    return rc;
 }

@@ -6,6 +6,7 @@
 #define TENSORD_CLIENT_ONNX_MODEL_H
 
 #include "client/files/source.h"
+#include "client/onnx/digest.h"
 #include "proto/base/arena.h"
 
 enum {
@@ -129,7 +130,8 @@ typedef struct td_onnx_model {
 
 typedef struct td_onnx_file {
     td_source source;
-    int folder; /* where external data lies; -1: there is none */
+    int folder;         /* where external data lies; -1: there is none */
+    td_digest *outside; /* of all that was fetched from there, in its order; NULL: nobody asks */
     td_arena memory;
     td_onnx_model *model;
 } td_onnx_file;
@@ -158,5 +160,7 @@ const char *td_onnx_type_name(int64_t type); /* "float8e4m3fn" */
 int td_onnx_look_at(const td_onnx_file *f, const td_onnx_tensor *t, td_onnx_look *out, td_error *e);
 /* Its bytes as this machine has them, `look`->bytes of them. */
 int td_onnx_fetch(const td_onnx_file *f, const td_onnx_tensor *t, const td_onnx_look *look, void *to, td_error *e);
+/* As if it were fetched, for `outside` alone. */
+int td_onnx_skim(const td_onnx_file *f, const td_onnx_tensor *t, const td_onnx_look *look, td_error *e);
 
 #endif

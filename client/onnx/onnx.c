@@ -7,6 +7,7 @@
 #include "client/onnx/text.h"
 #include "client/program/programs.h"
 #include "client/script/script.h"
+#include "client/tensord_bind.h"
 #include "proto/base/text.h"
 #include "proto/program/literal.h"
 #include "proto/program/prim.h"
@@ -27,6 +28,7 @@ typedef struct loading {
     td_onnx_whole whole;
     td_onnx_writer writer;
     td_error e;
+    td_digest outside;
     td_array **weights; /* by captured tensor of the module */
     uint64_t bytes;
 } loading;
@@ -61,6 +63,8 @@ static bool open_file(loading *l)
 static bool read_graph(loading *l)
 {
     if (!open_file(l) || td_onnx_read(&l->file, l->fd, l->folder, &l->e)) return false;
+    td_digest_init(&l->outside);
+    l->file.outside = &l->outside;
     return !td_onnx_resolve(&l->whole, &l->file, &l->e) && !td_onnx_fold(&l->whole) &&
            !td_onnx_write(&l->writer, &l->whole);
 }
@@ -164,13 +168,17 @@ static td_array *bring(td_client *c, loading *l, td_onnx_constant *w)
 }
 
 /* The module captures them by the names of the text, "w12". */
+static td_onnx_constant *captured(const loading *l, const td_ir *ir, uint32_t k)
+{
+    return l->writer.weights[strtoul(td_ir_chars(ir, ir->captures[k].name) + 1, NULL, 10) - 1];
+}
+
 static bool bring_all(td_client *c, loading *l, const td_ir *ir)
 {
     l->weights = calloc(ir->ncaptures + 1u, sizeof(td_array *));
     if (!l->weights) td_no_memory(&l->e, "for the weights of a model");
     for (uint32_t k = 0; l->weights && k < ir->ncaptures; k++) {
-        uint32_t number = (uint32_t)strtoul(td_ir_chars(ir, ir->captures[k].name) + 1, NULL, 10);
-        l->weights[k] = bring(c, l, l->writer.weights[number - 1]);
+        l->weights[k] = bring(c, l, captured(l, ir, k));
         if (!l->weights[k]) {
             if (!l->e.code) l->e = *td_last_error();
             break;
@@ -237,23 +245,73 @@ static void raise(const loading *l)
     td_raise_error(&e, "load_model", NULL);
 }
 
+/* Of the file, and of what was read from others, which is as much of the model. */
+static void digest(loading *l, const char *file, char out[TD_DIGEST_TEXT])
+{
+    td_digest both;
+    char other[TD_DIGEST_TEXT];
+    memcpy(out, file, TD_DIGEST_TEXT);
+    if (l->outside.size == 0) return;
+    td_digest_end(&l->outside, other);
+    td_digest_init(&both);
+    td_digest_add(&both, file, TD_DIGEST_TEXT - 1);
+    td_digest_add(&both, other, TD_DIGEST_TEXT - 1);
+    td_digest_end(&both, out);
+}
+
+static bool has_outside(const loading *l)
+{
+    for (uint32_t k = 0; k < l->writer.nweights; k++)
+        if (l->writer.weights[k]->from && l->writer.weights[k]->from->location == 1) return true;
+    return false;
+}
+
+/* What bring_all() would read, in its order. */
+static bool skim_all(loading *l)
+{
+    if (!has_outside(l)) return true;
+    td_ir *ir = compile(l);
+    for (uint32_t k = 0; ir && k < ir->ncaptures && !l->e.code; k++) {
+        const td_onnx_constant *w = captured(l, ir, k);
+        if (!w->bytes) td_onnx_skim(&l->file, w->from, &w->look, &l->e);
+    }
+    td_ir_unref(ir);
+    return !l->e.code;
+}
+
 td_program *td_onnx_program(td_client *client, const char *path, unsigned flags, char **card)
 {
-    char digest[TD_DIGEST_TEXT];
+    char of_file[TD_DIGEST_TEXT], of_all[TD_DIGEST_TEXT];
     if (!client || !path || !card) {
         td_raise_null("load_model", !client ? "client" : path ? "card" : "path");
         return NULL;
     }
     loading l = {.path = path, .shown = path, .fd = -1, .folder = -1};
     td_step_aside();
-    bool good = read_graph(&l) && !td_digest_file(&l.file.source, digest, &l.e);
+    bool good = read_graph(&l) && !td_digest_file(&l.file.source, of_file, &l.e);
     td_step_back();
     td_program *p = good ? make(client, &l, flags) : NULL;
-    *card = p ? td_onnx_card(&l.whole, path, digest, l.bytes) : NULL;
+    if (p) digest(&l, of_file, of_all);
+    *card = p ? td_onnx_card(&l.whole, path, of_all, l.bytes) : NULL;
     if (p && !*card) td_program_free(p), p = NULL;
     if (!p) raise(&l);
     end(&l);
     return p;
+}
+
+int td_model_digest(const char *path, char out[TD_MODEL_DIGEST])
+{
+    char of_file[TD_DIGEST_TEXT];
+    loading l = {.path = path, .shown = path, .fd = -1, .folder = -1};
+    td_step_aside();
+    bool good = read_graph(&l) && !td_digest_file(&l.file.source, of_file, &l.e) && skim_all(&l);
+    td_step_back();
+    memcpy(out, "sha256:", 7);
+    if (good) digest(&l, of_file, out + 7);
+    else raise(&l);
+    int rc = l.e.code;
+    end(&l);
+    return rc;
 }
 
 char *td_onnx_source(const char *path, td_error *e)

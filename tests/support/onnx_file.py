@@ -3,7 +3,7 @@
     write(path, [("MatMul", ["x", "w"], ["y"])], [("x", FLOAT, ["n", 2])], [("y", FLOAT, ["n", 1])], {"w": ((2, 1), [1.0, 2.0])})
 
 Nodes are (operator, inputs, outputs), or with attributes behind them, whole numbers, lists of such and texts by their names; inputs and outputs of the graph (name, number of the dtype in ONNX, shape), where a size is a number or a name;
-constants (shape, floats), or arrays of NumPy."""
+constants (shape, floats), or (shape, name of a file beside it that has the floats), or arrays of NumPy."""
 import pathlib
 import struct
 
@@ -26,6 +26,8 @@ def field(number, value):
 
 
 def _constant(name, given):
+    if not hasattr(given, "tobytes") and isinstance(given[1], str):
+        return b"".join(field(1, n) for n in given[0]) + field(2, FLOAT) + field(8, name) + field(13, field(1, "location") + field(2, given[1])) + field(14, 1)
     if hasattr(given, "tobytes"):
         shape, dtype, data = given.shape, {"int64": INT64, "int32": INT32}.get(str(given.dtype), FLOAT), given.tobytes()
     else:

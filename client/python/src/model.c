@@ -37,6 +37,18 @@ static PyObject *load(PyObject *module, PyObject *args)
     return c ? wrap(m) : NULL;
 }
 
+/* _model_digest(path) */
+static PyObject *digest(PyObject *module, PyObject *args)
+{
+    (void)module;
+    PyObject *path;
+    char text[TD_MODEL_DIGEST];
+    if (!PyArg_ParseTuple(args, "O&:InferenceSession", PyUnicode_FSConverter, &path)) return NULL;
+    int rc = td_model_digest(PyBytes_AsString(path), text);
+    Py_DECREF(path);
+    return rc ? tdpy_none(rc) : PyUnicode_FromString(text);
+}
+
 /* _model_open(name, version, timeout) */
 static PyObject *open_name(PyObject *module, PyObject *args)
 {
@@ -164,6 +176,7 @@ static PyType_Spec spec = {.name = "tensord._C._Model",
                            .slots = slots};
 
 static PyMethodDef functions[] = {{"_model_load", load, METH_VARARGS, NULL},
+                                  {"_model_digest", digest, METH_VARARGS, NULL},
                                   {"_model_open", open_name, METH_VARARGS, NULL},
                                   {"_model_serve", serve, METH_VARARGS, NULL},
                                   {NULL, NULL, 0, NULL}};

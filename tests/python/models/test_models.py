@@ -222,6 +222,31 @@ def test_sessions_share_one_model(layer):
     assert td.status("models") == []  # it goes with the last
 
 
+def test_sessions_of_one_graph_with_other_weights(tmp_path):
+    """Weights that lie beside a file are of its model: others are another one's, and so are those that came since."""
+    def put(folder, factor):
+        folder.mkdir(exist_ok=True)
+        (folder / "w.bin").write_bytes((W * factor).tobytes())
+        (folder / "b.bin").write_bytes(np.full(2000, factor, dtype=np.float32).tobytes())
+        nodes = [("MatMul", ["x", "w"], ["y"]), ("ReduceMax", ["b"], ["m"], {"keepdims": 0}), ("Add", ["y", "m"], ["z"])]
+        return write(folder / "one.onnx", nodes, [("x", FLOAT, ["n", 4])], [("z", FLOAT, ["n", 3])], {"w": ((4, 3), "w.bin"), "b": ((2000,), "b.bin")})
+
+    def answer(session):
+        return session.run(None, {"x": np.ones((1, 4), dtype=np.float32)})[0]
+
+    one, two = put(tmp_path / "one", 1), put(tmp_path / "two", 2)
+    sessions = [td.InferenceSession(path) for path in (one, two, one)]
+    want = W.sum(axis=0) + 1
+    for session, factor in zip(sessions, (1, 2, 1)):
+        assert np.allclose(answer(session), factor * want)
+    put(tmp_path / "one", 3)
+    sessions.append(td.InferenceSession(one))
+    assert np.allclose(answer(sessions[-1]), 3 * want) and np.allclose(answer(sessions[0]), want)
+    names = {row["name"] for row in td.status("models")}
+    assert len(names) == 3 and names == {"onnx/" + s._model.card["digest"] for s in sessions}
+    assert td.load_model(two).card["digest"] == sessions[1]._model.card["digest"] == td._C._model_digest(two)
+
+
 def test_what_cannot_be_loaded(tmp_path, layer):
     with pytest.raises(td.Error, match="none.onnx"):
         td.load_model(tmp_path / "none.onnx")

@@ -35,8 +35,9 @@ def _opened(digest):
 
 
 def _shared(path) -> Model:
-    """The model of this file that all processes have: the first one that wants it loads it, and it goes with the last."""
-    found = _opened(_digest(path))
+    """The model of this file that all processes have: the first one that wants it loads it, and it goes with the last. A file that has its weights
+    beside it is these, too; to know them it has to be looked into, so it is asked for by its own bytes first."""
+    found = _opened(_digest(path)) or _opened(_C._model_digest(path))
     if found:
         return found
     loaded = load_model(path)
