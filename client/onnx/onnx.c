@@ -306,8 +306,8 @@ int td_model_digest(const char *path, char out[TD_MODEL_DIGEST])
     td_step_aside();
     bool good = read_graph(&l) && !td_digest_file(&l.file.source, of_file, &l.e) && skim_all(&l);
     td_step_back();
-    memcpy(out, "sha256:", 7);
-    if (good) digest(&l, of_file, out + 7);
+    snprintf(out, TD_MODEL_DIGEST, "sha256:");
+    if (good) digest(&l, of_file, out + strlen(out));
     else raise(&l);
     int rc = l.e.code;
     end(&l);
