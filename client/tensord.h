@@ -1106,7 +1106,7 @@ TD_API td_request *td_async_at_call(const char *where, td_program *p, int n, con
 typedef struct td_infer_options {
     size_t size;         /* sizeof(td_infer_options) */
     uint64_t timeout_us; /* 0: no limit */
-    int priority;        /* of requests that wait, those with a higher one come first; 0 as a rule */
+    int priority;        /* of requests that wait, those with a higher one come first; 0 as a rule, from -31 to 31 */
 } td_infer_options;
 TD_API td_request *td_async_infer(td_model *model, td_list in, const td_infer_options *how, td_done done,
                                   void *context);

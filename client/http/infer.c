@@ -270,8 +270,8 @@ static int bring_regions(http_infer *i, td_error *e)
  * that do, together with requests of other processes. */
 static int priority_of(int level, const http_entry *entry)
 {
-    enum { LOWEST = 1 << 20 };
-    int64_t usual = entry && entry->level ? entry->level : LOWEST;
+    enum { LEVELS = 31 }; /* that there are above the usual one */
+    int64_t usual = entry && entry->level ? entry->level : level < LEVELS ? LEVELS + 1 : (int64_t)level + 1;
     return level ? (int)(usual - level) : 0;
 }
 

@@ -1,12 +1,7 @@
-/* Requests of a model: their order, and the runs that answer them.
+/* Requests of a model, and the runs that answer them. Which comes next lines.c knows. A lane has one batch, which is
+ * formed when its owner comes to it: all that came until then may join.
  *
- * Requests that wait are a list in the order in which they are to be taken. Among those of one priority each way to the
- * model has its turn: a request's turn is one behind that of the way's request before it, or that of the request which
- * was taken last, whichever is later; so one that asks a thousand times delays another's next by one. A lane has one
- * batch, which is formed when its owner comes to it: all that came until then may join.
- *
- * Invariant: a request is in the list, or waits for its inputs, or is in one batch; a batch without requests runs no
- * further. */
+ * Invariant: a request waits in a line, or is in one batch; a batch without requests runs no further. */
 #include "daemon/service/model.h"
 #include "proto/ops/opid.h"
 
@@ -21,22 +16,8 @@ enum {
     STEP = 8,          /* ops */
     SOME = 64,         /* tensors that are waited for at a time */
     BYTES_PART = 8,    /* of the memory: with so much in the inputs of requests that wait, no other comes */
-    VALUES = 4096      /* that a program returns: its tensors, and the lists around them */
-};
-
-struct td_inquiry {
-    td_await await; /* first */
-    td_inquiry *next, *prev;
-    td_served *of; /* counted */
-    td_queued_item *in;
-    td_served_run *run; /* NULL: it waits */
-    td_waiter *inputs;
-    bool listed, alone; /* alone: it joins no others */
-    int32_t priority;
-    uint32_t most, rows;
-    uint64_t turn, bytes, asked_ns, taken_ns;
-    td_account *account;
-    td_model_then *then;
+    VALUES = 4096,     /* that a program returns: its tensors, and the lists around them */
+    BYTES = sizeof(td_inquiry) + sizeof(td_line) /* of the daemon's memory that one takes */
 };
 
 struct td_served_run {
@@ -64,19 +45,9 @@ static td_served_run *batch_of(td_job *j)
 
 /* ---- the end of a request */
 
-static void unlist(td_inquiry *x)
-{
-    td_served *v = x->of;
-    if (!x->listed) return;
-    *(x->prev ? &x->prev->next : &v->first) = x->next;
-    *(x->next ? &x->next->prev : &v->last) = x->prev;
-    x->next = x->prev = NULL;
-    x->listed = false;
-}
-
 static void waits_no_more(td_inquiry *x)
 {
-    unlist(x);
+    td_line_leave(x);
     x->of->waiting--;
     x->of->waiting_bytes -= x->bytes;
 }
@@ -99,8 +70,9 @@ static void forget(td_inquiry *x)
     td_deadline_disarm(v->of->service, &x->await.deadline);
     if (x->run) leave_batch(x);
     else waits_no_more(x);
+    td_line_part(x);
     td_queue_item_free(x->in);
-    td_account_discharge(x->account, 0, td_objects_of(sizeof *x));
+    td_account_discharge(x->account, 0, td_objects_of(BYTES));
     td_account_unref(x->account);
     free(x);
     td_served_look(v);
@@ -151,25 +123,6 @@ static const td_await_kind for_answer = {cancel, whom};
 uint32_t td_inquiry_number(const td_await *a)
 {
     return ((const td_inquiry *)(const void *)a)->of->number;
-}
-
-/* ---- the order */
-
-static bool before(const td_inquiry *a, const td_inquiry *b)
-{
-    return a->priority != b->priority ? a->priority > b->priority : a->turn < b->turn;
-}
-
-static void list(td_inquiry *x)
-{
-    td_served *v = x->of;
-    td_inquiry *behind = v->last;
-    while (behind && before(x, behind)) behind = behind->prev;
-    x->prev = behind;
-    x->next = behind ? behind->next : v->first;
-    *(x->prev ? &x->prev->next : &v->first) = x;
-    *(x->next ? &x->next->prev : &v->last) = x;
-    x->listed = true;
 }
 
 /* ---- what may be joined */
@@ -238,12 +191,13 @@ static bool is_size(const td_served *v, uint32_t rows)
 
 /* The first, and those that join it, in order: as many as make a size that was tried when the model was made warm, for
  * which there are plans; or, where none is met, as fit. */
-static uint32_t choose(const td_served *v, td_inquiry **at, uint32_t *rows)
+static uint32_t choose(td_served *v, td_inquiry **at, uint32_t *rows)
 {
-    td_inquiry *x = v->first;
-    uint32_t n = 1, most = most_rows(v), sum = x->rows, warm = 0, warm_rows = 0, looked = 0;
+    td_order order = td_lines_order(v, LOOK);
+    td_inquiry *x = td_order_next(&order);
+    uint32_t n = 1, most = most_rows(v), sum = x->rows, warm = 0, warm_rows = 0;
     at[0] = x;
-    for (td_inquiry *y = x->alone ? NULL : x->next; y && n < BATCH && looked < LOOK; y = y->next, looked++) {
+    for (td_inquiry *y; !x->alone && n < BATCH && (y = td_order_next(&order));) {
         if (y->alone || sum + y->rows > most || !alike(x, y)) continue;
         at[n++] = y;
         sum += y->rows;
@@ -265,7 +219,7 @@ static bool waits_for_others(td_served *v)
 {
     td_inquiry *at[BATCH];
     uint32_t rows;
-    const td_inquiry *x = v->first;
+    const td_inquiry *x = td_lines_first(v);
     uint64_t now = td_clock_ns(), until = x->asked_ns + (uint64_t)v->how.delay_us * 1000;
     if (!v->how.delay_us || x->alone || v->state != TD_READY || now >= until) return false;
     choose(v, at, &rows);
@@ -278,7 +232,7 @@ static const td_job_kind kind;
 
 void td_served_start(td_served *v)
 {
-    if (!v->first || !v->idle || v->forming || waits_for_others(v)) return;
+    if (!v->levels_in_use || !v->idle || v->forming || waits_for_others(v)) return;
     uint32_t k = (uint32_t)__builtin_ctzll(v->idle);
     td_served_run *b = v->lanes[k].batch;
     v->idle &= v->idle - 1;
@@ -299,7 +253,7 @@ static void list_it(td_inquiry *x)
     x->rows = rows_of(x);
     x->alone = x->rows == 0 || x->rows >= most_rows(v);
     if (!x->rows) x->rows = 1;
-    list(x);
+    td_line_enter(x);
     td_served_start(v);
 }
 
@@ -352,28 +306,26 @@ int td_model_ask(td_await **out, td_model_user *u, td_queued_item *in, uint64_t 
     td_served *v = td_model_served(u, e);
     int rc = v ? check(v, in, timeout_us, e) : e->code;
     if (rc) return rc;
-    td_inquiry *x = td_account_charge(in->account, 0, td_objects_of(sizeof *x), e) ? NULL : malloc(sizeof *x);
+    td_inquiry *x = td_account_charge(in->account, 0, td_objects_of(BYTES), e) ? NULL : malloc(sizeof *x);
     if (!x && !e->code) {
-        td_account_discharge(in->account, 0, td_objects_of(sizeof *x));
+        td_account_discharge(in->account, 0, td_objects_of(BYTES));
         td_no_memory(e, "for a request");
     }
     if (!x) return e->code;
-    if (u->asked != v->number) u->asked = v->number, u->turn = 0;
     *x = (td_inquiry){.await = {.kind = &for_answer},
                       .of = td_served_ref(v),
                       .in = in,
                       .priority = priority,
                       .most = most,
-                      .turn = u->turn > v->turn ? u->turn : v->turn,
                       .bytes = in->bytes,
                       .asked_ns = td_clock_ns(),
                       .account = td_account_ref(in->account),
                       .then = then};
-    u->turn = x->turn + 1;
     v->waiting++;
     v->waiting_bytes += x->bytes;
     v->counts.asked++;
-    rc = await_inputs(x, e);
+    rc = td_line_join(x, e);
+    if (!rc) rc = await_inputs(x, e);
     if (rc) {
         x->in = NULL;
         forget(x);
@@ -403,7 +355,7 @@ static void form(td_served_run *b)
 {
     td_served *v = b->of;
     v->forming = false;
-    if (!v->first) {
+    if (!v->levels_in_use) {
         b->stage = ENDS;
         return;
     }
@@ -412,15 +364,14 @@ static void form(td_served_run *b)
     uint64_t now = td_clock_ns();
     for (uint32_t k = 0; k < b->n; k++) {
         td_inquiry *x = b->at[k];
+        td_line_take(x);
         waits_no_more(x);
         x->run = b;
         x->taken_ns = now;
         b->size[k] = x->rows;
-        if (x->turn > v->turn) v->turn = x->turn;
     }
     b->stage = GATHERS;
-    if (!v->first) v->turn++; /* nobody waits: who asked much has no debts */
-    td_served_start(v);       /* another lane may have the rest */
+    td_served_start(v); /* another lane may have the rest */
 }
 
 /* An input as it was when it was asked with. It stays kept: the run reads it as it goes, and it may be wanted again. */
@@ -733,10 +684,7 @@ static void ask_again(td_inquiry *x)
     v->waiting_bytes += x->bytes;
     v->counts.again++;
     x->alone = true;
-    x->next = v->first; /* it had its turn */
-    *(v->first ? &v->first->prev : &v->last) = x;
-    v->first = x;
-    x->listed = true;
+    td_line_return(x);
 }
 
 static void settle_one(td_served_run *b, uint32_t i, const td_error *why)
@@ -860,7 +808,7 @@ static const td_job_kind kind = {"model", .step = step, .drop = drop, .cost = ST
 void td_served_fail_all(td_served *v, const td_error *why)
 {
     td_served_ref(v);
-    while (v->first) fail(v->first, why);
+    for (td_inquiry *x; (x = td_lines_any(v));) fail(x, why);
     for (uint32_t k = 0; k < v->nlanes; k++) {
         td_served_run *b = v->lanes[k].batch;
         for (uint32_t i = 0; i < b->n; i++)

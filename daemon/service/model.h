@@ -7,6 +7,40 @@
 
 typedef struct td_served_run td_served_run; /* a run: batch.c */
 
+/* Requests of one process and priority; lines.c. */
+typedef struct td_line_key {
+    uint64_t who, level; /* who: a process, or, where none is known, a session */
+} td_line_key;
+typedef struct td_line {
+    UT_hash_handle hh;
+    td_line_key key;
+    uint32_t refs;            /* requests that belong to it, also those that a run has taken */
+    td_inquiry *first, *last; /* that wait in it */
+    struct td_line *next, *prev;
+    uint64_t walk;   /* who goes through the order has come to it: ... */
+    td_inquiry *now; /* ... and to this one */
+} td_line;
+typedef struct td_level { /* of a priority: lines in which requests wait, in turn */
+    td_line *first, *last;
+} td_level;
+enum { TD_LEVELS = 64 };
+
+struct td_inquiry {
+    td_await await;          /* first */
+    td_inquiry *next, *prev; /* in the line `at`, */
+    td_line *at, *line;      /* NULL: it does not wait; line: where it belongs */
+    td_served *of;           /* counted */
+    td_queued_item *in;
+    td_served_run *run; /* NULL: it waits */
+    td_waiter *inputs;
+    bool alone; /* it joins no others */
+    int32_t priority;
+    uint32_t most, rows;
+    uint64_t bytes, asked_ns, taken_ns;
+    td_account *account;
+    td_model_then *then;
+};
+
 struct td_named_model {
     UT_hash_handle hh;
     td_service *service;
@@ -40,12 +74,15 @@ struct td_served {
     td_model_how how;
     td_lane lanes[TD_MODEL_LANES];
     uint32_t nlanes, running;
-    uint64_t idle;            /* lanes that have nothing to do, bit by bit */
-    bool forming;             /* one is about to look what waits */
-    td_inquiry *first, *last; /* that wait for a run, in order */
-    uint32_t waiting;         /* these, and those whose inputs are not there yet */
+    uint64_t idle;  /* lanes that have nothing to do, bit by bit */
+    bool forming;   /* one is about to look what waits */
+    td_line *lines; /* by key */
+    td_line early;  /* requests whose inputs are not there yet */
+    td_line again;  /* those that failed with others, and come first */
+    td_level levels[TD_LEVELS];
+    uint64_t levels_in_use, walk;
+    uint32_t waiting; /* requests in all lines */
     uint64_t waiting_bytes;
-    uint64_t turn; /* of the request that was taken last */
     td_deadline delay;
     uint32_t pid;
     char program_name[32];
@@ -61,6 +98,30 @@ static inline td_served *td_served_ref(td_served *v)
 void td_served_unref(td_served *v);
 /* Does it end now? Asked whenever there is one request or run less. */
 void td_served_look(td_served *v);
+/* ---- lines.c: the order of requests that wait */
+
+/* It belongs to its process's line, and is early. */
+int td_line_join(td_inquiry *x, td_error *e);
+void td_line_part(td_inquiry *x);
+void td_line_enter(td_inquiry *x);              /* its inputs are there: it waits in its line, behind all others */
+void td_line_return(td_inquiry *x);             /* it waits before all others, whatever line it belongs to */
+void td_line_leave(td_inquiry *x);              /* it waits no more */
+void td_line_take(td_inquiry *x);               /* the same, and its line has had its turn */
+td_inquiry *td_lines_first(const td_served *v); /* NULL: none waits but for inputs */
+td_inquiry *td_lines_any(const td_served *v);   /* also of these */
+/* Through all that wait, in their order, until so many were looked at. Nobody may come or go meanwhile. */
+typedef struct td_order {
+    td_served *of;
+    uint64_t in_use;
+    td_line *line;
+    uint32_t looks;
+    bool begun, any;
+} td_order;
+td_order td_lines_order(td_served *v, uint32_t looks);
+td_inquiry *td_order_next(td_order *o);
+
+/* ---- */
+
 /* batch.c: a lane's batch, and its end; its owner has none of it any more. */
 td_served_run *td_served_run_new(td_owner *o, td_error *e);
 void td_served_run_free(td_served_run *b);

@@ -7,7 +7,7 @@
  * gone, with all its memory, whoever still has it open.
  *
  * A request is held by whoever asked (td_await). It waits until its inputs are computed, then for its turn: those of a
- * higher priority first, and among equals each that has the model open in its turn. One that is cancelled or too late
+ * higher priority first, and among equals each process in its turn. One that is cancelled or too late
  * before a run has taken it costs nothing. A run takes several where their inputs look alike but for the rows and where
  * that paid when the model was made warm (batch.c); one that fails with several is run again for each alone.
  *
@@ -24,7 +24,8 @@ enum {
     TD_MODEL_SIZES = 16,       /* of batches that pay */
     TD_MODEL_ROWS = 1024,      /* of the largest of them */
     TD_MODEL_LANES = 16,
-    TD_MODEL_QUEUE = 1024 /* requests that wait, as a rule, and at most 64 times as many */
+    TD_MODEL_PRIORITY = 31, /* the highest; the lowest is below 0 */
+    TD_MODEL_QUEUE = 1024   /* requests that wait, as a rule, and at most 64 times as many */
 };
 
 enum { TD_SERVED_WHILE_OPEN = 1, TD_SERVED_KEEP_OLD = 2, TD_SERVED_NEW = 4 }; /* as TD_MODEL_ in tensord.h */
@@ -46,8 +47,6 @@ typedef struct td_model_how {
 typedef struct td_model_user {
     td_named_model *of;
     td_served *pinned; /* one version; NULL: whichever the name means */
-    uint64_t turn;     /* batch.c's: of the last request ... */
-    uint32_t asked;    /* ... to this version; to another one it has had no turn */
 } td_model_user;
 
 /* ---- loading */

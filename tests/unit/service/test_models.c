@@ -166,27 +166,37 @@ static void add(td_queued_item *i, td_account *who, int rows, int columns, float
     td_tensor_unref(t);
 }
 
-static td_queued_item *item(int rows, float x)
+static td_queued_item *item_of(td_account *who, int rows, float x)
 {
     td_queued_item *i = NULL;
-    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, session, 1, 0, NULL), TD_OK);
-    add(i, session, rows, 3, x);
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, who, 1, 0, NULL), TD_OK);
+    add(i, who, rows, 3, x);
     return i;
+}
+
+static td_queued_item *item(int rows, float x)
+{
+    return item_of(session, rows, x);
 }
 
 static int notes[ROOM];
 
 /* A request of this number, whose answer is minus that. */
-static td_await *ask(td_model_user *u, int note, int rows, int priority, uint64_t timeout_us)
+static td_await *ask_as(td_account *who, td_model_user *u, int note, int rows, int priority, uint64_t timeout_us)
 {
     td_await *a = NULL;
     td_error e = {0};
-    int rc = td_model_ask(&a, u, item(rows, (float)note), timeout_us, priority, 1, then, &e);
+    int rc = td_model_ask(&a, u, item_of(who, rows, (float)note), timeout_us, priority, 1, then, &e);
     if (rc) printf("%s\n", e.message);
     CU_ASSERT_EQUAL_FATAL(rc, TD_OK);
     notes[note] = note;
     a->arg = &notes[note];
     return a;
+}
+
+static td_await *ask(td_model_user *u, int note, int rows, int priority, uint64_t timeout_us)
+{
+    return ask_as(session, u, note, rows, priority, timeout_us);
 }
 
 static bool came(int n, const int *order)
@@ -211,18 +221,88 @@ static void end(const char *name)
 static void each_has_its_turn(void)
 {
     td_model_user a = model("fair", alone()), b = join("fair");
+    td_account *other = td_account_new(user);
     for (int k = 1; k <= 5; k++) ask(&a, k, 1, 0, UINT64_MAX);
-    ask(&b, 6, 1, 0, UINT64_MAX);
-    ask(&b, 7, 1, 0, UINT64_MAX);
+    ask_as(other, &b, 6, 1, 0, UINT64_MAX);
+    ask_as(other, &b, 7, 1, 0, UINT64_MAX);
     CU_ASSERT_EQUAL(answers, 0); /* never from within */
     run();
     CAME(1, 6, 2, 7, 3, 4, 5);
     ask(&a, 1, 1, 0, UINT64_MAX); /* who asked much has not to wait for it later */
-    ask(&b, 2, 1, 0, UINT64_MAX);
+    ask_as(other, &b, 2, 1, 0, UINT64_MAX);
     run();
     CAME(1, 2);
     end("fair");
     td_model_leave(&a), td_model_leave(&b);
+    td_account_unref(other);
+}
+
+/* However often it opens the model, and in whatever sessions. */
+static void a_process_has_one_turn(void)
+{
+    td_model_user a = model("one turn", alone());
+    td_account *of[3] = {session, td_account_new(user), td_account_new(user)};
+    session->pid = of[1]->pid = 70, of[2]->pid = 71;
+    for (int k = 1; k <= 6; k++) {
+        td_model_user again = join("one turn");
+        ask_as(of[k % 2], &again, k, 1, 0, UINT64_MAX);
+        td_model_leave(&again);
+    }
+    ask_as(of[2], &a, 7, 1, 0, UINT64_MAX);
+    ask_as(of[2], &a, 8, 1, 0, UINT64_MAX);
+    run();
+    CAME(1, 7, 2, 8, 3, 4, 5, 6);
+    session->pid = 0;
+    end("one turn");
+    td_model_leave(&a);
+    td_account_unref(of[1]), td_account_unref(of[2]);
+}
+
+/* Drawn: in whatever order they come and go, each priority's lines take turns. */
+static void turns_of_many(void)
+{
+    enum { PROCESSES = 4, REQUESTS = 40 };
+    td_model_user a = model("many turns", alone());
+    td_account *of[PROCESSES];
+    struct {
+        int who, priority;
+        td_await *at;
+    } asked[REQUESTS + 1];
+    uint32_t seed = 7;
+    for (int k = 0; k < PROCESSES; k++) of[k] = td_account_new(user), of[k]->pid = 80 + (uint32_t)k;
+    for (int round = 0; round < 20; round++) {
+        int last[PROCESSES] = {0}, left = 0, open[2][PROCESSES] = {{0}}, between[PROCESSES][PROCESSES] = {{0}};
+        for (int k = 1; k <= REQUESTS; k++) {
+            seed = seed * 1664525 + 1013904223;
+            asked[k].who = (int)(seed >> 24) % PROCESSES, asked[k].priority = (int)(seed >> 20) % 2;
+            int priority = asked[k].priority ? INT32_MAX : INT32_MIN; /* as far as there are levels */
+            asked[k].at = ask_as(of[asked[k].who], &a, k, 1, priority, UINT64_MAX);
+        }
+        for (int k = 1; k <= REQUESTS; k += 5) td_await_cancel(&v, asked[k].at), asked[k].at = NULL;
+        for (int k = 1; k <= REQUESTS; k++)
+            if (asked[k].at) left++, open[asked[k].priority][asked[k].who]++;
+        run();
+        CU_ASSERT_EQUAL(answers, left);
+        for (int k = 0, before = 1; k < answers; k++) {
+            int note = log_[k].note, who = asked[note].who, priority = asked[note].priority;
+            CU_ASSERT_TRUE(priority <= before); /* the higher one first */
+            if (priority < before) memset(last, 0, sizeof last), memset(between, 0, sizeof between);
+            before = priority;
+            CU_ASSERT_TRUE(note > last[who]);     /* a process's own in their order, ... */
+            for (int i = 0; i < PROCESSES; i++) { /* ... and between two of them one of each that has some */
+                if (last[who] && i != who)
+                    CU_ASSERT_TRUE(between[who][i] == 1 || (!between[who][i] && !open[priority][i]));
+                between[who][i] = 0;
+                if (i != who) between[i][who]++;
+            }
+            last[who] = note;
+            open[priority][who]--;
+        }
+        answers = 0;
+    }
+    end("many turns");
+    td_model_leave(&a);
+    for (int k = 0; k < PROCESSES; k++) td_account_unref(of[k]);
 }
 
 static void priority_comes_first(void)
@@ -499,6 +579,7 @@ static void times_have_quantiles(void)
 
 TD_CUNIT_MAIN_WITH("models", init, cleanup, {"a batch mixes nobody", a_batch_mixes_nobody},
                    {"lanes are paid", lanes_are_paid}, {"each has its turn", each_has_its_turn},
+                   {"a process has one turn", a_process_has_one_turn}, {"turns of many", turns_of_many},
                    {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
                    {"alike ones join", alike_ones_join}, {"a delay is waited for", a_delay_is_waited_for},
                    {"a full queue refuses", a_full_queue_refuses},
