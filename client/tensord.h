@@ -994,7 +994,8 @@ TD_API int td_model_outputs(const td_model *model);
 TD_API int td_infer(td_model *model, td_list in, int nout, td_array **out, int timeout_ms);
 /* Which version the name means: one that was kept. */
 TD_API int td_model_serve(td_client *client, const char *name, int version);
-/* It answers what it was asked, and goes, with all its memory. version 0: all versions, and the name. */
+/* It answers what it was asked, and goes, with all its memory; what it has not answered when it has answered nobody for a
+ * minute fails. version 0: all versions, and the name. */
 TD_API int td_model_retire(td_client *client, const char *name, int version);
 TD_API void td_model_free(td_model *model); /* the handle; NULL is fine */
 

@@ -83,7 +83,8 @@ struct td_served {
     uint64_t levels_in_use, walk;
     uint32_t waiting; /* requests in all lines */
     uint64_t waiting_bytes;
-    td_deadline delay;
+    td_deadline delay, grace; /* grace: while it retires */
+    uint64_t settled;         /* requests that had come to an end when that began */
     uint32_t pid;
     char program_name[32];
     uint64_t since_ms;

@@ -105,6 +105,7 @@ static void end(td_served *v)
     v->state = TD_GONE;
     unlink_version(v);
     td_deadline_disarm(v->of->service, &v->delay);
+    td_deadline_disarm(v->of->service, &v->grace);
     for (uint32_t k = 0; k < v->nlanes; k++) td_owner_end(v->lanes[k].owner);
     td_program_unref(v->program);
     v->program = NULL;
@@ -119,11 +120,38 @@ void td_served_look(td_served *v)
     if (v->state == TD_RETIRING && !v->waiting && !v->running) end(v);
 }
 
+static uint64_t settled(const td_served *v)
+{
+    return v->counts.answered + v->counts.failed + v->counts.expired + v->counts.cancelled;
+}
+
+static void begin_grace(td_served *v);
+
+static void grace_is_over(void *served)
+{
+    td_served *v = served;
+    td_error why = {0};
+    if (settled(v) != v->settled) {
+        begin_grace(v);
+        return;
+    }
+    td_fail(&why, TD_E_CANCELLED, "version %u of the model '%s' was retired, and has answered nobody for %d s",
+            v->number, v->of->name, TD_MODEL_GRACE_S);
+    td_served_fail_all(v, &why); /* runs without requests end with their next step */
+}
+
+static void begin_grace(td_served *v)
+{
+    v->settled = settled(v);
+    td_deadline_arm(v->of->service, &v->grace, TD_MODEL_GRACE_S * 1000, grace_is_over, v);
+}
+
 static void retire(td_served *v)
 {
     if (v->state != TD_READY && v->state != TD_WARMING) return;
     if (v->of->serving == v) v->of->serving = NULL;
     v->state = TD_RETIRING;
+    begin_grace(v);
     td_served_start(v); /* no others come that its requests would wait for */
     td_served_look(v);
 }

@@ -4,7 +4,8 @@
  * segments, which are empty when it goes whatever else is published (one for its weights, one for what its runs make),
  * and lanes: owners (job.h) that run it, one run each at a time. It is *warming* while its loader alone may ask it,
  * *ready* once the name may mean it, and *retiring* when it answers what it was asked and nothing else; then it is
- * gone, with all its memory, whoever still has it open.
+ * gone, with all its memory, whoever still has it open. A program may have no end, and whoever asked may wait for ever:
+ * so a version that retires and answers nobody for a minute lets the rest go, with an error.
  *
  * A request is held by whoever asked (td_await). It waits until its inputs are computed, then for its turn: those of a
  * higher priority first, and among equals each process in its turn. One that is cancelled or too late
@@ -24,6 +25,7 @@ enum {
     TD_MODEL_SIZES = 16,       /* of batches that pay */
     TD_MODEL_ROWS = 1024,      /* of the largest of them */
     TD_MODEL_LANES = 16,
+    TD_MODEL_GRACE_S = 60,  /* a version that retires has so long to answer one more request; then the rest fail */
     TD_MODEL_PRIORITY = 31, /* the highest; the lowest is below 0 */
     TD_MODEL_QUEUE = 1024   /* requests that wait, as a rule, and at most 64 times as many */
 };

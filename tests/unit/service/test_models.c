@@ -459,6 +459,71 @@ static void old_versions_end_with_their_last_request(void)
     CU_ASSERT_PTR_NULL(v.models);
 }
 
+/* Some steps, as it would never rest. */
+static void run_a_while(void)
+{
+    for (int k = 0; k < 200; k++) td_owners_run(&v, MOST);
+}
+
+/* Who asked is gone, or it was retired a minute ago: then a run without an end ends. */
+static void a_run_without_an_end(void)
+{
+    static const char endless[] = "graph(%x : Tensor):\n"
+                                  "  %yes : bool = prim::Constant[value=1]()\n"
+                                  "  %n : int = prim::Constant[value=1000000000000000]()\n"
+                                  "  %y : Tensor = prim::Loop(%n, %yes, %x)\n"
+                                  "    block0(%i : int, %z : Tensor):\n"
+                                  "      %w : Tensor = td::neg(%z)\n"
+                                  "      -> (%yes, %w)\n"
+                                  "  return (%y)\n";
+    td_model_user a = model_of("endless", endless, alone());
+    td_await *first = ask(&a, 1, 1, 0, UINT64_MAX);
+    run_a_while();
+    CU_ASSERT_EQUAL(answers, 0);
+    td_await_cancel(&v, first);
+    run(); /* rests */
+    ask(&a, 2, 1, 0, 5000);
+    run_a_while();
+    hand_clock_go_on(6 * MS);
+    td_deadlines_run(&v);
+    CU_ASSERT_TRUE(answers == 1 && log_[0].code == TD_E_TIMEOUT);
+    answers = 0;
+    run();
+    ask(&a, 3, 1, 0, UINT64_MAX);
+    ask(&a, 4, 1, 0, UINT64_MAX);
+    run_a_while();
+    CU_ASSERT_EQUAL(td_model_retire(&v, "endless", 0, session, NULL), TD_OK);
+    run_a_while();
+    counts_of("endless");
+    CU_ASSERT_TRUE(answers == 0 && versions == 1);
+    hand_clock_go_on((uint64_t)TD_MODEL_GRACE_S * 1000 * MS + MS);
+    td_deadlines_run(&v);
+    CU_ASSERT_TRUE(answers == 2 && log_[0].code == TD_E_CANCELLED && log_[1].code == TD_E_CANCELLED);
+    answers = 0;
+    run();
+    counts_of("endless");
+    CU_ASSERT_EQUAL(versions, 0);
+    CU_ASSERT_EQUAL(td_deadlines_run(&v), UINT64_MAX);
+    td_model_leave(&a);
+}
+
+/* One that answers has a minute for each. */
+static void a_slow_one_may_go_on(void)
+{
+    td_model_user a = model("slow", alone());
+    for (int k = 1; k <= 3; k++) ask(&a, k, 1, 0, UINT64_MAX);
+    CU_ASSERT_EQUAL(td_model_retire(&v, "slow", 0, session, NULL), TD_OK);
+    for (int k = 1; k <= 3; k++) {
+        hand_clock_go_on((uint64_t)(TD_MODEL_GRACE_S - 1) * 1000 * MS);
+        while (answers < k) td_owners_run(&v, 1);
+        hand_clock_go_on(2000 * MS);
+        td_deadlines_run(&v);
+    }
+    CAME(1, 2, 3);
+    run();
+    td_model_leave(&a);
+}
+
 static void a_loader_that_goes_leaves_nothing(void)
 {
     td_model_user u = {0};
@@ -584,5 +649,6 @@ TD_CUNIT_MAIN_WITH("models", init, cleanup, {"a batch mixes nobody", a_batch_mix
                    {"alike ones join", alike_ones_join}, {"a delay is waited for", a_delay_is_waited_for},
                    {"a full queue refuses", a_full_queue_refuses},
                    {"old versions end with their last request", old_versions_end_with_their_last_request},
+                   {"a run without an end", a_run_without_an_end}, {"a slow one may go on", a_slow_one_may_go_on},
                    {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing},
                    {"times have quantiles", times_have_quantiles})
