@@ -17,7 +17,7 @@ enum {
     SOME = 64,         /* tensors that are waited for at a time */
     BYTES_PART = 8,    /* of the memory: with so much in the inputs of requests that wait, no other comes */
     VALUES = 4096,     /* that a program returns: its tensors, and the lists around them */
-    BYTES = sizeof(td_inquiry) + sizeof(td_line) /* of the daemon's memory that one takes */
+    BYTES = sizeof(td_inquiry) + sizeof(td_model_line) /* of the daemon's memory that one takes */
 };
 
 struct td_served_run {
@@ -193,7 +193,7 @@ static bool is_size(const td_served *v, uint32_t rows)
  * which there are plans; or, where none is met, as fit. */
 static uint32_t choose(td_served *v, td_inquiry **at, uint32_t *rows)
 {
-    td_order order = td_lines_order(v, LOOK);
+    td_model_order order = td_lines_order(v, LOOK);
     td_inquiry *x = td_order_next(&order);
     uint32_t n = 1, most = most_rows(v), sum = x->rows, warm = 0, warm_rows = 0;
     at[0] = x;

@@ -15,9 +15,9 @@ _Static_assert(HIGHEST - LOWEST < AGAIN, "each priority has a level");
 
 /* ---- lines */
 
-static void enter_ring(td_served *v, td_line *l, bool first)
+static void enter_ring(td_served *v, td_model_line *l, bool first)
 {
-    td_level *r = &v->levels[l->key.level];
+    td_model_level *r = &v->levels[l->key.level];
     l->prev = first ? NULL : r->last;
     l->next = first ? r->first : NULL;
     *(l->prev ? &l->prev->next : &r->first) = l;
@@ -25,16 +25,16 @@ static void enter_ring(td_served *v, td_line *l, bool first)
     v->levels_in_use |= UINT64_C(1) << l->key.level;
 }
 
-static void leave_ring(td_served *v, td_line *l)
+static void leave_ring(td_served *v, td_model_line *l)
 {
-    td_level *r = &v->levels[l->key.level];
+    td_model_level *r = &v->levels[l->key.level];
     *(l->prev ? &l->prev->next : &r->first) = l->next;
     *(l->next ? &l->next->prev : &r->last) = l->prev;
     l->next = l->prev = NULL;
     if (!r->first) v->levels_in_use &= ~(UINT64_C(1) << l->key.level);
 }
 
-static void put(td_line *l, td_inquiry *x, bool first)
+static void put(td_model_line *l, td_inquiry *x, bool first)
 {
     x->prev = first ? NULL : l->last;
     x->next = first ? l->first : NULL;
@@ -47,11 +47,11 @@ int td_line_join(td_inquiry *x, td_error *e)
 {
     td_served *v = x->of;
     int32_t priority = x->priority < LOWEST ? LOWEST : x->priority > HIGHEST ? HIGHEST : x->priority;
-    td_line_key key = {.who = x->account->pid ? x->account->pid : (uint64_t)(uintptr_t)x->account,
-                       .level = (uint64_t)(priority - LOWEST)};
+    td_model_line_key key = {.who = x->account->pid ? x->account->pid : (uint64_t)(uintptr_t)x->account,
+                             .level = (uint64_t)(priority - LOWEST)};
     HASH_FIND(hh, v->lines, &key, sizeof key, x->line);
     if (!x->line) {
-        td_line *l = calloc(1, sizeof *l);
+        td_model_line *l = calloc(1, sizeof *l);
         if (!l) return td_no_memory(e, "for a request");
         l->key = key;
         HASH_ADD(hh, v->lines, key, sizeof l->key, l);
@@ -65,7 +65,7 @@ int td_line_join(td_inquiry *x, td_error *e)
 
 void td_line_part(td_inquiry *x)
 {
-    td_line *l = x->line;
+    td_model_line *l = x->line;
     x->line = NULL;
     if (!l || --l->refs) return;
     HASH_DEL(x->of->lines, l);
@@ -74,7 +74,7 @@ void td_line_part(td_inquiry *x)
 
 void td_line_leave(td_inquiry *x)
 {
-    td_line *l = x->at;
+    td_model_line *l = x->at;
     if (!l) return;
     *(x->prev ? &x->prev->next : &l->first) = x->next;
     *(x->next ? &x->next->prev : &l->last) = x->prev;
@@ -92,7 +92,7 @@ void td_line_enter(td_inquiry *x)
 
 void td_line_return(td_inquiry *x)
 {
-    td_line *l = &x->of->again;
+    td_model_line *l = &x->of->again;
     l->key.level = AGAIN;
     if (!l->first) enter_ring(x->of, l, true);
     put(l, x, true);
@@ -100,7 +100,7 @@ void td_line_return(td_inquiry *x)
 
 void td_line_take(td_inquiry *x)
 {
-    td_line *l = x->at;
+    td_model_line *l = x->at;
     td_line_leave(x);
     if (!l->first || l == &x->of->early) return;
     leave_ring(x->of, l);
@@ -109,7 +109,7 @@ void td_line_take(td_inquiry *x)
 
 /* ---- the order */
 
-static td_level *highest(td_served *v, uint64_t in_use)
+static td_model_level *highest(td_served *v, uint64_t in_use)
 {
     return &v->levels[63 - __builtin_clzll(in_use)];
 }
@@ -124,17 +124,17 @@ td_inquiry *td_lines_any(const td_served *v)
     return v->early.first ? v->early.first : td_lines_first(v);
 }
 
-td_order td_lines_order(td_served *v, uint32_t looks)
+td_model_order td_lines_order(td_served *v, uint32_t looks)
 {
     v->walk++;
-    return (td_order){.of = v, .in_use = v->levels_in_use, .looks = looks};
+    return (td_model_order){.of = v, .in_use = v->levels_in_use, .looks = looks};
 }
 
 /* Round by round: one of each line of the level, until no line has another. */
-td_inquiry *td_order_next(td_order *o)
+td_inquiry *td_order_next(td_model_order *o)
 {
     while (o->looks) {
-        td_line *l = o->line;
+        td_model_line *l = o->line;
         if (!l) {
             if (o->begun && !o->any) o->in_use &= ~(UINT64_C(1) << (63 - __builtin_clzll(o->in_use)));
             if (!o->in_use) return NULL;

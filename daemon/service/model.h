@@ -8,28 +8,28 @@
 typedef struct td_served_run td_served_run; /* a run: batch.c */
 
 /* Requests of one process and priority; lines.c. */
-typedef struct td_line_key {
+typedef struct td_model_line_key {
     uint64_t who, level; /* who: a process, or, where none is known, a session */
-} td_line_key;
-typedef struct td_line {
+} td_model_line_key;
+typedef struct td_model_line {
     UT_hash_handle hh;
-    td_line_key key;
+    td_model_line_key key;
     uint32_t refs;            /* requests that belong to it, also those that a run has taken */
     td_inquiry *first, *last; /* that wait in it */
-    struct td_line *next, *prev;
+    struct td_model_line *next, *prev;
     uint64_t walk;   /* who goes through the order has come to it: ... */
     td_inquiry *now; /* ... and to this one */
-} td_line;
-typedef struct td_level { /* of a priority: lines in which requests wait, in turn */
-    td_line *first, *last;
-} td_level;
+} td_model_line;
+typedef struct td_model_level { /* of a priority: lines in which requests wait, in turn */
+    td_model_line *first, *last;
+} td_model_level;
 enum { TD_LEVELS = 64 };
 
 struct td_inquiry {
-    td_await await;          /* first */
-    td_inquiry *next, *prev; /* in the line `at`, */
-    td_line *at, *line;      /* NULL: it does not wait; line: where it belongs */
-    td_served *of;           /* counted */
+    td_await await;           /* first */
+    td_inquiry *next, *prev;  /* in the line `at`, */
+    td_model_line *at, *line; /* NULL: it does not wait; line: where it belongs */
+    td_served *of;            /* counted */
     td_queued_item *in;
     td_served_run *run; /* NULL: it waits */
     td_waiter *inputs;
@@ -74,12 +74,12 @@ struct td_served {
     td_model_how how;
     td_lane lanes[TD_MODEL_LANES];
     uint32_t nlanes, running;
-    uint64_t idle;  /* lanes that have nothing to do, bit by bit */
-    bool forming;   /* one is about to look what waits */
-    td_line *lines; /* by key */
-    td_line early;  /* requests whose inputs are not there yet */
-    td_line again;  /* those that failed with others, and come first */
-    td_level levels[TD_LEVELS];
+    uint64_t idle;        /* lanes that have nothing to do, bit by bit */
+    bool forming;         /* one is about to look what waits */
+    td_model_line *lines; /* by key */
+    td_model_line early;  /* requests whose inputs are not there yet */
+    td_model_line again;  /* those that failed with others, and come first */
+    td_model_level levels[TD_LEVELS];
     uint64_t levels_in_use, walk;
     uint32_t waiting; /* requests in all lines */
     uint64_t waiting_bytes;
@@ -111,15 +111,15 @@ void td_line_take(td_inquiry *x);               /* the same, and its line has ha
 td_inquiry *td_lines_first(const td_served *v); /* NULL: none waits but for inputs */
 td_inquiry *td_lines_any(const td_served *v);   /* also of these */
 /* Through all that wait, in their order, until so many were looked at. Nobody may come or go meanwhile. */
-typedef struct td_order {
+typedef struct td_model_order {
     td_served *of;
     uint64_t in_use;
-    td_line *line;
+    td_model_line *line;
     uint32_t looks;
     bool begun, any;
-} td_order;
-td_order td_lines_order(td_served *v, uint32_t looks);
-td_inquiry *td_order_next(td_order *o);
+} td_model_order;
+td_model_order td_lines_order(td_served *v, uint32_t looks);
+td_inquiry *td_order_next(td_model_order *o);
 
 /* ---- */
 
