@@ -299,6 +299,11 @@ TD_API int64_t td_item_i64(td_array *a);
 /* The very bytes, without a copy: the address of the first element, td_strides() apart from the others. Waits until
  * what was asked before has been written. Good as long as the handle; read-only. NULL on failure. */
 TD_API const void *td_data(td_array *a);
+/* Of a tensor on a GPU: the same, as an address of the device in this process, which kernels of this process may read
+ * and write. The memory is mapped once, as long as a handle needs it; the process gets a context of CUDA by that (the
+ * primary one, some hundred MB of the GPU). Nothing orders these kernels and ops: the caller synchronises its stream
+ * before it asks for an op. NULL on failure, and of a tensor without elements. */
+TD_API void *td_cuda_data(td_array *a);
 /* The same for writing. Waits for everything pending on it; until td_write_end() ops on it fail. The end moves the
  * version, so that a backward that needs the old values fails instead of using the new ones. Only for tensors of this
  * session. timeout_ms < 0: no limit. Other clients' ops on the tensor wait for the end, a minute at most: then they
@@ -563,9 +568,9 @@ enum { TD_GROUP_RANKS = 256 /* most members */ };
 /* Take a seat in the group of this name, in the daemon that `client` is connected to, by a connection of its own; waits
  * up to timeout_ms (< 0: for ever) until all `size` members have come. `rank` -1: the lowest that is free. `timeout_ms`
  * is also the deadline of each call that names none. TD_E_TIMEOUT names who came and who did not; TD_E_EXISTS says who
- * has the rank, or the name with another size, or that all are there. A group has its name as long as somebody is in it:
- * for the seat of a member that has gone one waits at its door until the others regroup, or have gone, too. A process
- * that is forked later is no member. NULL on failure. */
+ * has the rank, or the name with another size, or that all are there. A group has its name as long as somebody is in
+ * it: for the seat of a member that has gone one waits at its door until the others regroup, or have gone, too. A
+ * process that is forked later is no member. NULL on failure. */
 TD_API td_group *td_group_open(td_client *client, const char *name, uint32_t size, int rank, int timeout_ms);
 /* A member dies: these say what becomes of calls of the others that it had not come to. */
 typedef enum td_on_death {
@@ -970,8 +975,8 @@ typedef struct td_model_options {
     size_t size; /* sizeof(td_model_options) */
     unsigned flags;
     int version;   /* 0: the next one; one that is there is replaced */
-    int max_batch; /* rows that one run may have: 0: as many as paid when it was made warm, if the program shows that rows
-                      do not meet; more: so many, the caller knows that they do not; 1: requests stay alone */
+    int max_batch; /* rows that one run may have: 0: as many as paid when it was made warm, if the program shows that
+                      rows do not meet; more: so many, the caller knows that they do not; 1: requests stay alone */
     int delay_us;  /* so long a request may wait for others to join it; 0: not at all */
     int queue;     /* requests that may wait, beyond which TD_E_BUSY is the answer; 0: 1024 */
     int instances; /* runs that are under way at once; 0: 1 */
@@ -987,8 +992,8 @@ TD_API const char *td_model_card(const td_model *model);
 TD_API int td_model_version(const td_model *model); /* 0 of one that is not published */
 TD_API int td_model_inputs(const td_model *model);  /* how many; and outputs */
 TD_API int td_model_outputs(const td_model *model);
-/* Inputs in the card's order; `nout` outputs, as many as the card has. Waits for the answer, which says where the values
- * are: td_data() of them asks nobody. An input that does not fit the card is an error that names it, at once.
+/* Inputs in the card's order; `nout` outputs, as many as the card has. Waits for the answer, which says where the
+ * values are: td_data() of them asks nobody. An input that does not fit the card is an error that names it, at once.
  * TD_E_TIMEOUT: it was not answered in time; one that was still waiting for its turn costs nothing. TD_E_BUSY: too many
  * wait. */
 TD_API int td_infer(td_model *model, td_list in, int nout, td_array **out, int timeout_ms);
@@ -1028,8 +1033,8 @@ typedef struct td_table {
 } td_table;
 /* `what` is one of: status sessions tensors names models queues groups segments devices turns; memory: this session's
  * own bytes now and at their most, memory_anew: and the most is counted from here. The rows of tensors have each byte
- * once: bytes_used, with bytes_idle, and bytes_own add up to status's bytes_used, bytes_committed and bytes_own, but for
- * the answer itself. */
+ * once: bytes_used, with bytes_idle, and bytes_own add up to status's bytes_used, bytes_committed and bytes_own, but
+ * for the answer itself. */
 TD_API td_table *td_status(td_client *client, const char *what);
 TD_API void td_table_free(td_table *table);
 
@@ -1121,7 +1126,8 @@ TD_API td_array *td_request_array(td_request *r);              /* yours, once; i
 TD_API int td_request_item(td_request *r, td_queue_item *out); /* the same; td_queue_item_clear() it */
 TD_API td_table *td_request_table(td_request *r);              /* the same */
 TD_API int td_request_value(td_request *r, td_value *out);     /* the same; td_value_free() it */
-TD_API int td_request_arrays(td_request *r, int n, td_array **out); /* yours, once: the n outputs of a td_async_infer() */
+TD_API int td_request_arrays(td_request *r, int n,
+                             td_array **out); /* yours, once: the n outputs of a td_async_infer() */
 TD_API const void *td_request_data(td_request *r);
 TD_API uint64_t td_request_version(td_request *r); /* of what was opened */
 

@@ -36,6 +36,11 @@ int td_model_digest(const char *path, char out[TD_MODEL_DIGEST]);
 void td_step_aside(void); /* this thread will wait, or work for long: others may run */
 void td_step_back(void);  /* it goes on; holds no lock of a client */
 
+/* ---- GPUs -------------------------------------------------------------------------------------------------------- */
+
+/* After td_cuda_data(): the number of its GPU as the driver counts in this process. */
+int td_cuda_number(const td_array *a);
+
 /* ---- connections ------------------------------------------------------------------------------------------------- */
 
 /* td_connect that may be stopped, as td_set_interrupt says from then on. A binding has stepped aside before. */

@@ -11,17 +11,19 @@ struct td_array {
     uint32_t id;
     uint32_t refs;
     td_desc desc;
-    bool unknown;         /* the descriptor is not known yet: td_resolve() asks */
-    bool writing;         /* between td_write_begin and td_write_end */
-    int32_t mapping;      /* index of the mapping that `bytes` points into, or -1 */
-    unsigned char *bytes; /* first byte of the storage, once it is known */
-    uint64_t settled;     /* client->writes when the bytes were known to be written; 0: never */
-    uint64_t storage;     /* a number that all handles of the storage have that were made here; 0: it came otherwise */
-    bool view;            /* made by an op that gives a view, so a part of its base's history */
-    bool leaf;            /* its requires_grad was turned on by this handle */
-    bool is_grad;         /* it was got as a .grad, or set as one */
-    uint64_t traced;      /* which value of which trace it is (program/trace.c); 0: of none */
-    uint64_t outside;     /* td_moment() + 1 when the daemon said that it is outside of every graph; 0: never */
+    bool unknown;                /* the descriptor is not known yet: td_resolve() asks */
+    bool writing;                /* between td_write_begin and td_write_end */
+    int32_t mapping;             /* index of the mapping that `bytes` points into, or -1 */
+    unsigned char *bytes;        /* first byte of the storage, once it is known */
+    struct td_cuda_arena *arena; /* of a GPU's memory, mapped because td_cuda_data() was called; else NULL */
+    uint64_t far;                /* first byte of the storage there */
+    uint64_t settled;            /* client->writes when the bytes were known to be written; 0: never */
+    uint64_t storage; /* a number that all handles of the storage have that were made here; 0: it came otherwise */
+    bool view;        /* made by an op that gives a view, so a part of its base's history */
+    bool leaf;        /* its requires_grad was turned on by this handle */
+    bool is_grad;     /* it was got as a .grad, or set as one */
+    uint64_t traced;  /* which value of which trace it is (program/trace.c); 0: of none */
+    uint64_t outside; /* td_moment() + 1 when the daemon said that it is outside of every graph; 0: never */
     td_scope *scope;
     td_array *next, *prev; /* in its scope; next: in the free list */
 };

@@ -3,6 +3,7 @@
  * Handles are recycled: making and releasing one costs no malloc. Counts are plain numbers under the client's lock. */
 
 #include "client/tensor/internal.h"
+#include "client/wire/cuda.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ td_array *td_array_new(td_client *c)
     a->unknown = a->writing = false;
     a->mapping = -1;
     a->bytes = NULL;
+    a->arena = NULL;
     a->settled = a->outside = a->storage = a->traced = 0;
     a->is_grad = a->leaf = a->view = false;
     a->scope = NULL;
@@ -95,6 +97,7 @@ void td_array_forget(td_array *a)
 {
     td_client *c = a->client;
     if (a->mapping >= 0) td_unuse_mapping(c, a->mapping);
+    td_cuda_unmap(&a->arena);
     spare_handle(c, a);
     c->handles--;
 }
@@ -130,6 +133,7 @@ void td_array_free(td_array *a)
 {
     td_client *c = a->client;
     leave_scope(a);
+    td_cuda_unmap(&a->arena); /* before the daemon may give the memory to others */
     td_release_id(c, a->id);
     if (c->ids.nreleased) { /* the next op may want this memory; what is not known may be large */
         c->ids.released_bytes += a->unknown ? TD_RELEASE_BYTES / 8 : td_desc_nbytes(&a->desc);

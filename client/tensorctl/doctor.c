@@ -217,6 +217,29 @@ static void default_socket(char *out, size_t size)
     else snprintf(out, size, "%s/socket", directory);
 }
 
+static const char *text_of(const td_table *t, int row, const char *column)
+{
+    for (int i = 0; i < t->columns; i++)
+        if (!strcmp(t->names[i], column)) return t->cells[row * t->columns + i].text;
+    return "";
+}
+
+/* GPUs as the daemon has them. Nothing is opened to find out: what a GPU is, is known from its first tensor on. */
+static void check_gpus(report *r, td_client *c)
+{
+    td_table *t = td_status(c, "devices");
+    for (int i = 0; t && i < t->rows; i++) {
+        const char *device = text_of(t, i, "device"), *name = text_of(t, i, "name"), *kind = text_of(t, i, "handles");
+        if (strncmp(device, "cuda", 4) != 0) continue;
+        bool apart = !strcmp(kind, "none");
+        if (!name || !name[0]) say(r, device, "ok", "", "no tensor has been there so far");
+        else
+            say(r, device, apart ? "note" : "ok", apart ? "other processes cannot map its memory" : "",
+                "%s, CUDA %s, handles: %s", name, text_of(t, i, "cuda"), kind);
+    }
+    td_table_free(t);
+}
+
 static void check_daemon(report *r, const ctl_options *o)
 {
     char socket[128];
@@ -238,6 +261,7 @@ static void check_daemon(report *r, const ctl_options *o)
             kernels = t->cells[i * 2 + 1].text;
     say(r, "kernels", "ok", "", "%.200s", kernels);
     td_table_free(t);
+    check_gpus(r, c);
     td_disconnect(c);
 }
 

@@ -4,7 +4,10 @@
  * heap gives nothing more out of it, for it is an orphan from then on. */
 #include "daemon/cuda/room.h"
 #include "proto/base/device.h"
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { WARM = 256 << 20 };
 
@@ -144,7 +147,7 @@ static int cuda_alloc(const td_place *where, td_storage *s, td_need *need, td_er
     td_heap *h = NULL;
     td_cuda_notice(c);
     learn_limit(c);
-    int rc = heap_of(c, where->account ? where->account->uid : 0, &h, e);
+    int rc = heap_of(c, where->account ? where->account->uid : (uint32_t)geteuid(), &h, e);
     if (!rc) rc = take(h, s, need, e);
     if (rc == TD_E_MEMORY && td_heap_trim(h)) rc = take(h, s, need, e);
     if (!rc) s->data = td_extent_data(&s->extent);
@@ -180,5 +183,40 @@ static int cuda_write(td_storage *s, uint64_t at, const void *from, size_t n, td
     return td_gpu_write(c->gpu, (uint64_t)(uintptr_t)s->data + at, from, n, e);
 }
 
-const td_device_memory td_cuda_memory = {
-    .alloc = cuda_alloc, .free = cuda_free, .shrink = cuda_shrink, .read = cuda_read, .write = cuda_write};
+static int cuda_handle(const td_storage *s, td_device_handle *out, td_error *e)
+{
+    const td_gpu_memory *m = arena_of(s->extent.segment);
+    td_gpu_facts f;
+    td_gpu_get_facts(m->gpu, &f);
+    if (atomic_load(&m->lost)) return gone(s, e);
+    if (m->fd < 0 && f.greeting.handles != TD_GPU_HANDLES_IPC)
+        return td_fail(e, TD_E_UNSUPPORTED,
+                       "memory of %s cannot be shared on this machine: the driver gives no handles",
+                       td_device_name(s->device));
+    out->fd = m->fd;
+    memcpy(out->legacy, m->handle, sizeof out->legacy);
+    memcpy(out->uuid, f.greeting.uuid, sizeof out->uuid);
+    return TD_OK;
+}
+
+static void cuda_tell(unsigned number, td_device_told *out)
+{
+    static const char *const handles[] = {"", "vmm", "ipc", "none"};
+    td_gpu_facts f;
+    td_gpu_get_facts(cuda_at(number)->gpu, &f);
+    if (!f.started) return;
+    out->pid = f.pid;
+    out->starts = f.starts;
+    snprintf(out->name, sizeof out->name, "%s", f.greeting.name);
+    snprintf(out->driver, sizeof out->driver, "%u.%u", f.greeting.version / 1000, f.greeting.version % 1000 / 10);
+    if (f.greeting.handles < sizeof handles / sizeof *handles)
+        snprintf(out->handles, sizeof out->handles, "%s", handles[f.greeting.handles]);
+}
+
+const td_device_memory td_cuda_memory = {.alloc = cuda_alloc,
+                                         .free = cuda_free,
+                                         .shrink = cuda_shrink,
+                                         .read = cuda_read,
+                                         .write = cuda_write,
+                                         .handle = cuda_handle,
+                                         .tell = cuda_tell};

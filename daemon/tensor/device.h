@@ -16,6 +16,19 @@
 struct td_kcall;    /* kernels/kernel.h */
 struct td_executor; /* sched/executor.h */
 
+/* What another process opens to have an arena of a device's memory. */
+typedef struct td_device_handle {
+    int fd; /* the arena's own descriptor, which stays there; -1: `legacy` says it */
+    unsigned char legacy[64], uuid[16];
+} td_device_handle;
+
+/* What people want to know of a device; words are empty while nothing is known. */
+typedef struct td_device_told {
+    char name[96], handles[8], driver[16];
+    int pid;         /* of the process that serves it; 0: there is none */
+    uint32_t starts; /* of such processes */
+} td_device_told;
+
 /* How a device's bytes are taken, given back and touched. */
 typedef struct td_device_memory {
     /* Set s->extent and s->data for s->nbytes bytes. Returns as td_heap_alloc does; with need NULL it grows by itself.
@@ -26,6 +39,9 @@ typedef struct td_device_memory {
     /* A few of its bytes, at once: while nothing that is pending writes them, or, for a write, reads them. */
     int (*read)(const td_storage *s, uint64_t at, void *to, size_t n, td_error *e);
     int (*write)(td_storage *s, uint64_t at, const void *from, size_t n, td_error *e);
+    /* How another process of its user's comes to the memory that it lies in. NULL: none does. */
+    int (*handle)(const td_storage *s, td_device_handle *out, td_error *e);
+    void (*tell)(unsigned number, td_device_told *out); /* NULL: there is nothing to tell */
     bool host; /* this process may touch `data`, and others may map the extent's segment. If not, all but few values
                   come and go by to_device */
 } td_device_memory;

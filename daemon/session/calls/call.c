@@ -24,7 +24,7 @@ static int call_map(td_session *s, const Td__Wire__Call *call, td_error *e)
 {
     const Td__Wire__Map *q = call->map;
     td_tensor *t = td_call_tensor(s, q->id, e);
-    td_address_form form = {q->descriptor, q->quiet, q->facts};
+    td_address_form form = {q->descriptor, q->quiet, q->facts, q->device};
     return t ? td_address_reply(s, t, call->serial, form, e) : e->code;
 }
 

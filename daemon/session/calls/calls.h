@@ -41,6 +41,7 @@ typedef struct td_address_form {
     bool descriptor; /* with one to read by, though it was sent before */
     bool quiet;      /* when all that the session sent before has ended, too */
     bool facts;      /* with what td_facts_reply() says */
+    bool device;     /* of memory of a device, too */
 } td_address_form;
 int td_address_reply(td_session *s, td_tensor *t, uint64_t serial, td_address_form form, td_error *e);
 

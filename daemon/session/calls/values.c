@@ -70,6 +70,7 @@ static void send_address(td_session *s, const td_tensor *t, uint64_t serial, td_
     Td__Wire__Desc desc;
     Td__Wire__Address address;
     Td__Wire__Facts facts;
+    td_device_handle handle;
     int64_t sizes[2 * TD_MAX_DIMS];
     int fd = -1;
     td_desc_to_wire(&t->desc, &desc, sizes);
@@ -79,6 +80,13 @@ static void send_address(td_session *s, const td_tensor *t, uint64_t serial, td_
         td_session_address(s, t->storage, &address, &fd);
         if (form.descriptor && fd < 0) fd = td_session_reader(s, t->storage->extent.segment);
         address.descriptor = fd >= 0;
+        r.address = &address;
+    } else if (form.device && t->storage->nbytes) {
+        td_error e;
+        if (td_session_device_address(s, t->storage, &handle, &address, &fd, &e)) {
+            td_reply_error(s, serial, &e);
+            return;
+        }
         r.address = &address;
     }
     if (form.facts) fill_facts(s, t, r.facts = &facts);

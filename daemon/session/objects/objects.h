@@ -5,6 +5,7 @@
 #define TENSORD_DAEMON_SESSION_OBJECTS_OBJECTS_H
 
 #include "daemon/session/stream/stream.h"
+#include "daemon/tensor/device.h"
 
 /* ---- objects.c */
 
@@ -109,6 +110,10 @@ void td_sent_forget(td_session *s, td_sent *x);
 /* Where a storage lies, as this client may see it. *fd is a descriptor to attach, or -1; one per call when `*fd` comes
  * in as -1 and NULL-able. */
 void td_session_address(td_session *s, td_storage *st, Td__Wire__Address *a, int *fd);
+/* Of memory of a device, with all that it takes to come to it; *h is what `a` points to. TD_E_PERMISSION: it is another
+ * user's. */
+int td_session_device_address(td_session *s, const td_storage *st, td_device_handle *h, Td__Wire__Address *a, int *fd,
+                              td_error *e);
 /* The same in two steps, for a frame that is not written at once: where it lies (true: the client lacks the segment's
  * descriptor), and when the frame is written, that; -1: it has come meanwhile, or there is none to be had. */
 bool td_session_locate(td_session *s, td_storage *st, Td__Wire__Address *a);

@@ -3,7 +3,7 @@
  * A client gets the descriptor of a segment once. What it has is known by session, and by segment for when that goes.
  */
 #include "daemon/session/objects/objects.h"
-#include "daemon/tensor/device.h"
+#include "proto/base/device.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -180,4 +180,31 @@ void td_session_address(td_session *s, td_storage *st, Td__Wire__Address *a, int
         return; /* one descriptor a frame: the client asks again for another */
     *fd = send_descriptor(s, st->extent.segment, a->writable);
     a->descriptor = *fd >= 0;
+}
+
+int td_session_device_address(td_session *s, const td_storage *st, td_device_handle *h, Td__Wire__Address *a, int *fd,
+                              td_error *e)
+{
+    const td_segment *g = st->extent.segment;
+    const td_device_memory *of = td_device_get(st->device)->memory;
+    const char *name = td_device_name(st->device);
+    if (!of->handle) return td_fail(e, TD_E_UNSUPPORTED, "nobody maps what lies on %s; copy it to the cpu first", name);
+    if (g->uid != s->uid)
+        return td_fail(e, TD_E_PERMISSION, "the tensor lies in memory of another user on %s; clone() it first", name);
+    int rc = of->handle(st, h, e);
+    if (rc) return rc;
+    if (h->fd >= 0) *fd = td_writer_descriptors_full(s->io.writer) ? -1 : fcntl(h->fd, F_DUPFD_CLOEXEC, 3);
+    if (h->fd >= 0 && *fd < 0) return td_fail(e, TD_E_BUSY, "no descriptor to send of %s's memory", name);
+    td__wire__address__init(a);
+    a->segment = g->id;
+    a->generation = g->generation;
+    a->segment_size = g->size;
+    a->offset = st->extent.offset;
+    a->nbytes = st->nbytes;
+    a->writable = true;
+    a->descriptor = *fd >= 0;
+    a->handle_kind = h->fd >= 0 ? TD__WIRE__HANDLE_KIND__HANDLE_CUDA_ARENA : TD__WIRE__HANDLE_KIND__HANDLE_CUDA_LEGACY;
+    if (h->fd < 0) a->cuda_handle = (ProtobufCBinaryData){sizeof h->legacy, h->legacy};
+    a->device_uuid = (ProtobufCBinaryData){sizeof h->uuid, h->uuid};
+    return TD_OK;
 }
