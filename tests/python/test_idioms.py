@@ -373,7 +373,7 @@ def test_what_is_absent_says_what_does_its_work():
         for name in names:
             assert not hasattr(sys.modules[module], name), f"{module}.{name} is there"
     for words, look in (("computed backwards", lambda: td.autograd.forward_ad),
-                        ("no CUDA here", lambda: td.cuda.Stream), ("jit.trace", lambda: td.fx.symbolic_trace), ("load_state_dict", lambda: td.hub.load), ("TorchScript", lambda: td.onnx.export)):
+                        ("the daemon orders", lambda: td.cuda.Stream), ("jit.trace", lambda: td.fx.symbolic_trace), ("load_state_dict", lambda: td.hub.load), ("TorchScript", lambda: td.onnx.export)):
         with pytest.raises(AttributeError, match=words):
             look()
     with pytest.raises(AttributeError, match="module 'tensord.nn' has no attribute 'Linea'$") as e:

@@ -2,7 +2,7 @@
  *
  * What is exported keeps the tensor object until the consumer calls the deleter, from whatever thread. Memory that may
  * only be read is exported as a private mapping: torch ignores the flag that says so, and what it writes there by
- * accident stays its own instead of ending the process. What is imported
+ * accident stays its own instead of ending the process. Memory of a GPU is exported as it is. What is imported
  * is copied, but for memory that the other library has from us: what it owns is not the daemon's to map. */
 #include "client/python/src/py.h"
 
@@ -39,7 +39,7 @@ typedef struct dl_versioned {
     dl_tensor tensor;
 } dl_versioned;
 
-enum { DL_CPU = 1, DL_READ_ONLY = 1, DL_COPIED = 2 };
+enum { DL_CPU = 1, DL_CUDA = 2, DL_READ_ONLY = 1, DL_COPIED = 2 };
 enum { DL_INT = 0, DL_UINT = 1, DL_FLOAT = 2, DL_BFLOAT = 4, DL_COMPLEX = 5, DL_BOOL = 6 };
 
 static const dl_dtype dtypes[TD_DTYPE_COUNT] = {
@@ -101,11 +101,17 @@ static void drop_capsule(PyObject *capsule)
     else if (PyCapsule_IsValid(capsule, "dltensor") && (m = PyCapsule_GetPointer(capsule, "dltensor"))) m->deleter(m);
 }
 
+static dl_device device_of(td_array *a)
+{
+    if (tdpy_is_gpu(td_device_of(a))) return (dl_device){DL_CUDA, td_cuda_number(a)};
+    return (dl_device){DL_CPU, 0};
+}
+
 static void describe(export *x, td_array *a, void *data, dl_tensor *out)
 {
     int n = td_ndim(a);
     for (int i = 0; i < n; i++) x->shape[i] = td_shape(a)[i], x->strides[i] = td_strides(a)[i];
-    *out = (dl_tensor){data, {DL_CPU, 0}, n, dtypes[td_dtype_of(a)], x->shape, x->strides, 0};
+    *out = (dl_tensor){data, device_of(a), n, dtypes[td_dtype_of(a)], x->shape, x->strides, 0};
 }
 
 /* `apart` is taken over when it works. */
@@ -120,7 +126,8 @@ static PyObject *make_capsule(PyObject *self, void *data, const td_private *apar
         x->old = (dl_managed){{0}, x, delete_old};
         describe(x, tdpy_array(self), data, &x->old.tensor);
     }
-    if (td_look(tdpy_array(self), &x->look)) return free(x), tdpy_fail();
+    bool here = !tdpy_is_gpu(td_device_of(tdpy_array(self)));
+    if (here && td_look(tdpy_array(self), &x->look)) return free(x), tdpy_fail();
     PyObject *capsule = PyCapsule_New(x, versioned ? "dltensor_versioned" : "dltensor", drop_capsule);
     if (!capsule) {
         td_look_away(&x->look);
@@ -128,7 +135,7 @@ static PyObject *make_capsule(PyObject *self, void *data, const td_private *apar
     }
     x->owner = Py_NewRef(self);
     x->apart = *apart;
-    if (!apart->at) tdpy_hand_out(&x->handed, tdpy_array(self), data);
+    if (here && !apart->at) tdpy_hand_out(&x->handed, tdpy_array(self), data);
     return capsule;
 }
 
@@ -142,9 +149,18 @@ static bool take_pair(PyObject *o, const char *name, int *a, int *b)
     return PyArg_ParseTuple(o, "ii", a, b);
 }
 
-static bool check_request(PyObject *stream, PyObject *device)
+/* A stream of the GPU need not be waited for: what was asked before is written. */
+static bool check_request(PyObject *self, PyObject *stream, PyObject *device)
 {
-    int type = DL_CPU, id = 0;
+    bool gpu = tdpy_is_gpu(td_device_of(tdpy_array(self)));
+    int type = gpu ? DL_CUDA : DL_CPU, id = 0;
+    if (gpu) {
+        if (!take_pair(device, "dl_device", &type, &id)) return false;
+        if (type == DL_CUDA) return true;
+        return PyErr_SetString(PyExc_BufferError,
+                               "a tensor on a GPU is exported where it lies; call cpu() on it first"),
+               false;
+    }
     if (stream != Py_None)
         return PyErr_SetString(PyExc_BufferError, "a tensor on the CPU has no stream; stream must be None"), false;
     if (!take_pair(device, "dl_device", &type, &id)) return false;
@@ -166,6 +182,10 @@ static PyObject *export_capsule(PyObject *self, bool versioned, uint64_t flags)
     bool writable;
     td_array *a = tdpy_array(self);
     td_private apart = {0};
+    if (tdpy_is_gpu(td_device_of(a))) {
+        void *there = td_cuda_data(a);
+        return there || td_numel(a) == 0 ? make_capsule(self, there, &apart, versioned, flags) : tdpy_fail();
+    }
     void *p = tdpy_data(self, &writable, NULL);
     if (!p) return NULL;
     if (!writable && td_numel(a) > 0) {
@@ -183,7 +203,7 @@ static PyObject *dlpack(PyObject *self, PyObject *args, PyObject *kw)
     PyObject *stream = Py_None, *max = Py_None, *device = Py_None, *copy = Py_None;
     bool versioned;
     if (!PyArg_ParseTupleAndKeywords(args, kw, "|O$OOO:__dlpack__", names, &stream, &max, &device, &copy)) return NULL;
-    if (!check_request(stream, device) || !wants_version(max, &versioned)) return NULL;
+    if (!check_request(self, stream, device) || !wants_version(max, &versioned)) return NULL;
     int grad = tdpy_requires_grad(self);
     if (grad < 0) return NULL;
     if (grad) return PyErr_SetString(PyExc_BufferError, "the tensor requires grad; call detach() on it first"), NULL;
@@ -196,8 +216,61 @@ static PyObject *dlpack(PyObject *self, PyObject *args, PyObject *kw)
 
 static PyObject *dlpack_device(PyObject *self, PyObject *ignored)
 {
-    (void)self, (void)ignored;
-    return Py_BuildValue("(ii)", DL_CPU, 0);
+    (void)ignored;
+    td_array *a = tdpy_array(self);
+    bool gpu = tdpy_is_gpu(td_device_of(a));
+    if (gpu && td_numel(a) > 0 && !td_cuda_data(a)) return tdpy_fail(); /* its number is known by that */
+    dl_device d = device_of(a);
+    return Py_BuildValue("(ii)", (int)d.type, (int)d.id);
+}
+
+/* As numpy writes them; the half type of the brain has no name there. */
+static const char *type_text(td_dtype t)
+{
+    static const char *const text[TD_DTYPE_COUNT] = {
+        [TD_BOOL] = "|b1",        [TD_UINT8] = "|u1",     [TD_INT8] = "|i1",    [TD_INT16] = "<i2",
+        [TD_INT32] = "<i4",       [TD_INT64] = "<i8",     [TD_FLOAT16] = "<f2", [TD_FLOAT32] = "<f4",
+        [TD_FLOAT64] = "<f8",     [TD_COMPLEX64] = "<c8", [TD_UINT16] = "<u2",  [TD_UINT32] = "<u4",
+        [TD_COMPLEX128] = "<c16", [TD_UINT64] = "<u8"};
+    return text[t];
+}
+
+static PyObject *numbers_of(int n, const int64_t *v, int64_t times)
+{
+    PyObject *t = PyTuple_New(n);
+    for (int i = 0; t && i < n; i++) {
+        PyObject *one = PyLong_FromLongLong(v[i] * times);
+        if (!one || PyTuple_SetItem(t, i, one)) Py_CLEAR(t);
+    }
+    return t;
+}
+
+/* __cuda_array_interface__, version 3. No stream: what was asked before is written. */
+PyObject *tdpy_cuda_interface(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    td_array *a = tdpy_array(self);
+    int device = td_device_of(a), grad = device < 0 ? -1 : tdpy_requires_grad(self);
+    if (device < 0) return tdpy_fail();
+    if (grad < 0) return NULL;
+    if (!tdpy_is_gpu(device))
+        return PyErr_SetString(PyExc_AttributeError, "__cuda_array_interface__: the tensor lies on no GPU"), NULL;
+    if (grad) return PyErr_SetString(PyExc_RuntimeError, "the tensor requires grad; call detach() on it first"), NULL;
+    td_dtype t = td_dtype_of(a);
+    if (!type_text(t))
+        return tdpy_raise(TD_E_UNSUPPORTED, "__cuda_array_interface__ has no name for %s; DLPack has",
+                          td_dtype_name(t));
+    void *at = td_cuda_data(a);
+    if (!at && td_numel(a) > 0) return tdpy_fail();
+    PyObject *shape = numbers_of(td_ndim(a), td_shape(a), 1);
+    PyObject *strides = numbers_of(td_ndim(a), td_strides(a), (int64_t)td_dtype_size(t));
+    if (!shape || !strides) {
+        Py_XDECREF(shape);
+        Py_XDECREF(strides);
+        return NULL;
+    }
+    return Py_BuildValue("{s:N,s:s,s:(KO),s:N,s:i}", "shape", shape, "typestr", type_text(t), "data",
+                         (unsigned long long)(uintptr_t)at, Py_False, "strides", strides, "version", 3);
 }
 
 /* __torch_function__(func, types, args, kwargs): torch was given one of our tensors. */
@@ -214,7 +287,7 @@ PyMethodDef tdpy_dlpack_methods[] = {
      "bytes. Of memory that only the daemon may write it is a private mapping, read-only by its flag:\nwhat the daemon "
      "writes "
      "is seen, what is written there stays there."},
-    {"__dlpack_device__", dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\nThe CPU."},
+    {"__dlpack_device__", dlpack_device, METH_NOARGS, "__dlpack_device__($self, /)\n--\n\nThe CPU, or a GPU."},
     {NULL, NULL, 0, NULL}};
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */

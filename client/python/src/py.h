@@ -10,6 +10,7 @@
 #include <Python.h>
 
 #include "client/tensord_bind.h"
+#include "proto/base/device.h"
 
 /* What is known here of an object's part in a graph, so that a write that must be refused is refused at once. */
 typedef enum tdpy_part { TDPY_ANY, TDPY_LEAF, TDPY_VIEW_OF_LEAF } tdpy_part;
@@ -215,6 +216,11 @@ void tdpy_pack_rows(const void *at, size_t item, td_ints shape, const int64_t *s
 bool tdpy_copy_span(const void *at, td_dtype dtype, td_ints shape, const int64_t *strides, td_array **out);
 
 /* ---- dlpack.c */
+static inline bool tdpy_is_gpu(int device)
+{
+    return device >= TD_CUDA && device < TD_FAKE;
+}
+PyObject *tdpy_cuda_interface(PyObject *self, void *ignored); /* a getter */
 extern PyMethodDef tdpy_dlpack_methods[];
 PyObject *tdpy_from_dlpack(PyObject *module, PyObject *args, PyObject *kw);
 /* An array of another library that speaks DLPack and not the buffer protocol, such as torch's. */

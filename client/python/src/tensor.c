@@ -293,6 +293,13 @@ static PyObject *get_is_cpu(PyObject *self, void *ignored)
     return device < 0 ? tdpy_fail() : PyBool_FromLong(!device);
 }
 
+static PyObject *get_is_cuda(PyObject *self, void *ignored)
+{
+    (void)ignored;
+    int device = td_device_of(tdpy_array(self));
+    return device < 0 ? tdpy_fail() : PyBool_FromLong(tdpy_is_gpu(device));
+}
+
 /* All dimensions in reverse; mT: the last two exchanged. */
 static PyObject *get_T(PyObject *self, void *ignored)
 {
@@ -459,7 +466,11 @@ static PyGetSetDef attributes[] = {
     {"name", get_name, NULL, "The name it was published or opened under, as far as this object knows; else None.",
      NULL},
     {"is_cpu", get_is_cpu, NULL, "Does it lie in the memory of the processors?", NULL},
-    {"is_cuda", get_no, NULL, "False: tensors lie on the CPU.", NULL},
+    {"is_cuda", get_is_cuda, NULL, "Does it lie in the memory of a GPU?", NULL},
+    {"__cuda_array_interface__", tdpy_cuda_interface, NULL,
+     "Where it lies on a GPU, for libraries that take that: the same memory, to read and to write. No attribute of "
+     "others.",
+     NULL},
     {"is_mps", get_no, NULL, "False: tensors lie on the CPU.", NULL},
     {"is_mtia", get_no, NULL, "False: tensors lie on the CPU.", NULL},
     {"is_xla", get_no, NULL, "False: tensors lie on the CPU.", NULL},

@@ -5,7 +5,7 @@ It stays an AttributeError, so whoever asks by hasattr() goes on.
 
 import sys
 
-_CUDA = "there is no CUDA here; tensord.cuda.is_available() tells so beforehand"
+_STREAMS = "tensors lie where device= says, and the daemon orders what is asked of a GPU; tensord.cuda.synchronize() waits for all of it"
 _FORWARDS = "derivatives are computed backwards; tensord.autograd.functional.jvp() does it twice"
 _SHARE = "processes of one machine share a model by module.share_memory(), tensors by their names and by tensord.Queue"
 _WHERE = "the functions are tensord's own: tensord.{}"
@@ -30,15 +30,15 @@ _WHY = {
                          "fake_quantize_per_channel_affine", "dequantize", "empty_quantized", "qscheme"), _QUANTA),
         **dict.fromkeys(("Storage", "FloatStorage", "ByteStorage"), _STORAGE),
         **dict.fromkeys(("fork", "wait"), "what is asked of the daemon is computed later anyway, and independent ops beside each other; leave the call out"),
-        **dict.fromkeys(("Stream", "Event"), _CUDA),
+        **dict.fromkeys(("Stream", "Event"), _STREAMS),
         "matrix_rank": _WHERE.format("linalg.matrix_rank"), "solve": _WHERE.format("linalg.solve"), "lobpcg": _WHERE.format("linalg.eigh"),
         "from_file": _WHERE.format("load, tensord.numpy_memory"),
     },
     "tensord.autograd": {
         "forward_ad": _FORWARDS,
     },
-    "tensord.cuda": dict.fromkeys(("current_device", "device", "get_device_name", "get_device_properties", "get_device_capability", "Event", "Stream", "stream",
-                                   "current_stream", "synchronize", "memory_allocated", "max_memory_allocated", "mem_get_info", "set_device"), _CUDA),
+    "tensord.cuda": dict.fromkeys(("current_device", "device", "get_device_properties", "get_device_capability", "Event", "Stream", "stream",
+                                   "current_stream", "max_memory_allocated", "set_device"), _STREAMS),
     "tensord.nn.functional": dict.fromkeys(("grouped_mm", "scaled_mm", "scaled_grouped_mm"), "they are for types of a GPU; matmul() and bmm() do"),
     "tensord.nn": {"Container": "Module, Sequential and ModuleList do",
                    **dict.fromkeys(("LinearCrossEntropyLoss", "LinearCrossEntropyOptions"), "Linear and CrossEntropyLoss, one behind the other, or functional.linear_cross_entropy() do")},

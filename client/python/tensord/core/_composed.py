@@ -439,11 +439,8 @@ def is_pinned(self, device=None):
     return False
 
 
-# ---- what is refused
-
-
-def cuda(self, device=None):
-    raise _C.Unsupported("there is no CUDA here; tensord.cuda.is_available() tells so beforehand")
+def cuda(self, device=None, non_blocking=False):
+    return self.to("cuda" if device is None else f"cuda:{device}" if isinstance(device, int) else device)
 
 
 # ---- transforms of pieces

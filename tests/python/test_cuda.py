@@ -1,0 +1,120 @@
+"""The package on a GPU of the fake driver: one tensor in two processes without a copy, by both kinds of handle; what other libraries take; tensord.cuda."""
+import ctypes
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tensord as td
+from common import daemon
+
+pytestmark = pytest.mark.skipif("TENSORD_LIBCUDA" not in os.environ, reason="it needs the fake driver")
+
+# What a library of CUDA does with an address. Run by the other process, too.
+DRIVER = '''
+import ctypes, os
+_library = ctypes.CDLL(os.environ["TENSORD_LIBCUDA"])
+
+
+def call(name, version, *args):
+    f, status = ctypes.c_void_p(), ctypes.c_int()
+    assert _library.cuGetProcAddress_v2(name.encode(), ctypes.byref(f), version, ctypes.c_ulonglong(0), ctypes.byref(status)) == 0
+    assert ctypes.CFUNCTYPE(ctypes.c_int)(f.value)(*args) == 0, name
+
+
+def current():
+    call("cuInit", 2000, 0)
+    context = ctypes.c_void_p()
+    call("cuDevicePrimaryCtxRetain", 7000, ctypes.byref(context), 0)
+    call("cuCtxSetCurrent", 4000, context)
+
+
+def write(at, values):
+    data = (ctypes.c_float * len(values))(*values)
+    call("cuMemcpyHtoD", 3020, ctypes.c_ulonglong(at), data, ctypes.c_size_t(ctypes.sizeof(data)))
+
+
+def read(at, n):
+    data = (ctypes.c_float * n)()
+    call("cuMemcpyDtoH", 3020, data, ctypes.c_ulonglong(at), ctypes.c_size_t(ctypes.sizeof(data)))
+    return list(data)
+'''
+OTHER = DRIVER + '''
+import tensord as td
+t = td.open("shared")
+i = t.__cuda_array_interface__
+current()
+print(t.is_cuda, i["shape"], i["strides"], i["typestr"], i["data"][1], read(i["data"][0], 6))
+write(i["data"][0] + 4, [9])
+'''
+here = {}
+exec(DRIVER if "TENSORD_LIBCUDA" in os.environ else "", here)
+
+
+@pytest.fixture(params=["vmm", "ipc"])
+def handles(request, tmp_path, monkeypatch):
+    """Their kind; this process is connected to a daemon of that."""
+    with daemon(str(tmp_path), "--cuda-handles", request.param) as d:
+        monkeypatch.setenv("TENSORD_SOCKET", d.path)
+        td.connect(d.path)
+        yield request.param
+        td.disconnect()
+
+
+def test_another_process_writes(handles):
+    t = td.arange(6., device="cuda").reshape(2, 3).publish("shared")
+    said = subprocess.run([sys.executable, "-c", OTHER], capture_output=True, text=True, timeout=100)
+    assert said.returncode == 0, said.stderr
+    assert said.stdout == "True (2, 3) (12, 4) <f4 False [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]\n"
+    assert t.tolist() == [[0, 9, 2], [3, 4, 5]] and t.sum().item() == 23
+    td.drop("shared")
+    assert td.status("devices")[1]["handles"] == handles
+
+
+def test_what_other_libraries_take(handles):
+    t = td.arange(6., device="cuda")
+    here["current"]()
+    assert t.is_cuda and not t.is_cpu and t.__dlpack_device__() == (2, 0)
+    assert t[2:].t().__cuda_array_interface__["data"][0] == t.__cuda_array_interface__["data"][0] + 8
+    managed = ctypes.pythonapi.PyCapsule_GetPointer
+    managed.restype, managed.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    capsule = t.__dlpack__(stream=1)
+    at, kind, number = (ctypes.cast(managed(capsule, b"dltensor") + k, ctypes.POINTER(c)).contents.value for k, c in ((0, ctypes.c_uint64), (8, ctypes.c_int32), (12, ctypes.c_int32)))
+    address = t.__cuda_array_interface__["data"][0]
+    assert (at, kind, number) == (address, 2, 0)
+    del t  # the capsule keeps it
+    assert here["read"](address, 6) == [0, 1, 2, 3, 4, 5]
+    del capsule
+    assert td.cuda.memory_allocated() == 0
+    with pytest.raises(AttributeError, match="lies on no GPU"):
+        td.ones(2).__cuda_array_interface__
+    with pytest.raises(RuntimeError, match="detach"):
+        td.ones(2, device="cuda", requires_grad=True).__cuda_array_interface__
+    with pytest.raises(td.Unsupported, match="bfloat16"):
+        td.ones(2, device="cuda").to(td.bfloat16).__cuda_array_interface__
+    with pytest.raises(BufferError, match="cpu"):
+        td.ones(2, device="cuda").__dlpack__(dl_device=(1, 0))
+    assert td.ones(0, 3, device="cuda").__cuda_array_interface__["data"] == (0, False)
+
+
+def test_words(handles):
+    assert td.cuda.is_available() and td.cuda.device_count() == 1
+    assert td.cuda.get_device_name() == "fake driver, no GPU" == td.cuda.get_device_name("cuda:0")
+    x = td.ones(2).cuda()
+    assert x.is_cuda and td.nn.Linear(2, 3).cuda()(x).device == td.device("cuda:0") == td.ones(1).cuda(0).device
+    del x
+    td.cuda.synchronize()
+    free, total = td.cuda.mem_get_info()
+    assert free == total > 0 == td.cuda.memory_allocated()
+    with pytest.raises(td.Unsupported, match="cuda:1"):
+        td.cuda.get_device_name(1)
+
+
+def test_no_driver_here(handles):
+    x = td.ones(2, device="cuda")
+    code = "import tensord as td; t = td.open('shared'); t.__cuda_array_interface__"
+    x.publish("shared")
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, env=dict(os.environ, TENSORD_LIBCUDA="/nowhere"))
+    assert said.returncode and "cannot be mapped here: no CUDA driver: /nowhere" in said.stderr and "copy the tensor to the cpu first" in said.stderr
+    td.drop("shared")
