@@ -91,10 +91,10 @@ static proto small(void)
 
 /* ---- bytes */
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* minutes for all of them */
-enum { STEP = 13 };
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) /* minutes for all of them; and memory of its own */
+enum { STEP = 13, MEASURED = 0 };
 #else
-enum { STEP = 1 };
+enum { STEP = 1, MEASURED = 1 };
 #endif
 
 static void test_cut_at_each_byte(void)
@@ -201,7 +201,7 @@ static void test_memory(void)
     size_t size = g.n;
     CU_ASSERT(refused(model_of(&g, 13), "gives nothing"));
     getrusage(RUSAGE_SELF, &after);
-    CU_ASSERT((size_t)(after.ru_maxrss - before.ru_maxrss) * 1024 <= size * TD_ONNX_GROWTH + (4 << 20));
+    if (MEASURED) CU_ASSERT((size_t)(after.ru_maxrss - before.ru_maxrss) * 1024 <= size * TD_ONNX_GROWTH + (4 << 20));
 }
 
 /* ---- names */
