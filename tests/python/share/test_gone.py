@@ -140,6 +140,16 @@ def is_gone(ask):
     return True
 
 
+@pytest.fixture(scope="module", autouse=True)
+def frozen():
+    """What is imported by now is not looked at by each collection."""
+    if "torch.Tensor" in KINDS:
+        _torch()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def met(monkeypatch):
     """Processes that are started find this one's daemon."""
