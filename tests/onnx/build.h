@@ -16,9 +16,18 @@ typedef struct proto {
     size_t n;
 } proto;
 
+/* A power of two, as under a sanitizer each realloc copies. */
+static size_t room_for(size_t n)
+{
+    size_t room = 64;
+    while (room <= n) room *= 2;
+    return room;
+}
+
 static void put_bytes(proto *p, const void *bytes, size_t n)
 {
-    p->at = realloc(p->at, p->n + n + 1);
+    size_t room = room_for(p->n + n);
+    if (!p->at || room > room_for(p->n)) p->at = realloc(p->at, room);
     if (!p->at) abort();
     if (n) memcpy(p->at + p->n, bytes, n);
     p->n += n;
@@ -120,7 +129,8 @@ static void put_value(proto *g, unsigned field, const char *name, int type, cons
 }
 
 /* Bytes, or NULL: none. */
-static __attribute__((unused)) void put_weight(proto *g, const char *name, int type, int ndim, const int64_t *sizes, const void *bytes, size_t n)
+static __attribute__((unused)) void put_weight(proto *g, const char *name, int type, int ndim, const int64_t *sizes,
+                                               const void *bytes, size_t n)
 {
     proto t = {0};
     for (int k = 0; k < ndim; k++) put_int(&t, 1, sizes[k]);
@@ -130,7 +140,8 @@ static __attribute__((unused)) void put_weight(proto *g, const char *name, int t
     put_message(g, 5, &t);
 }
 
-static __attribute__((unused)) void put_external(proto *g, const char *name, int64_t size, const char *location, const char *offset, const char *length)
+static __attribute__((unused)) void put_external(proto *g, const char *name, int64_t size, const char *location,
+                                                 const char *offset, const char *length)
 {
     const char *keys[] = {"location", "offset", "length"}, *values[] = {location, offset, length};
     proto t = {0};
