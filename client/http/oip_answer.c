@@ -26,7 +26,7 @@ static void put_values(http_text *t, const oip_result *x)
     size_t size = td_dtype_size(x->dtype);
     http_put(t, ",\"data\":[");
     for (uint64_t at = 0; at < x->bytes && !t->failed; at += size) {
-        if (at) http_put(t, ",");
+        if (at) http_put_bytes(t, ",", 1);
         put_value(t, x->dtype, (const char *)x->data + at);
     }
     http_put(t, "]");

@@ -100,6 +100,52 @@ void http_put_quoted(http_text *t, const char *text)
     if (!t->failed) t->failed = td_json_put_text(&t->bytes, text, strlen(text), &t->error);
 }
 
+/* v * 10^k, good to some 1e-15 of it. */
+static double by_tens(double v, int k)
+{
+    static const double tens[] = {1,    1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
+                                  1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    for (; k > 22; k -= 22) v *= 1e22;
+    for (; k < -22; k += 22) v /= 1e22;
+    return k < 0 ? v / tens[-k] : v * tens[k];
+}
+
+/* The fewest digits from which `v`, which is above 0, is read again: v is about *digits * 10^(*exponent - n + 1), and n
+ * is returned. A float's neighbours are 6e-8 of it apart, so doubles tell whether it is the nearest one, but for those
+ * near the middle of two, for which there is one digit more. */
+static int short_digits(float v, uint64_t *digits, int *exponent)
+{
+    enum { FEWEST = 6, MOST = 9 };
+    double wide = (double)v, near = 0.4999 * (wide - (double)nextafterf(v, 0));
+    int e = (int)floor(log10(wide));
+    for (int n = FEWEST;; n++) {
+        double scaled = nearbyint(by_tens(wide, n - 1 - e));
+        bool carries = scaled >= by_tens(1, n); /* 9.999997 is 10.00000 with a digit less */
+        if (n < MOST && fabs(by_tens(scaled, e - n + 1) - wide) > near) continue;
+        *digits = (uint64_t)(carries ? scaled / 10 : scaled), *exponent = e + carries;
+        return n;
+    }
+}
+
+/* As "%.*g" with so few digits writes it. */
+static void put_single(http_text *t, float v)
+{
+    char all[24], text[48];
+    uint64_t digits;
+    int e, least, n = short_digits(fabsf(v), &digits, &e);
+    least = n;
+    for (; n > 1 && digits % 10 == 0; n--) digits /= 10;
+    snprintf(all, sizeof all, "%llu", (unsigned long long)digits);
+    const char *sign = signbit(v) ? "-" : "";
+    if (e < -4 || e >= least)
+        snprintf(text, sizeof text, "%s%c%s%se%c%02d", sign, all[0], n > 1 ? "." : "", all + 1, e < 0 ? '-' : '+',
+                 abs(e));
+    else if (e < 0) snprintf(text, sizeof text, "%s0.%.*s%s", sign, -e - 1, "000", all);
+    else if (n <= e + 1) snprintf(text, sizeof text, "%s%s%.*s.0", sign, all, e + 1 - n, "00000000");
+    else snprintf(text, sizeof text, "%s%.*s.%s", sign, e + 1, all, all + e + 1);
+    http_put_bytes(t, text, strlen(text));
+}
+
 void http_put_float(http_text *t, double v, bool single)
 {
     char text[40];
@@ -107,9 +153,13 @@ void http_put_float(http_text *t, double v, bool single)
         http_put(t, isnan(v) ? "NaN" : v > 0 ? "Infinity" : "-Infinity");
         return;
     }
-    for (int precision = single ? 6 : 15; precision <= 17; precision++) {
+    if (single && v != 0) {
+        put_single(t, (float)v);
+        return;
+    }
+    for (int precision = 15; precision <= 17; precision++) {
         snprintf(text, sizeof text, "%.*g", precision, v);
-        if (single ? strtof(text, NULL) == (float)v : strtod(text, NULL) == v) break;
+        if (strtod(text, NULL) == v) break;
     }
     http_put(t, strpbrk(text, ".e") ? "%s" : "%s.0", text);
 }

@@ -231,6 +231,57 @@ static char *answer_to(const char *outputs, const oip_result *results, uint64_t 
     return NULL;
 }
 
+static bool is_written(http_text *t, double v, bool single, const char *want)
+{
+    t->bytes.n = 0;
+    http_put_float(t, v, single);
+    http_put_bytes(t, "", 1);
+    if (want && strcmp((const char *)t->bytes.at, want) != 0) printf("%s, not %s\n", (const char *)t->bytes.at, want);
+    double read = strtod((const char *)t->bytes.at, NULL);
+    return (single ? (float)read == (float)v : read == v) && (!want || !strcmp((const char *)t->bytes.at, want));
+}
+
+/* Each is read again as it was, and has no digit that it does not need. */
+static void floats(void)
+{
+    static const struct {
+        float v;
+        const char *text;
+    } known[] = {{0, "0.0"},
+                 {-0.0f, "-0.0"},
+                 {1, "1.0"},
+                 {-12345, "-12345.0"},
+                 {123456, "123456.0"},
+                 {1e6f, "1e+06"},
+                 {1234567, "1234567.0"},
+                 {0.1f, "0.1"},
+                 {0.001234f, "0.001234"},
+                 {0.00001234f, "1.234e-05"},
+                 {16777216, "16777216.0"},
+                 {3.4028235e38f, "3.4028235e+38"},
+                 {1e-45f, "1.4013e-45"},
+                 {1.17549435e-38f, "1.1754944e-38"},
+                 {-9.99999509e-32f, "-9.999995e-32"},
+                 {0.99999994f, "0.99999994"},
+                 {9.9999e-5f, "9.9999e-05"}};
+    http_text t = {0};
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        CU_ASSERT_TRUE(is_written(&t, (double)known[i].v, true, known[i].text));
+    CU_ASSERT_TRUE(is_written(&t, 0.1, false, "0.1"));
+    CU_ASSERT_TRUE(is_written(&t, 1e300, false, "1e+300"));
+    bool good = true;
+    uint32_t bits = 1;
+    for (int i = 0; i < 100000; i++) {
+        float v;
+        bits = bits * 1664525u + 1013904223u;
+        uint32_t mixed = bits ^ bits >> 15;
+        memcpy(&v, &mixed, sizeof v);
+        good = good && (!isfinite(v) || is_written(&t, (double)v, true, NULL));
+    }
+    CU_ASSERT_TRUE(good);
+    free(t.bytes.at);
+}
+
 static void answers(void)
 {
     const float y[] = {0.1f, NAN, -INFINITY, 1e20f};
@@ -310,4 +361,4 @@ TD_CUNIT_MAIN_WITH("http_oip", set_up, take_down, {"a card, and its cuts", cards
                    {"binary data and data in the text", binary_and_text}, {"what is wrong is named", refusals},
                    {"a request cut at each byte", cut_at_each_byte},
                    {"numbers of each kind in the text", numbers_in_text}, {"bytes without a text", bare_bytes},
-                   {"answers", answers}, {"shared memory, also cut", regions}, {"paths", paths})
+                   {"floats", floats}, {"answers", answers}, {"shared memory, also cut", regions}, {"paths", paths})
