@@ -33,6 +33,8 @@ int td_push_sealed(td_client *c); /* what frames were made of already, and no mo
 long td_read_some(td_client *c);
 /* Send what is batched, as far as the daemon takes it at once; the rest goes when the loop's descriptor says so. */
 int td_push_some(td_client *c);
+/* As td_push_some(), unless there are releases alone: those go with what comes next. */
+void td_push_asked(td_client *c);
 /* Wait until no put is under way any more. The daemon must have been asked for something since they were sent. */
 int td_await_puts(td_client *c);
 td_reply_wait *td_take_waits(td_client *c); /* all of them, by `next`; nobody finds them any more */

@@ -14,7 +14,10 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-enum { READS = 16 }; /* of a dispatch, so that a busy daemon leaves the program's other descriptors their turn */
+enum {
+    READS = 16,   /* of a dispatch, so that a busy daemon leaves the program's other descriptors their turn */
+    LITTLE = 4096 /* bytes: a socket that gave no more has no more, or the descriptor stays readable */
+};
 
 /* ---- the timer --------------------------------------------------------------------------------------------------- */
 
@@ -133,8 +136,11 @@ TD_API int td_client_fd(td_client *c)
 /* True: there may be more. */
 static bool read_what_is_there(td_client *c)
 {
-    for (int i = 0; i < READS; i++)
-        if (c->threads.reading || c->lost || td_read_some(c) <= 0) return false;
+    for (int i = 0; i < READS; i++) {
+        if (c->threads.reading || c->lost) return false;
+        long n = td_read_some(c);
+        if (n <= 0 || (n < LITTLE && !c->in.reader.ring && c->loop.on)) return false;
+    }
     return true;
 }
 
@@ -146,7 +152,7 @@ TD_API int td_client_dispatch(td_client *c)
     if (c->loop.on && c->loop.alarm <= td_now_ms()) set_timer(&c->loop, INT64_MAX);
     c->loop.awake = true; /* what is over now is told below */
     bool more = read_what_is_there(c);
-    if (!c->lost) td_push_some(c);
+    td_push_asked(c);
     td_requests_expire(c, td_now_ms());
     c->loop.awake = false;
     td_requests_tell(c);

@@ -386,7 +386,7 @@ bool td_request_end(td_request *r)
     stop_program(r);
     give_up(r);
     if ((r->stage == TD_OVER || r->stage == TD_TOLD) && !c->lost && r->kind->untaken) r->kind->untaken(r);
-    if (!c->lost) td_push_some(c);
+    td_push_asked(c);
     if (r->running) r->freed = true;
     else destroy(r);
     td_unlock(c);

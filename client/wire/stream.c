@@ -438,6 +438,11 @@ int td_push_some(td_client *c)
     return c->lost;
 }
 
+void td_push_asked(td_client *c)
+{
+    if (!c->lost && (c->out.words.count || td_writer_pending(&c->out.writer))) td_push_some(c);
+}
+
 int td_record_only(td_client *c, unsigned rec, int nin, const uint32_t *in, int nrest, const uint32_t *rest)
 {
     td_error e = {0};
