@@ -174,8 +174,9 @@ static int listen_at(http_front *f, const char *address, const arguments *a, td_
         return td_fail(e, TD_E_PERMISSION,
                        "--listen %.100s is open to other hosts: give --token-file FILE, or --insecure", address);
     }
-    fprintf(stderr, "tensord-http: listening at http://%s\n", shown);
-    return http_door_listen(f->door, fd, local, e);
+    int rc = http_door_listen(f->door, fd, local, e);
+    if (!rc) fprintf(stderr, "tensord-http: listening at http://%s\n", shown);
+    return rc;
 }
 
 /* The daemon's directory is closed to other users as a rule; where it is not, another one is. */
@@ -250,8 +251,8 @@ static int begin(http_front *f, arguments *a, char socket_path[256], int *signal
     if (!rc) rc = watch(f, td_client_fd(f->client), e);
     if (!rc) rc = watch(f, *signals, e);
     for (int i = 0; i < a->nmodels && !rc; i++) rc = add_model(f, a->models[i], i < a->nnamed, e);
-    if (!rc) rc = open_doors(f, a, socket_path, e);
-    return rc ? rc : http_repository_begin(f, e);
+    if (!rc) rc = http_repository_begin(f, e);
+    return rc ? rc : open_doors(f, a, socket_path, e);
 }
 
 /* ---- the loop --------------------------------------------------------------------------------------------------- */
