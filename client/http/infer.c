@@ -157,7 +157,7 @@ static int charge_answer(answer *a, uint64_t bytes, td_error *e)
     return rc;
 }
 
-/* Views of a batch lie row by row; what does not is copied. */
+/* Views of a batch lie row by row; what does not is copied. Either is there until it was sent. */
 static int see_output(answer *a, int k, oip_result *r, td_error *e)
 {
     td_array *x = a->out[k];
@@ -165,9 +165,9 @@ static int see_output(answer *a, int k, oip_result *r, td_error *e)
     r->bytes = r->ndim < 0 ? 0 : (uint64_t)td_nbytes(x);
     if (r->ndim < 0) return *e = *td_last_error(), e->code;
     if (r->bytes == 0) return TD_OK;
-    if (td_is_contiguous(x)) return (r->data = td_data(x)) ? TD_OK : (*e = *td_last_error(), e->code);
     int rc = charge_answer(a, r->bytes, e);
     if (rc) return rc;
+    if (td_is_contiguous(x)) return (r->data = td_data(x)) ? TD_OK : (*e = *td_last_error(), e->code);
     void *copy = a->copies[k] = malloc(r->bytes);
     if (!copy) return td_no_memory(e, "for an answer");
     r->data = copy;
@@ -235,6 +235,8 @@ static void send_outputs(http_infer *i, answer *a)
 static void came(td_request *asked, void *context)
 {
     http_infer *i = context;
+    http_uncharge(i->front, i->request.lease); /* the model has read its inputs */
+    i->charged -= i->request.lease;
     answer *a = new_answer(i->front, i->model->card.nout);
     int rc = td_request_result(asked);
     if (!rc && a) rc = td_request_arrays(asked, a->n, a->out);

@@ -353,6 +353,32 @@ class Models(Served):
         self.assertEqual(self.load(f, "mine", "unload")[0], 200)
         self.assertEqual(f.json("GET", "/v2/models/mine")[0], 404)
 
+    def test_answers_that_nobody_takes(self):
+        """What they hold in the daemon is what requests may take, too."""
+        size, limit = 6 << 20, 16 << 20  # more than a socket takes
+        f = self.front("--memory", str(limit), "--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n"])],
+                                                                                [("y", 1, ["n"])])))
+        f.is_ready()
+        body, headers = infer_body([("x", "FP32", [size // 4], bytes(size))])
+        head = "POST /v2/models/same/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nInference-Header-Content-Length: %s\r\n\r\n" % (
+            len(body), headers["Inference-Header-Content-Length"])
+        many = []
+        for metric, value in (('nv_inference_request_success{model="same",version="1"}', 1),
+                              ('nv_inference_request_success{model="same",version="1"}', 2), ("tensord_http_busy_total", 1)):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.settimeout(LONG)
+            s.connect(f.at)
+            s.sendall(head.encode() + body)
+            many.append(s)
+            f.settles(metric, value)
+        self.assertGreaterEqual(f.metrics()["tensord_http_request_bytes"], 2 * size)
+        self.assertLessEqual(f.metrics()["tensord_http_request_bytes_most"], limit)
+        for s in many:
+            s.close()
+        f.settles("tensord_http_request_bytes", 0)
+        self.assertEqual(f.ask("POST", "/v2/models/same/infer", body, headers)[0], 200)
+
     # ---- requests that end early
 
     def slow(self):
