@@ -567,11 +567,11 @@ static void take_connections(http_door *d, const listener *l)
     }
 }
 
-int http_door_run(http_door *d)
+int http_door_run(http_door *d, bool readable)
 {
     struct epoll_event events[EVENTS];
     const listener *ready[LISTENERS];
-    int n = epoll_wait(d->epoll, events, EVENTS, 0), nready = 0;
+    int n = readable ? epoll_wait(d->epoll, events, EVENTS, 0) : 0, nready = 0;
     for (int i = 0; i < n; i++) {
         const listener *at = listener_of(d, events[i].data.ptr);
         if (at) ready[nready++] = at;

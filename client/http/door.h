@@ -41,8 +41,9 @@ int http_door_listen(http_door *d, int fd, bool local, td_error *e);
 void http_door_close(http_door *d); /* no more connections; requests under way go on */
 /* Readable when http_door_run() has something to do. */
 int http_door_fd(const http_door *d);
-/* Works off what is there. Returns in how many milliseconds it is to be called again at the latest. */
-int http_door_run(http_door *d);
+/* Works off what is there; `readable`: the descriptor was. Returns in how many milliseconds it is to be called again at
+ * the latest. */
+int http_door_run(http_door *d, bool readable);
 
 typedef struct http_counts {
     uint64_t connections, accepted, requests, refused /* 4xx */, failed /* 5xx */, closed_slow, closed_for_room;

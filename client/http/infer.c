@@ -1,13 +1,16 @@
 /* A request for a model's answer, from its head to the end of its answer.
  *
  * The text of the request comes into memory of its own; when it is whole the inputs are known, a lease is taken for
- * them, and what follows goes from the door straight to its place there. */
+ * them, and what follows goes from the door straight to its place there. Small inputs go with the request to the
+ * daemon, since a lease is a request and an answer of its own. */
 #include "client/http/front.h"
 #include "proto/base/dtype.h"
 #include "proto/base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+enum { SMALL = 32 << 10 /* bytes of inputs */ };
 
 struct http_infer {
     http_front *front;
@@ -16,8 +19,9 @@ struct http_infer {
     char *text;
     size_t text_size, text_n;
     oip_request request;
-    td_lease *lease;
-    char *to; /* the lease's bytes */
+    td_lease *lease; /* NULL: its inputs are small */
+    char *small;
+    char *to; /* the bytes of either */
     td_request *asked;
     uint64_t charged;
     bool bare, read;
@@ -58,8 +62,17 @@ static bool read_sizes(http_infer *i)
     return true;
 }
 
+static void take_room(http_infer *i)
+{
+    uint64_t bytes = i->request.lease;
+    if (bytes <= SMALL) i->to = i->small = malloc(bytes + 1);
+    else if ((i->lease = td_lease_new(i->front->client, bytes))) i->to = td_lease_data(i->lease);
+    if (!i->to && bytes <= SMALL) http_refuse(i->x, 503, "no memory for a request");
+    else if (!i->to) http_refuse_for(i->x, td_last_error());
+}
+
 /* The inputs are known: room for them. */
-static void take_lease(http_infer *i)
+static void take_inputs(http_infer *i)
 {
     http_front *f = i->front;
     td_error e = {0};
@@ -77,10 +90,7 @@ static void take_lease(http_infer *i)
                     (unsigned long long)i->request.lease, (unsigned long long)f->options.limits.body);
         return;
     }
-    if (!charge(i, i->request.lease)) return;
-    i->lease = td_lease_new(f->client, i->request.lease ? i->request.lease : 1);
-    i->to = i->lease ? td_lease_data(i->lease) : NULL;
-    if (!i->to) http_refuse_for(i->x, td_last_error());
+    if (charge(i, i->request.lease)) take_room(i);
 }
 
 http_infer *http_infer_begin(http_front *f, http_exchange *x, const char *name, int version)
@@ -94,7 +104,7 @@ http_infer *http_infer_begin(http_front *f, http_exchange *x, const char *name, 
     if (!charge(i, 2 * i->text_size + sizeof *i)) return i;
     i->text = malloc(i->text_size + 1);
     if (!i->text) http_refuse(x, 503, "no memory for a request");
-    else if (i->bare) take_lease(i);
+    else if (i->bare) take_inputs(i);
     return i;
 }
 
@@ -103,7 +113,7 @@ void http_infer_body(http_infer *i, const char *bytes, size_t n)
     size_t left = i->text_size - i->text_n, part = n < left ? n : left;
     memcpy(i->text + i->text_n, bytes, part);
     i->text_n += part;
-    if (part && part == left) take_lease(i);
+    if (part && part == left) take_inputs(i);
     if (n > part && i->to && !http_answered(i->x)) oip_take(&i->request, i->to, bytes + part, n - part);
 }
 
@@ -277,17 +287,29 @@ static int priority_of(int level, const http_entry *entry)
     return level ? (int)(usual - level) : 0;
 }
 
+static void let_inputs_go(http_infer *i)
+{
+    td_lease_free(i->lease);
+    free(i->small);
+    i->lease = NULL, i->small = i->to = NULL;
+}
+
+static td_array *make_input(const http_infer *i, int k)
+{
+    const oip_input *from = &i->request.in[k];
+    td_dtype dtype = i->model->card.in[k].dtype;
+    td_ints shape = td_dims_of(from->ndim, from->shape);
+    if (i->lease) return td_put(i->lease, from->place, dtype, shape);
+    return td_from_data(i->front->client, dtype, shape, i->to + from->place);
+}
+
 static void ask(http_infer *i, td_array **in)
 {
     const oip_card *card = &i->model->card;
     const http_entry *entry = http_repository_find(i->front, i->model->name);
     td_infer_options how = {.size = sizeof how, .timeout_us = i->request.timeout_us};
-    for (int k = 0; k < card->nin; k++) {
-        const oip_input *from = &i->request.in[k];
-        in[k] = td_put(i->lease, from->place, card->in[k].dtype, td_dims_of(from->ndim, from->shape));
-    }
-    td_lease_free(i->lease);
-    i->lease = NULL, i->to = NULL;
+    for (int k = 0; k < card->nin; k++) in[k] = make_input(i, k);
+    let_inputs_go(i);
     if (!how.timeout_us && entry) how.timeout_us = (uint64_t)entry->timeout_us;
     how.priority = priority_of(i->request.priority, entry);
     i->asked = td_async_infer(i->model->handle, td_arrays_of(card->nin, in), &how, came, i);
@@ -299,7 +321,7 @@ static void ask(http_infer *i, td_array **in)
 void http_infer_run(http_infer *i)
 {
     td_error e = {0};
-    if (!i->read) take_lease(i); /* a body without a byte */
+    if (!i->read) take_inputs(i); /* a body without a byte */
     if (http_answered(i->x)) return;
     td_array **in = calloc((size_t)i->model->card.nin + 1, sizeof *in);
     int rc = in ? oip_fill(&i->request, i->to, &e) : td_no_memory(&e, "for a request");
@@ -319,7 +341,7 @@ void http_infer_end(http_infer *i)
 {
     if (!i) return;
     td_request_free(i->asked);
-    td_lease_free(i->lease);
+    let_inputs_go(i);
     oip_close(&i->request);
     if (i->model) http_model_done(i->front, i->model);
     http_uncharge(i->front, i->charged);

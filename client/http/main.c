@@ -302,11 +302,15 @@ static int run(http_front *f, int signals)
         struct epoll_event events[16];
         int most = unsent ? QUIET_MS : LOOK_MS;
         int n = epoll_wait(f->epoll, events, 16, wait < 0 || wait > most ? most : wait);
-        for (int i = 0; i < n; i++) see(f, events[i].data.fd, signals);
+        bool door = false;
+        for (int i = 0; i < n; i++) {
+            door = door || events[i].data.fd == http_door_fd(f->door);
+            see(f, events[i].data.fd, signals);
+        }
         if (!f->lost) look_at_models(f);
         if (n == 0 && unsent && wait != 0) td_flush(f->client);
         unsent = n > 0 || (unsent && wait == 0);
-        wait = http_door_run(f->door);
+        wait = http_door_run(f->door, door);
         if (starting && has_failed(f)) return 1;
         starting = starting && f->loads;
         if (f->ending && end_ms == UINT64_MAX) {
