@@ -25,6 +25,7 @@ typedef struct http_options {
     const char *socket;
     char token[256]; /* "": none is asked for */
     uint64_t memory; /* bytes that all requests may take together */
+    unsigned load_s; /* for one version of a model to be loaded */
     http_limits limits;
 } http_options;
 
@@ -110,6 +111,7 @@ void http_repository_free(http_front *f);
 void http_repository_load(http_front *f, http_exchange *x, const char *name);
 void http_repository_unload(http_front *f, http_exchange *x, const char *name);
 void http_repository_see(http_front *f, int fd);            /* a loader has said something, or ended */
+void http_repository_look(http_front *f);                   /* now and then: has one no time left? */
 void http_repository_gone(http_front *f, http_exchange *x); /* it waits no longer */
 void http_repository_put_index(http_front *f, const td_table *models, bool ready, http_text *t);
 

@@ -29,6 +29,7 @@ static const char usage[] =
     "  --model NAME=FILE      serve this file under that name\n"
     "  --repository DIR       a directory of models: DIR/MODEL/N/model.onnx, DIR/MODEL/config.pbtxt or none\n"
     "  --load all|none|NAMES  which of the repository's to load at once (default: all); names with commas between\n"
+    "  --load-seconds N       for each version of a model (default: 600)\n"
     "\n"
     "  --http-socket PATH     listen at this Unix socket (default: http in the directory of the daemon's socket)\n"
     "  --no-http-socket       listen at no Unix socket\n"
@@ -100,6 +101,7 @@ static bool take_option(arguments *a, int option)
     case 'm': return a->nmodels < MOST_MODELS && strchr(optarg, '=') ? a->models[a->nmodels++] = optarg, true : false;
     case 'r': a->o.repository = optarg; return true;
     case 'l': a->o.load = optarg; return true;
+    case 'L': return take_count(&a->o.load_s, 86400);
     case 'u': a->http_socket = optarg; return true;
     case 'U': return a->no_socket = true;
     case 'a': return a->nlisten < MOST_LISTENERS - 1 ? a->listen[a->nlisten++] = optarg, true : false;
@@ -117,15 +119,23 @@ static bool take_option(arguments *a, int option)
 /* -1: go on; else the exit status. */
 static int read_arguments(int argc, char **argv, arguments *a)
 {
-    static const struct option options[] = {
-        {"model", required_argument, NULL, 'm'},       {"repository", required_argument, NULL, 'r'},
-        {"load", required_argument, NULL, 'l'},        {"http-socket", required_argument, NULL, 'u'},
-        {"no-http-socket", no_argument, NULL, 'U'},    {"listen", required_argument, NULL, 'a'},
-        {"token-file", required_argument, NULL, 't'},  {"insecure", no_argument, NULL, 'i'},
-        {"body", required_argument, NULL, 'b'},        {"memory", required_argument, NULL, 'M'},
-        {"connections", required_argument, NULL, 'c'}, {"idle", required_argument, NULL, 'd'},
-        {"socket", required_argument, NULL, 's'},      {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},           {0}};
+    static const struct option options[] = {{"model", required_argument, NULL, 'm'},
+                                            {"repository", required_argument, NULL, 'r'},
+                                            {"load", required_argument, NULL, 'l'},
+                                            {"load-seconds", required_argument, NULL, 'L'},
+                                            {"http-socket", required_argument, NULL, 'u'},
+                                            {"no-http-socket", no_argument, NULL, 'U'},
+                                            {"listen", required_argument, NULL, 'a'},
+                                            {"token-file", required_argument, NULL, 't'},
+                                            {"insecure", no_argument, NULL, 'i'},
+                                            {"body", required_argument, NULL, 'b'},
+                                            {"memory", required_argument, NULL, 'M'},
+                                            {"connections", required_argument, NULL, 'c'},
+                                            {"idle", required_argument, NULL, 'd'},
+                                            {"socket", required_argument, NULL, 's'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {"version", no_argument, NULL, 'V'},
+                                            {0}};
     for (int o, index = 0; (o = getopt_long(argc, argv, "hV", options, &index)) >= 0;) {
         if (o == 'h') return fputs(usage, stdout), 0;
         if (o == 'V') return printf("tensord-http %s\n", td_version()), 0;
@@ -308,6 +318,7 @@ static int run(http_front *f, int signals)
             see(f, events[i].data.fd, signals);
         }
         if (!f->lost) look_at_models(f);
+        http_repository_look(f);
         if (n == 0 && unsent && wait != 0) td_flush(f->client);
         unsent = n > 0 || (unsent && wait == 0);
         wait = http_door_run(f->door, door);
@@ -334,7 +345,8 @@ static void end(http_front *f, const char *socket_path)
 int main(int argc, char **argv)
 {
     static http_front front;
-    static arguments a = {.o = {.load = "all", .memory = UINT64_C(1) << 30, .limits = {1024, UINT64_C(64) << 20, 60}}};
+    static arguments a = {
+        .o = {.load = "all", .memory = UINT64_C(1) << 30, .load_s = 600, .limits = {1024, UINT64_C(64) << 20, 60}}};
     char socket_path[256] = "";
     int signals = -1;
     td_error e = {0};

@@ -3,7 +3,7 @@
  *
  * Invariant: one load runs at a time, in a process of its own, and the others wait in order, one of each name: whoever
  * asks for one that has not begun waits for that. A version that was published before goes on serving when the load of
- * another fails. Models stay when this server ends. */
+ * another fails, or takes too long: then its process is killed. Models stay when this server ends. */
 #include "client/http/front.h"
 #include "proto/base/clock.h"
 #include "proto/base/status.h"
@@ -33,6 +33,8 @@ struct http_load {
     asker *askers;
     pid_t pid; /* 0: not begun */
     int fd;
+    uint64_t deadline_ms; /* of the process */
+    bool late;
     char words[MOST_WORDS];
     size_t n;
     int64_t versions[PBTXT_VERSIONS]; /* to be had, growing; 0: whichever comes next */
@@ -280,6 +282,16 @@ static void retire_others(http_front *f, const http_load *l)
     td_table_free(t);
 }
 
+/* How its process ended, as wait() says. */
+static int reap(http_load *l)
+{
+    int status = 0;
+    while (waitpid(l->pid, &status, 0) < 0 && errno == EINTR) continue;
+    close(l->fd);
+    l->pid = 0;
+    return status;
+}
+
 /* The next version of the first load; true: a process works on it. */
 static bool go_on(http_front *f, http_load *l)
 {
@@ -293,8 +305,10 @@ static bool go_on(http_front *f, http_load *l)
     l->n = 0;
     int rc = http_loader_start(f, j, &l->pid, &l->fd, &e);
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = l->fd};
+    l->deadline_ms = td_clock_ms() + (uint64_t)f->options.load_s * 1000;
     if (!rc && epoll_ctl(f->epoll, EPOLL_CTL_ADD, l->fd, &ev) == 0) return true;
-    end_load(f, l, 500, rc ? e.message : "a process cannot be watched");
+    if (!rc) rc = td_fail_errno(&e, errno, "a process cannot be watched"), kill(l->pid, SIGKILL), reap(l);
+    end_load(f, l, 500, e.message);
     return false;
 }
 
@@ -324,11 +338,13 @@ static void finish(http_front *f, http_load *l, int status)
     if (!rc) http_get_bool(root, "published", false, &published);
     l->published = l->published || published;
     if (error) snprintf(why, sizeof why, "%s", error);
+    else if (l->late) snprintf(why, sizeof why, "it was not loaded within %u s (--load-seconds)", f->options.load_s);
     else if (WIFSIGNALED(status))
         snprintf(why, sizeof why, "the process that loaded it was killed by signal %d", WTERMSIG(status));
     else snprintf(why, sizeof why, "the process that loaded it ended with %d", WEXITSTATUS(status));
     td_pickle_close(&memory);
-    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || rc) end_load(f, l, 400, why);
+    if (error && WIFEXITED(status)) end_load(f, l, 400, why);
+    else if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || rc) end_load(f, l, 500, why);
     else if (++l->done < l->nversions) go_on(f, l);
     else {
         retire_others(f, l);
@@ -339,7 +355,6 @@ static void finish(http_front *f, http_load *l, int status)
 void http_repository_see(http_front *f, int fd)
 {
     http_load *l = f->loads;
-    int status = 0;
     if (!l || !l->pid || l->fd != fd) return;
     ssize_t n = read(fd, l->words + l->n, sizeof l->words - l->n);
     if (n > 0) l->n += (size_t)n;
@@ -347,11 +362,16 @@ void http_repository_see(http_front *f, int fd)
         if (l->n < sizeof l->words) return;
         kill(l->pid, SIGKILL); /* it says more than a loader has to say */
     }
-    close(fd);
-    while (waitpid(l->pid, &status, 0) < 0 && errno == EINTR) continue;
-    l->pid = 0;
-    finish(f, l, status);
+    finish(f, l, reap(l));
     start_next(f);
+}
+
+void http_repository_look(http_front *f)
+{
+    http_load *l = f->loads;
+    if (!l || !l->pid || l->late || td_clock_ms() < l->deadline_ms) return;
+    l->late = true;
+    kill(l->pid, SIGKILL); /* its end is seen */
 }
 
 /* The load of this name that has not begun, or a new one behind all others; NULL: no memory. */
@@ -415,7 +435,7 @@ void http_repository_free(http_front *f)
 {
     for (http_load *l = f->loads, *next; l; l = next) {
         next = l->next;
-        if (l->pid) kill(l->pid, SIGKILL), waitpid(l->pid, NULL, 0), close(l->fd);
+        if (l->pid) kill(l->pid, SIGKILL), reap(l);
         for (asker *a = l->askers, *other; a; a = other) other = a->next, free(a);
         free(l);
     }

@@ -20,7 +20,7 @@ from multiprocessing import shared_memory
 
 from served import DTYPES, LONG, Served, environment, every_dtype, infer_body, onnx, outputs_of, plus, read_answer, run, slow
 
-N = 1024  # of the slow model
+N = 512  # of the slow model
 
 
 def values_of(letter, count, rng):
@@ -401,7 +401,7 @@ class Models(Served):
         head = "POST /v2/models/slow/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nInference-Header-Content-Length: %s\r\n\r\n" % (
             len(body), headers["Inference-Header-Content-Length"])
         many = []
-        for _ in range(20):  # each would take the better part of a second
+        for _ in range(20):  # each takes a while
             s = f.raw()
             s.sendall(head.encode() + body)
             many.append(s)
@@ -445,6 +445,20 @@ class Models(Served):
         self.assertEqual(self.sessions(), 1)
         self.has_answer(first, "plus")
 
+    def loader_of(self, f):
+        """The process that loads; there is one before long. Until it is a program of its own the front waits for it."""
+        deadline = time.monotonic() + LONG
+        while time.monotonic() < deadline:
+            with open(f"/proc/{f.process.pid}/task/{f.process.pid}/children") as c:
+                children = c.read().split()
+            try:
+                with open(f"/proc/{children[0]}/cmdline") as c:
+                    if "--publish" in c.read():
+                        return int(children[0])
+            except (IndexError, FileNotFoundError, ProcessLookupError):
+                pass
+        raise AssertionError("nothing is loaded")
+
     def test_killed_loaders(self):
         self.write("r/m/1/model.onnx", plus(1.0))
         self.write("r/s/1/model.onnx", slow(20, N))
@@ -454,19 +468,29 @@ class Models(Served):
             said = []
             t = threading.Thread(target=lambda: said.append(self.load(f, "s")))
             t.start()
-            children = []
-            deadline = time.monotonic() + LONG
-            while not children and time.monotonic() < deadline:
-                with open(f"/proc/{f.process.pid}/task/{f.process.pid}/children") as c:
-                    children = c.read().split()
+            loader = self.loader_of(f)
             time.sleep(0.02 * k)
-            os.kill(int(children[0]), signal.SIGKILL)
+            os.kill(loader, signal.SIGKILL)
             t.join()
-            self.assertEqual(said[0][0], 400, said)
+            self.assertEqual(said[0][0], 500, said)
             self.assertIn("signal 9", said[0][1]["error"])
             self.has_answer(f, "m")
             self.assertEqual(f.json("GET", "/v2/models/s")[0], 404)
         self.assertEqual(self.load(f, "s")[0], 200)
+
+    def test_a_loader_that_hangs(self):
+        """It is killed after its time, and the loads behind it go on."""
+        self.write("r/slow/1/model.onnx", slow(20, N)), self.write("r/n/1/model.onnx", plus(2.0))
+        f = self.front("--repository", self.place + "/r", "--load", "none", "--load-seconds", "1")
+        said = []
+        t = threading.Thread(target=lambda: said.append(self.load(f, "slow")))
+        t.start()
+        os.kill(self.loader_of(f), signal.SIGSTOP)
+        t.join()
+        self.assertEqual(said[0][0], 500, said)
+        self.assertIn("within 1 s", said[0][1]["error"])
+        self.assertEqual(self.load(f, "n")[0], 200)
+        self.has_answer(f, "n", 2.0)
 
     def test_a_killed_daemon(self):
         f = self.front("--no-http-socket", self.write("plus.onnx", plus(1.0)))
