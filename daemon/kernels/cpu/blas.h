@@ -51,6 +51,7 @@
     F(dnnl_stream_destroy)                                                                                             \
     F(dnnl_stream_wait)                                                                                                \
     F(dnnl_memory_create)                                                                                              \
+    F(dnnl_memory_set_data_handle)                                                                                     \
     F(dnnl_memory_destroy) F(dnnl_memory_desc_get_size) F(dnnl_memory_desc_equal) F(dnnl_primitive_attr_create)        \
         F(dnnl_primitive_attr_destroy) F(dnnl_primitive_attr_set_scratchpad_mode) F(dnnl_primitive_desc_destroy)       \
             F(dnnl_primitive_desc_query) F(dnnl_primitive_desc_query_md) F(dnnl_reorder_primitive_desc_create)         \

@@ -3,6 +3,7 @@
 #include "daemon/kernels/cpu/conv/dnnl_conv.h"
 #include "daemon/kernels/kernel.h"
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,106 @@ static struct cache {
 static int output_of(int64_t kind)
 {
     return kind == TD_DNNL_FORWARD ? TD_DNNL_Y : kind == TD_DNNL_DATA ? TD_DNNL_X : TD_DNNL_W;
+}
+
+/* ---- sets ---- */
+
+enum { MOST_ARGUMENTS = TD_DNNL_OPERANDS + 2, PRIMITIVES = 1 + TD_DNNL_OPERANDS /* the convolution; reorders */ };
+
+struct td_dnnl_set {
+    dnnl_stream_t stream;
+    int n[PRIMITIVES];
+    dnnl_exec_arg_t arg[PRIMITIVES][MOST_ARGUMENTS];
+};
+
+static bool add_argument(const td_dnnl_api *api, td_dnnl_set *s, int primitive, int number, td_dnnl_const_md md)
+{
+    dnnl_exec_arg_t *a = &s->arg[primitive][s->n[primitive]];
+    a->arg = number;
+    if (api->dnnl_memory_create(&a->memory, md, api->engine, DNNL_MEMORY_NONE) != dnnl_success) return false;
+    s->n[primitive]++;
+    return true;
+}
+
+/* In the order in which td_dnnl_conv_run has them. */
+static bool add_arguments_of_op(const td_dnnl_api *api, td_dnnl_set *s, const td_dnnl_conv *d)
+{
+    static const int plain[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
+    static const int diff[] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST};
+    bool is_diff[] = {d->key.kind == TD_DNNL_DATA, d->key.kind == TD_DNNL_WEIGHTS, d->key.kind != TD_DNNL_FORWARD};
+    for (int i = 0; i < TD_DNNL_OPERANDS; i++)
+        if (!add_argument(api, s, 0, is_diff[i] ? diff[i] : plain[i], d->wanted[i])) return false;
+    return add_argument(api, s, 0, DNNL_ARG_SCRATCHPAD, d->pad[0]) &&
+           (!d->key.bias || add_argument(api, s, 0, DNNL_ARG_BIAS, d->bias));
+}
+
+/* Plain, packed, scratch: as td_dnnl_conv_reorder has them. */
+static bool add_arguments_of_reorder(const td_dnnl_api *api, td_dnnl_set *s, const td_dnnl_conv *d, int i)
+{
+    bool out = output_of(d->key.kind) == i;
+    return !d->reorder[i] || (add_argument(api, s, 1 + i, out ? DNNL_ARG_TO : DNNL_ARG_FROM, d->plain[i]) &&
+                              add_argument(api, s, 1 + i, out ? DNNL_ARG_FROM : DNNL_ARG_TO, d->wanted[i]) &&
+                              add_argument(api, s, 1 + i, DNNL_ARG_SCRATCHPAD, d->pad[1 + i]));
+}
+
+static void free_set(const td_dnnl_api *api, td_dnnl_set *s)
+{
+    if (!s) return;
+    for (int k = 0; k < PRIMITIVES; k++)
+        for (int i = 0; i < s->n[k]; i++) api->dnnl_memory_destroy(s->arg[k][i].memory);
+    if (s->stream) api->dnnl_stream_destroy(s->stream);
+    free(s);
+}
+
+static td_dnnl_set *new_set(const td_dnnl_api *api, const td_dnnl_conv *d)
+{
+    td_dnnl_set *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    bool ok = api->dnnl_stream_create(&s->stream, api->engine, dnnl_stream_default_flags) == dnnl_success &&
+              add_arguments_of_op(api, s, d);
+    for (int i = 0; ok && i < TD_DNNL_OPERANDS; i++) ok = add_arguments_of_reorder(api, s, d, i);
+    if (ok) return s;
+    free_set(api, s);
+    return NULL;
+}
+
+/* One that is idle, or a new one; NULL: there is no memory. Making takes some 5 us, and small convolutions as much. */
+static td_dnnl_set *take_set(const td_dnnl_api *api, td_dnnl_conv *d)
+{
+    for (int i = 0; i < TD_DNNL_SETS; i++) {
+        if (!atomic_load_explicit(&d->idle[i], memory_order_relaxed)) continue;
+        td_dnnl_set *s = atomic_exchange(&d->idle[i], NULL);
+        if (s) return s;
+    }
+    return new_set(api, d);
+}
+
+static void leave_set(const td_dnnl_api *api, td_dnnl_conv *d, td_dnnl_set *s)
+{
+    for (int i = 0; i < TD_DNNL_SETS; i++) {
+        td_dnnl_set *none = NULL;
+        if (atomic_compare_exchange_strong(&d->idle[i], &none, s)) return;
+    }
+    free_set(api, s);
+}
+
+/* Primitive 0 is the convolution, 1 + i the reorder of operand i; `data` in the order of the set's arguments. */
+static bool execute(const td_dnnl_conv *entry, int primitive, const void *const data[])
+{
+    td_dnnl_conv *d = (td_dnnl_conv *)entry;
+    const td_dnnl_api *api = td_dnnl(NULL);
+    td_dnnl_set *s = api ? take_set(api, d) : NULL;
+    if (!s) return false;
+    dnnl_exec_arg_t *arg = s->arg[primitive];
+    bool ok = true;
+    for (int i = 0; ok && i < s->n[primitive]; i++)
+        ok = api->dnnl_memory_set_data_handle(arg[i].memory, (void *)data[i]) == dnnl_success;
+    ok = ok &&
+         api->dnnl_primitive_execute(primitive ? d->reorder[primitive - 1] : d->op, s->stream, s->n[primitive], arg) ==
+             dnnl_success &&
+         api->dnnl_stream_wait(s->stream) == dnnl_success;
+    leave_set(api, d, s);
+    return ok;
 }
 
 /* ---- making ---- */
@@ -172,6 +273,7 @@ static td_dnnl_conv *make(const td_dnnl_api *api, const td_dnnl_key *key)
 
 static void destroy(const td_dnnl_api *api, td_dnnl_conv *d)
 {
+    for (int i = 0; i < TD_DNNL_SETS; i++) free_set(api, atomic_load(&d->idle[i]));
     forget_operands(api, d);
     free(d);
 }
@@ -262,51 +364,14 @@ void td_dnnl_conv_put(const td_dnnl_conv *entry)
 
 /* ---- running ---- */
 
-typedef struct argument {
-    int number;
-    td_dnnl_const_md md;
-    const void *data;
-} argument;
-
-static bool execute(dnnl_primitive_t op, int n, const argument *arg)
-{
-    const td_dnnl_api *api = td_dnnl(NULL);
-    dnnl_exec_arg_t exec[6];
-    dnnl_stream_t stream = NULL;
-    int made = 0;
-    bool ok = api && api->dnnl_stream_create(&stream, api->engine, dnnl_stream_default_flags) == dnnl_success;
-    for (; ok && made < n; made++) {
-        exec[made].arg = arg[made].number;
-        ok = api->dnnl_memory_create(&exec[made].memory, arg[made].md, api->engine, (void *)arg[made].data) ==
-             dnnl_success;
-        if (!ok) break;
-    }
-    ok = ok && api->dnnl_primitive_execute(op, stream, n, exec) == dnnl_success &&
-         api->dnnl_stream_wait(stream) == dnnl_success;
-    for (int i = 0; i < made; i++) api->dnnl_memory_destroy(exec[i].memory);
-    if (stream) api->dnnl_stream_destroy(stream);
-    return ok;
-}
-
 bool td_dnnl_conv_reorder(const td_dnnl_conv *d, int i, const void *plain, void *packed, void *pad)
 {
-    bool out = output_of(d->key.kind) == i;
-    argument plain_arg = {out ? DNNL_ARG_TO : DNNL_ARG_FROM, d->plain[i], plain};
-    argument packed_arg = {out ? DNNL_ARG_FROM : DNNL_ARG_TO, d->wanted[i], packed};
-    argument arg[] = {plain_arg, packed_arg, {DNNL_ARG_SCRATCHPAD, d->pad[1 + i], pad}};
-    return execute(d->reorder[i], 3, arg);
+    const void *data[] = {plain, packed, pad};
+    return execute(d, 1 + i, data);
 }
 
 bool td_dnnl_conv_run(const td_dnnl_conv *d, void *const operand[TD_DNNL_OPERANDS], const void *bias, void *pad)
 {
-    static const int plain_arg[] = {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST};
-    static const int diff_arg[] = {DNNL_ARG_DIFF_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST};
-    bool diff[] = {d->key.kind == TD_DNNL_DATA, d->key.kind == TD_DNNL_WEIGHTS, d->key.kind != TD_DNNL_FORWARD};
-    argument arg[5];
-    int n = 0;
-    for (int i = 0; i < TD_DNNL_OPERANDS; i++)
-        arg[n++] = (argument){diff[i] ? diff_arg[i] : plain_arg[i], d->wanted[i], operand[i]};
-    arg[n++] = (argument){DNNL_ARG_SCRATCHPAD, d->pad[0], pad};
-    if (d->key.bias) arg[n++] = (argument){DNNL_ARG_BIAS, d->bias, bias};
-    return execute(d->op, n, arg);
+    const void *data[] = {operand[TD_DNNL_X], operand[TD_DNNL_W], operand[TD_DNNL_Y], pad, bias};
+    return execute(d, 0, data);
 }

@@ -19,6 +19,10 @@ typedef struct td_dnnl_key { /* compared as bytes: every field is an int64 */
     int64_t w_last;         /* of what is given; what is made lies row by row */
 } td_dnnl_key;
 
+/* What oneDNN is run with: a stream, and what holds an address for each argument. In one thread's hands at a time. */
+typedef struct td_dnnl_set td_dnnl_set;
+enum { TD_DNNL_SETS = 16 }; /* of an entry, that are kept for the next run */
+
 typedef struct td_dnnl_conv {
     td_dnnl_key key;
     int refs;
@@ -28,6 +32,7 @@ typedef struct td_dnnl_conv {
     td_dnnl_md plain[TD_DNNL_OPERANDS], wanted[TD_DNNL_OPERANDS], bias, pad[1 + TD_DNNL_OPERANDS];
     size_t packed_bytes[TD_DNNL_OPERANDS]; /* 0 without a reorder; a multiple of 64 */
     size_t pad_bytes;                      /* scratch of the op and the reorders, a multiple of 64 */
+    _Atomic(td_dnnl_set *) idle[TD_DNNL_SETS];
 } td_dnnl_conv;
 
 /* An entry with a reference, or NULL when the library or an implementation is missing. */
