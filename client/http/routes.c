@@ -56,17 +56,29 @@ static bool is_foreign(const call *c)
     return !host || strncmp(origin, "http://", 7) != 0 || strcasecmp(origin + 7, host) != 0;
 }
 
+/* An address or a name that means this host wherever it is resolved; a port may follow. */
+static bool is_this_host(const char *host)
+{
+    size_t n = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":");
+    if (strlen(host) > n && host[n] != ':') return false;
+    if (strncmp(host, "127.", 4) == 0) return strspn(host, "0123456789.") == n;
+    return (n == 9 && strncasecmp(host, "localhost", n) == 0) || (n == 5 && strncmp(host, "[::1]", n) == 0);
+}
+
+/* Sec-Fetch-Site comes where the page is from https or from this host, Origin with what is not GET. */
+static bool is_browser(const call *c)
+{
+    const char *agent = http_header(c->x, "User-Agent");
+    return http_header(c->x, "Origin") || http_header(c->x, "Sec-Fetch-Site") ||
+           (agent && strncasecmp(agent, "Mozilla/", 8) == 0);
+}
+
 /* A web browser resolves a name of an attacker's to 127.0.0.1 when it is told to: only names of this host are ours
  * then. */
 static bool is_rebound(const call *c)
 {
-    static const char *const ours[] = {"localhost", "127.", "[::1]", NULL};
     const char *host = http_header(c->x, "Host");
-    if (!http_local(c->x) || *c->front->options.token || !host || !*host || !http_header(c->x, "Sec-Fetch-Site"))
-        return false;
-    for (const char *const *name = ours; *name; name++)
-        if (strncasecmp(host, *name, strlen(*name)) == 0) return false;
-    return true;
+    return http_local(c->x) && !*c->front->options.token && host && is_browser(c) && !is_this_host(host);
 }
 
 static bool check(call *c, bool open)

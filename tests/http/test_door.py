@@ -295,6 +295,15 @@ class Door(Served):
         self.assertEqual(f.ask("GET", "/v2", headers={"Origin": "http://evil.example"})[0], 403)
         self.assertEqual(f.ask("GET", "/v2", headers={"Origin": "null"})[0], 403)
         self.assertEqual(f.ask("GET", "/v2", headers={"Host": "evil.example", "Sec-Fetch-Site": "same-origin"})[0], 403)
+        # A name of the other site's that means this host: the page and what it asks are of one origin then.
+        port, agent = ":%d" % f.at[1], {"User-Agent": "Mozilla/5.0 (X11)"}
+        for name in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example", "127.evil.example", "[::1", "[::1].evil.example", ""):
+            for more in ({"Origin": "http://" + name + port}, agent):
+                self.assertEqual(f.ask("POST", "/v2/repository/index", b"{}", {"Host": name + port, **more})[0], 403, name)
+        for name in ("127.0.0.1", "localhost", "LocalHost", "[::1]", "127.1.2.3"):
+            for more in ({"Origin": "http://" + name + port}, agent, {}):
+                self.assertEqual(f.ask("POST", "/v2/repository/index", b"{}", {"Host": name + port, **more})[0], 200, name)
+        self.assertEqual(f.ask("POST", "/v2/repository/index", b"{}", {"Host": "behind.a.proxy"})[0], 200)  # no browser
 
     def test_unix_socket(self):
         f = self.front(self.file, listen=False)
