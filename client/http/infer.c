@@ -205,13 +205,20 @@ static int place_outputs(http_infer *i, answer *a, const oip_result *results, td
     return rc;
 }
 
+/* Too long a text is busy when there is no room for it now, and wrong when there never is. */
+static int write_answer(http_infer *i, answer *a, const oip_result *results, td_error *e)
+{
+    int rc = oip_answer(&i->request, results, &a->text, &a->classes, e);
+    if (rc == TD_E_QUOTA && a->text.most == i->front->options.limits.body) rc = e->code = TD_E_INVALID;
+    return rc ? rc : charge_answer(a, a->text.bytes.room + a->classes.room, e);
+}
+
 static int make_answer(http_infer *i, answer *a, td_error *e)
 {
     oip_result *results = calloc((size_t)a->n + 1, sizeof *results);
     int rc = results ? TD_OK : td_no_memory(e, "for an answer");
     for (int k = 0; k < a->n && !rc; k++) rc = see_output(a, k, &results[k], e);
-    if (!rc) rc = oip_answer(&i->request, results, &a->text, &a->classes, e);
-    if (!rc) rc = charge_answer(a, a->text.bytes.room + a->classes.room, e);
+    if (!rc) rc = write_answer(i, a, results, e);
     if (!rc) rc = place_outputs(i, a, results, e);
     free(results);
     return rc;

@@ -353,6 +353,18 @@ class Models(Served):
         self.assertEqual(self.load(f, "mine", "unload")[0], 200)
         self.assertEqual(f.json("GET", "/v2/models/mine")[0], 404)
 
+    def test_answers_that_are_too_long(self):
+        """As JSON; binary they are as long as the input."""
+        f = self.front("--body", "256K", "--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n"])],
+                                                                              [("y", 1, ["n"])])))
+        f.is_ready()
+        x = ("x", "FP32", [50000], struct.pack("<f", 0.12345678) * 50000)
+        for outputs in ([{"name": "y", "parameters": {"binary_data": False}}], [{"name": "y", "parameters": {"classification": 50000}}]):
+            status, _, said = f.ask("POST", "/v2/models/same/infer", *infer_body([x], outputs))
+            self.assertEqual(status, 400, said)
+            self.assertIn("ask for", json.loads(said)["error"])
+        self.assertEqual(f.ask("POST", "/v2/models/same/infer", *infer_body([x]))[0], 200)
+
     def test_answers_that_nobody_takes(self):
         """What they hold in the daemon is what requests may take, too."""
         size, limit = 6 << 20, 16 << 20  # more than a socket takes
