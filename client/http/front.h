@@ -71,7 +71,7 @@ typedef struct http_front {
     bool ending, lost;
 } http_front;
 
-/* TD_E_QUOTA: there is no room. */
+/* TD_E_QUOTA: there is no room now; TD_E_INVALID: there never is so much. */
 int http_charge(http_front *f, uint64_t bytes, td_error *e);
 uint64_t http_room(const http_front *f); /* what is left */
 void http_uncharge(http_front *f, uint64_t bytes);

@@ -16,6 +16,9 @@ uint64_t http_room(const http_front *f)
 
 int http_charge(http_front *f, uint64_t bytes, td_error *e)
 {
+    if (bytes > f->options.memory)
+        return td_fail(e, TD_E_INVALID, "%llu bytes are more than the %llu that all requests may take together",
+                       (unsigned long long)bytes, (unsigned long long)f->options.memory);
     if (bytes > http_room(f)) {
         f->refused_busy++;
         return td_fail(

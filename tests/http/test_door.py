@@ -225,8 +225,8 @@ class Door(Served):
     def test_memory(self):
         f = self.plus("--memory", "1M")
         rows = 1 << 17
-        self.refuses(f, 503, request(*infer_body([("x", "FP32", [rows, 4], X * rows)])), "1048576")
-        self.assertEqual(f.metrics()["tensord_http_busy_total"], 1)
+        self.refuses(f, 400, request(*infer_body([("x", "FP32", [rows, 4], X * rows)])), "1048576")
+        self.assertEqual(f.metrics()["tensord_http_busy_total"], 0)  # it is not to be sent again later
         self.is_well(f)
 
     def test_memory_of_values(self):
@@ -234,7 +234,7 @@ class Door(Served):
         f = self.plus("--memory", "4M")
         head = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[1,4],"data":['
         few = b"1,2,3,4]}]}"
-        self.refuses(f, 503, request(head + b"1," * 200000 + few, {}), "4194304")
+        self.refuses(f, 400, request(head + b"1," * 200000 + few, {}), "4194304")
         # Answers that nobody reads.
         rows, many = 6000, []
         body = request(*infer_body([("x", "FP32", [rows, 4], struct.pack("<f", 0.1) * 4 * rows)], binary_data_output=False))
