@@ -19,6 +19,7 @@ typedef struct one_call {
 
 static int infer(td_rwalk *w, const one_call *c, int look, int room, td_error *e)
 {
+    td_rows_step(w, (uint64_t)c->nin / 8);
     td_operand *in = td_rows_alloc(w, (size_t)c->nin * sizeof *in);
     for (int k = 0; k < c->nin; k++) {
         if (c->in[k].kind == TD_F_TENSOR) in[k].desc = &((td_rtensor *)c->in[k].ref)->look[look];
@@ -125,6 +126,7 @@ static int ask(taking *t, td_fx *f, const one_call *given, int room, td_fval *ou
 {
     one_call c = *given;
     part *p = NULL;
+    td_rows_step(t->w, 1);
     keep(t->w, &c, given->nin, given->in, given->attrs);
     int rc = t->look == FEW ? first_time(t, &c, room, &p, f->error) : second_time(t, &c, room, &p, f->error);
     for (int k = 0; !rc && k < p->nout; k++) out[k] = (td_fval){TD_F_TENSOR, {p->out[k]}};
@@ -347,5 +349,6 @@ void td_rows_call(td_rwalk *w, uint32_t node)
         td_rows_out(w, node, 0, list);
         return;
     }
+    if ((uint32_t)made < n->nout) td_rows_no(w, "%s gives less than it says", op->name);
     for (uint32_t k = 0; k < n->nout; k++) td_rows_out(w, node, k, of_tensor(out[k]));
 }

@@ -59,6 +59,7 @@ typedef struct td_rwalk {
 } td_rwalk;
 
 _Noreturn void td_rows_no(td_rwalk *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void td_rows_step(td_rwalk *w, uint64_t steps);
 void *td_rows_alloc(td_rwalk *w, size_t bytes);
 td_rvalue *td_rows_in(td_rwalk *w, uint32_t node, uint32_t k);
 void td_rows_out(td_rwalk *w, uint32_t node, uint32_t k, td_rvalue v);

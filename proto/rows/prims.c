@@ -162,11 +162,12 @@ static td_rvalue contains(td_rwalk *w, uint32_t node)
     const td_rvalue *item = td_rows_in(w, node, 1);
     bool sure = true;
     for (uint32_t k = 0; k < l->n; k++) {
+        if (l->items[k].kind != TD_T_INT || item->kind != TD_T_INT) refuse(w, node);
         td_rvalue same = compared(TD_PRIM_EQ_INT, &l->items[k], item);
         if (same.tie == TD_FIXED && same.number.small) return same;
         sure &= same.tie == TD_FIXED;
     }
-    w->steps += l->n;
+    td_rows_step(w, l->n);
     return sure ? truth(false) : unknown(TD_T_BOOL);
 }
 

@@ -38,14 +38,14 @@ void td_rows_out(td_rwalk *w, uint32_t node, uint32_t k, td_rvalue v)
     w->values[td_ir_out(w->ir, node, k)] = v;
 }
 
-static void step(td_rwalk *w)
+void td_rows_step(td_rwalk *w, uint64_t steps)
 {
-    if (++w->steps > w->q->most) td_rows_no(w, "the program takes more than %u steps", w->q->most);
+    if ((w->steps += steps) > w->q->most) td_rows_no(w, "the program takes more than %u steps", w->q->most);
 }
 
 void td_rows_push(td_rwalk *w, td_rlist *l, td_rvalue v)
 {
-    step(w);
+    td_rows_step(w, 1);
     if (l->n == l->room) {
         uint32_t room = l->room ? 2 * l->room : 8;
         td_rvalue *items = td_rows_alloc(w, room * sizeof *items);
@@ -94,7 +94,7 @@ static void run_loop(td_rwalk *w, uint32_t node)
     td_rvalue *carried = td_rows_alloc(w, n->nout * sizeof *carried);
     for (uint32_t k = 0; k < n->nout; k++) carried[k] = *td_rows_in(w, node, k + 2);
     for (int64_t trip = 0; trip < most && on; trip++) {
-        step(w);
+        td_rows_step(w, 1);
         w->values[td_ir_param(w->ir, n->child, 0)] = td_rows_fixed(trip);
         for (uint32_t k = 0; k < n->nout; k++) w->values[td_ir_param(w->ir, n->child, k + 1)] = carried[k];
         run_block(w, n->child);
@@ -109,7 +109,7 @@ static void run_block(td_rwalk *w, uint32_t block)
 {
     for (uint32_t n = w->ir->blocks[block].first; n != TD_IR_NONE; n = w->ir->nodes[n].next) {
         uint32_t op = w->ir->nodes[n].op;
-        step(w);
+        td_rows_step(w, 1);
         if (op == TD_PRIM_IF) run_if(w, n);
         else if (op == TD_PRIM_LOOP) run_loop(w, n);
         else if ((op & TD_IR_CLASS) == TD_IR_PRIM) td_rows_prim(w, n);
@@ -120,9 +120,11 @@ static void run_block(td_rwalk *w, uint32_t block)
 
 /* ---- ends */
 
-static td_rvalue tensor(td_rwalk *w, const td_desc *look, int rows)
+static td_rvalue tensor(td_rwalk *w, uint32_t value, const td_desc *look, int rows)
 {
     td_rvalue v = {.kind = TD_T_TENSOR};
+    if (td_type_kind_of(w->ir, w->ir->values[value].type) != TD_T_TENSOR)
+        td_rows_no(w, "the program takes something else than tensors");
     td_rtensor *t = v.tensor = td_rows_alloc(w, sizeof *t);
     t->dim = rows, t->each = 1;
     for (int k = 0; k < LOOKS; k++) {
@@ -141,12 +143,14 @@ static void begin(td_rwalk *w)
 {
     const td_ir_block *graph = &w->ir->blocks[w->ir->functions[0].block];
     if (graph->nparams != (uint32_t)w->q->nin) td_rows_no(w, "the program takes other inputs");
-    for (uint32_t k = 0; k < w->ir->ncaptures; k++)
-        w->values[w->ir->captures[k].value] = tensor(w, w->q->captured[k], NO_ROWS);
+    for (uint32_t k = 0; k < w->ir->ncaptures; k++) {
+        uint32_t value = w->ir->captures[k].value;
+        w->values[value] = tensor(w, value, w->q->captured[k], NO_ROWS);
+    }
     for (int k = 0; k < w->q->nin; k++) {
+        uint32_t value = td_ir_param(w->ir, w->ir->functions[0].block, (uint32_t)k);
         if (w->q->in_rows[k] >= w->q->in[k]->ndim) td_rows_no(w, "an input has no such dimension");
-        w->values[td_ir_param(w->ir, w->ir->functions[0].block, (uint32_t)k)] =
-            tensor(w, w->q->in[k], w->q->in_rows[k]);
+        w->values[value] = tensor(w, value, w->q->in[k], w->q->in_rows[k]);
     }
 }
 

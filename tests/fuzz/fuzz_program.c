@@ -8,6 +8,7 @@
 #include "proto/program/text.h"
 #include "proto/program/verify.h"
 #include "proto/program/wire.h"
+#include "proto/rows/rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,6 +48,28 @@ static void comes_back(td_ir *ir)
     td_ir_unref(read), td_ir_unref(unpacked);
     free(text);
     free(bytes);
+}
+
+/* Whatever is said of its rows, it is said after some steps. */
+static void tells_of_rows(const td_ir *ir)
+{
+    enum { ENDS = 64 };
+    td_desc look;
+    const td_desc *looks[ENDS];
+    int rows[ENDS], out[ENDS];
+    char why[TD_ROWS_WHY];
+    const td_ir_block *graph = &ir->blocks[ir->functions[0].block];
+    if (graph->nparams > ENDS || ir->ncaptures > ENDS) return;
+    td_desc_contiguous(&look, TD_FLOAT32, 3, (int64_t[]){1, 2, 3}, NULL);
+    for (int k = 0; k < ENDS; k++) looks[k] = &look, rows[k] = k % 3 - 1;
+    td_rows_question q = {
+        .ir = ir, .captured = looks, .nin = (int)graph->nparams, .in = looks, .in_rows = rows, .most = 500};
+    for (q.nout = 1; q.nout <= 3; q.nout++) {
+        td_error e = {0};
+        snprintf(e.message, sizeof e.message, "rows");
+        bool apart = td_rows_stay_apart(&q, out, why);
+        demand(apart == !why[0], "no reason", &e);
+    }
 }
 
 /* The body of each Loop and the arms of each If once more before it, with its own arguments where they fit. */
@@ -101,6 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (ir && (data[0] & 1 || td_ir_verify(ir, TD_VERIFY_ATEN, &e) == 0)) {
         comes_back(ir);
         is_shown(ir);
+        tells_of_rows(ir);
         can_be_changed(ir, data[0]);
     }
     td_ir_unref(ir);
