@@ -44,6 +44,7 @@ int td_program_like(td_held_program **out, const td_held_program *p, td_tensor *
  * which charges it. */
 int td_program_keep_bytes(td_held_program *p, const uint8_t *bytes, size_t n, td_error *e);
 const uint8_t *td_program_bytes(const td_held_program *p, size_t *n);
+td_ir *td_program_module(const td_held_program *p); /* borrowed */
 uint32_t td_program_captured(const td_held_program *p, td_tensor *const **out);
 uint64_t td_program_captured_bytes(const td_held_program *p); /* of these together, views as far as they reach */
 /* For a table of what takes memory: true for the first who asks with this number, and what it takes of the daemon's own

@@ -239,6 +239,11 @@ const uint8_t *td_program_bytes(const td_held_program *p, size_t *n)
     return p->facts->packed;
 }
 
+td_ir *td_program_module(const td_held_program *p)
+{
+    return p->ir;
+}
+
 uint32_t td_program_captured(const td_held_program *p, td_tensor *const **out)
 {
     *out = p->captured;

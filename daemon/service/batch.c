@@ -199,6 +199,7 @@ static uint32_t choose(td_served *v, td_inquiry **at, uint32_t *rows)
     at[0] = x;
     for (td_inquiry *y; !x->alone && n < BATCH && (y = td_order_next(&order));) {
         if (y->alone || sum + y->rows > most || !alike(x, y)) continue;
+        if (n == 1 && !td_looks_apart(v, x->in)) break;
         at[n++] = y;
         sum += y->rows;
         if (is_size(v, sum)) warm = n, warm_rows = sum;

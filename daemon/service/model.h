@@ -5,7 +5,8 @@
 #include "daemon/service/models.h"
 #include "proto/base/hash.h"
 
-typedef struct td_served_run td_served_run; /* a run: batch.c */
+typedef struct td_served_run td_served_run;   /* a run: batch.c */
+typedef struct td_model_looks td_model_looks; /* looks.c */
 
 /* Requests of one process and priority; lines.c. */
 typedef struct td_model_line_key {
@@ -72,6 +73,7 @@ struct td_served {
     td_account *account;
     td_heap *weights, *work;
     td_model_how how;
+    td_model_looks *looks; /* NULL: all that look alike may be joined */
     td_lane lanes[TD_MODEL_LANES];
     uint32_t nlanes, running;
     uint64_t idle;        /* lanes that have nothing to do, bit by bit */
@@ -120,6 +122,14 @@ typedef struct td_model_order {
 } td_model_order;
 td_model_order td_lines_order(td_served *v, uint32_t looks);
 td_inquiry *td_order_next(td_model_order *o);
+
+/* ---- looks.c */
+
+/* For a model with its `how`, which is paid with so many objects. */
+uint64_t td_looks_objects(const td_served *v);
+int td_looks_new(td_served *v, td_error *e);
+/* May a request with these inputs be joined with others that look like it? */
+bool td_looks_apart(td_served *v, const td_queued_item *in);
 
 /* ---- */
 

@@ -81,6 +81,7 @@ void td_served_unref(td_served *v)
     for (uint32_t k = 0; k < v->nlanes; k++) td_served_run_free(v->lanes[k].batch);
     td_model_unref(v->of);
     free(v->card);
+    free(v->looks);
     free(v);
 }
 
@@ -361,6 +362,15 @@ static void switch_to(td_served *v)
     }
 }
 
+static int take_how(td_served *v, const td_model_how *how, td_error *e)
+{
+    v->how = *how;
+    if (!v->how.nsizes) v->how.sizes[v->how.nsizes++] = 1;
+    if (!how->by_look || v->how.sizes[v->how.nsizes - 1] < 2 || v->looks) return TD_OK;
+    int rc = charge(v, td_looks_objects(v), e);
+    return rc ? rc : td_looks_new(v, e);
+}
+
 int td_model_ready(td_model_user *u, const td_model_how *how, const char *card, size_t card_bytes,
                    const td_account *who, td_error *e)
 {
@@ -371,10 +381,9 @@ int td_model_ready(td_model_user *u, const td_model_how *how, const char *card, 
     int rc = check_how(v, how, e);
     while (!rc && v->nlanes < how->lanes) rc = open_lane(v, e);
     if (!rc && card_bytes) rc = take_card(v, card, card_bytes, e);
+    if (!rc) rc = take_how(v, how, e);
     if (!rc) rc = td_name_publish_model(m->service, m->name, m, who, v->flags & TD_SERVED_NEW, e);
     if (rc) return rc;
-    v->how = *how;
-    if (!v->how.nsizes) v->how.sizes[v->how.nsizes++] = 1;
     v->counts = (td_model_counts){0}; /* runs that made it warm are nobody's requests */
     switch_to(v);
     u->pinned = NULL;

@@ -78,6 +78,7 @@ static uint32_t model_ready(raw *r, uint32_t id, size_t nin, size_t nout, int32_
     Td__Wire__ModelReady q;
     td__wire__call__init(&c);
     td__wire__model_ready__init(&q);
+    q.by_look = true;
     int32_t dims[1024];
     for (int k = 0; k < 1024; k++) dims[k] = dim;
     q.model = id, q.n_in = nin, q.in = dims, q.n_out = nout, q.out = dims, q.n_sizes = nsizes, q.sizes = sizes;
@@ -93,6 +94,7 @@ static uint32_t ready_with_delay(raw *r, uint32_t id, uint32_t rows)
     Td__Wire__ModelReady q;
     td__wire__call__init(&c);
     td__wire__model_ready__init(&q);
+    q.by_look = true;
     int32_t first = 0;
     q.model = id, q.n_in = q.n_out = 1, q.in = q.out = &first, q.n_sizes = 1, q.sizes = &rows, q.delay_us = UINT32_MAX;
     c.model_ready = &q;

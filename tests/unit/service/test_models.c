@@ -194,6 +194,19 @@ static td_await *ask_as(td_account *who, td_model_user *u, int note, int rows, i
     return a;
 }
 
+/* The same with other columns. */
+static td_await *ask_wide(td_model_user *u, int note, int columns)
+{
+    td_await *a = NULL;
+    td_queued_item *i = NULL;
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, session, 1, 0, NULL), TD_OK);
+    add(i, session, 1, columns, (float)note);
+    CU_ASSERT_EQUAL_FATAL(td_model_ask(&a, u, i, UINT64_MAX, 0, 1, then, NULL), TD_OK);
+    notes[note] = note;
+    a->arg = &notes[note];
+    return a;
+}
+
 static td_await *ask(td_model_user *u, int note, int rows, int priority, uint64_t timeout_us)
 {
     return ask_as(session, u, note, rows, priority, timeout_us);
@@ -376,6 +389,44 @@ static void alike_ones_join(void)
     CAME(2);
     end("joins");
     td_model_leave(&a), td_model_leave(&b);
+}
+
+/* A program that goes along its rows where it has more than three columns: joined are the others, each look after it
+ * was looked at once, also when it is forgotten meanwhile. */
+static void by_look(void)
+{
+    static const char wide[] = "graph(%x : Tensor):\n"
+                               "  %one : int = prim::Constant[value=1]()\n"
+                               "  %three : int = prim::Constant[value=3]()\n"
+                               "  %zero : int = prim::Constant[value=0]()\n"
+                               "  %none : NoneType = prim::Constant()\n"
+                               "  %s : int[] = prim::shape(%x)\n"
+                               "  %n : int = prim::getitem.list(%s, %one)\n"
+                               "  %c : bool = prim::gt.int(%n, %three)\n"
+                               "  %y : Tensor = prim::If(%c)\n"
+                               "    block0():\n"
+                               "      %a : Tensor = td::cumsum(%x, %zero, %none)\n"
+                               "      %b : Tensor = td::neg(%a)\n"
+                               "      -> (%b)\n"
+                               "    block1():\n"
+                               "      %d : Tensor = td::neg(%x)\n"
+                               "      -> (%d)\n"
+                               "  return (%y)\n";
+    td_model_how how = joined(0);
+    how.by_look = true;
+    td_model_user a = model_of("looks", wide, how);
+    uint64_t runs = 0;
+    for (int columns = 1; columns < 40; columns = columns < 20 ? columns + 1 : columns < 30 ? 31 : 40) {
+        for (int again = 0; again < 2; again++) {
+            for (int k = 1; k <= 4; k++) ask_wide(&a, k, again ? columns : 3);
+            run();
+            CAME(1, 2, 3, 4);
+            runs += !again || columns <= 3 ? 1 : 4;
+            CU_ASSERT_EQUAL(counts_of("looks")->runs, runs);
+        }
+    }
+    end("looks");
+    td_model_leave(&a);
 }
 
 static void a_delay_is_waited_for(void)
@@ -646,8 +697,8 @@ TD_CUNIT_MAIN_WITH("models", init, cleanup, {"a batch mixes nobody", a_batch_mix
                    {"lanes are paid", lanes_are_paid}, {"each has its turn", each_has_its_turn},
                    {"a process has one turn", a_process_has_one_turn}, {"turns of many", turns_of_many},
                    {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
-                   {"alike ones join", alike_ones_join}, {"a delay is waited for", a_delay_is_waited_for},
-                   {"a full queue refuses", a_full_queue_refuses},
+                   {"alike ones join", alike_ones_join}, {"by look", by_look},
+                   {"a delay is waited for", a_delay_is_waited_for}, {"a full queue refuses", a_full_queue_refuses},
                    {"old versions end with their last request", old_versions_end_with_their_last_request},
                    {"a run without an end", a_run_without_an_end}, {"a slow one may go on", a_slow_one_may_go_on},
                    {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing},
