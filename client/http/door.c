@@ -41,7 +41,7 @@ typedef struct line { /* a connection */
     enum stage stage;
     int fd;
     bool local, unix_peer, ended, shut, used;
-    uint64_t deadline_ms;
+    uint64_t since_ms, deadline_ms; /* of its stage */
 } line;
 
 struct http_exchange {
@@ -80,10 +80,11 @@ static void set_stage(line *l, enum stage stage, uint64_t bytes)
 {
     uint64_t idle = (uint64_t)l->door->limits.idle_s * 1000;
     l->stage = stage;
+    l->since_ms = td_clock_ms();
     if (stage == WORKED_ON) l->deadline_ms = UINT64_MAX;
     else
         l->deadline_ms =
-            td_clock_ms() + (stage == AWAITED && !l->used ? idle / 2 : idle) + bytes / 1024 * idle / (SLOWEST / 1024);
+            l->since_ms + (stage == AWAITED && !l->used ? idle / 2 : idle) + bytes / 1024 * idle / (SLOWEST / 1024);
 }
 
 static void end_request(http_exchange *x);
@@ -169,7 +170,7 @@ static bool make_room(http_door *d)
     line *oldest = NULL;
     for (line *l = d->first; l; l = l->after) {
         if (l->shut) return true;
-        if (l->stage == AWAITED && (!oldest || l->deadline_ms <= oldest->deadline_ms)) oldest = l;
+        if (l->stage == AWAITED && (!oldest || l->since_ms <= oldest->since_ms)) oldest = l;
     }
     if (!oldest) return false;
     d->counts.closed_for_room++;

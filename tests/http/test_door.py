@@ -288,6 +288,26 @@ class Door(Served):
         g = self.front("--no-http-socket", "--insecure", "--listen", "0.0.0.0:0", listen=False)
         g.wait(lambda: g.at)
 
+    def test_room_is_made_of_the_idle(self):
+        """Of the one that was idle longest, not of one that has just come."""
+        f = self.plus("--connections", "4")
+        body = request(*infer_body([("x", "FP32", [1, 4], X)]))
+        idle = []
+        for _ in range(3):
+            idle.append(f.raw())
+            idle[-1].sendall(body)
+            self.assertEqual(read_answer(idle[-1])[0], 200)
+            time.sleep(0.002)  # one was idle longer than the next
+        comes = f.raw()
+        later = f.raw()
+        for s in (later, comes, idle[2], idle[1]):
+            s.sendall(body)
+            self.assertEqual(read_answer(s)[0], 200)
+        self.assertIsNone(read_answer(idle[0]))
+        for s in (comes, later, *idle):
+            s.close()
+        self.is_well(f)
+
     def test_pages_of_other_sites(self):
         f = self.plus()
         host = "%s:%d" % f.at
