@@ -15,8 +15,6 @@ enum {
     LONGEST = 1 << 20 /* bytes that client/script takes */
 };
 
-static void step(td_onnx_writer *t, const td_onnx_scope *s, td_onnx_step *x);
-
 static bool room(td_onnx_writer *t, void *list, uint32_t n, uint32_t *room_for, size_t each)
 {
     if (n < *room_for) return true;
@@ -30,7 +28,7 @@ static bool room(td_onnx_writer *t, void *list, uint32_t n, uint32_t *room_for, 
 
 /* ---- lines */
 
-static void line(td_onnx_writer *t, const td_onnx_step *whose)
+void td_onnx_write_line(td_onnx_writer *t, const td_onnx_step *whose)
 {
     td_printf(&t->out, "%s%*s", t->nlines ? "\n" : "", 4 * (int)t->level, "");
     if (room(t, &t->lines, t->nlines, &t->line_room, sizeof *t->lines)) t->lines[t->nlines++] = whose;
@@ -87,7 +85,7 @@ bool td_onnx_is_written(const td_onnx_constant *c, bool number)
     return number ? !td_dtype_is_complex(c->look.dtype) : whole && c->look.numel <= SHORT;
 }
 
-static void value(td_onnx_writer *t, const td_onnx_value *v, bool number)
+void td_onnx_write_value(td_onnx_writer *t, const td_onnx_value *v, bool number)
 {
     if (!v) td_printf(&t->out, "None");
     else if (v->constant && td_onnx_is_written(v->constant, number)) constant_text(&t->out, v->constant);
@@ -97,7 +95,7 @@ static void value(td_onnx_writer *t, const td_onnx_value *v, bool number)
 
 /* ---- variables */
 
-__attribute__((format(printf, 2, 3))) static const char *text_of(td_onnx_writer *t, const char *format, ...)
+const char *td_onnx_text_of(td_onnx_writer *t, const char *format, ...)
 {
     char text[40];
     va_list more;
@@ -279,7 +277,7 @@ static void extra(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_param 
 /* As a tensor of its dtype. */
 static void operand(td_onnx_writer *t, const td_onnx_value *v)
 {
-    if (!v || v->tensor) value(t, v, false);
+    if (!v || v->tensor) td_onnx_write_value(t, v, false);
     else if (v->constant) weight(t, v->constant);
     else if (v->dtype == TD_DTYPE_NONE) td_printf(&t->out, "_tensor(%s)", v->text);
     else td_printf(&t->out, "_out(%s, td.%s)", v->text, td_dtype_name(v->dtype));
@@ -297,7 +295,7 @@ static void inputs(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_form 
         td_printf(&t->out, k && !f->all ? ", " : "");
         bool number = !f->all && f->params[k].number;
         if (tensors && !number) operand(t, x->in[k]);
-        else value(t, x->in[k], number);
+        else td_onnx_write_value(t, x->in[k], number);
         if (f->all) td_printf(&t->out, ", ");
     }
     if (f->all) td_printf(&t->out, tensors ? "]" : ")");
@@ -326,165 +324,33 @@ static void call(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_form *f
 static void node(td_onnx_writer *t, td_onnx_step *x, const td_onnx_form *f)
 {
     uint32_t variable = ++t->variables;
-    line(t, x);
+    td_onnx_write_line(t, x);
     td_printf(&t->out, "v%u = ", variable);
     call(t, x, f);
     bool parts = td_onnx_param_of(f, "outputs") || is_several(x);
     if (is_several(x) && !td_onnx_param_of(f, "outputs") && !td_onnx_param_of(f, "several"))
         td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "it has %u outputs, and such ops have one here", x->nout);
     for (uint32_t k = 0; k < x->nout; k++)
-        if (x->out[k]) x->out[k]->text = parts ? text_of(t, "v%u[%u]", variable, k) : text_of(t, "v%u", variable);
+        if (x->out[k])
+            x->out[k]->text = parts ? td_onnx_text_of(t, "v%u[%u]", variable, k) : td_onnx_text_of(t, "v%u", variable);
     td_onnx_infer(x);
 }
 
-/* ---- If */
+/* ---- steps */
 
-static void results(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_scope *s, uint32_t first)
-{
-    for (uint32_t k = 0; k < x->nout; k++) {
-        line(t, x);
-        td_printf(&t->out, "v%u = _out(", first + k);
-        value(t, s->out[k], false);
-        td_printf(&t->out, ", td.%s)", s->out[k]->dtype == TD_DTYPE_NONE ? "int64" : td_dtype_name(s->out[k]->dtype));
-        if (!x->out[k]) continue;
-        if (x->out[k]->dtype == TD_DTYPE_NONE) x->out[k]->dtype = s->out[k]->dtype;
-        x->out[k]->tensor = true;
-    }
-}
-
-static void arm(td_onnx_writer *t, const td_onnx_step *x, const char *name,
-                uint32_t first) /* NOLINT(misc-no-recursion): as deep as TD_ONNX_NEST */
-{
-    const td_onnx_attribute *a = td_onnx_attribute_of(x->node, name);
-    const td_onnx_scope *s = NULL;
-    for (uint32_t k = 0; a && k < x->nscopes; k++)
-        if (x->scopes[k]->graph == a->graph.first) s = x->scopes[k];
-    if (!s || s->nout != x->nout || s->nin) {
-        td_onnx_fail(t->w, x, TD_E_INVALID, "its '%s' does not give what the node does", name);
-        return;
-    }
-    t->level++;
-    for (td_onnx_step *i = s->first; i && !t->w->e->code; i = i->next) step(t, s, i);
-    results(t, x, s, first);
-    t->level--;
-}
-
-static void branch(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recursion) */
-{
-    uint32_t first = t->variables + 1;
-    t->variables += x->nout;
-    if (x->nin != 1 || !x->in[0]) {
-        td_onnx_fail(t->w, x, TD_E_INVALID, "an If has one input");
-        return;
-    }
-    line(t, x);
-    td_printf(&t->out, "if _bool(");
-    value(t, x->in[0], true);
-    td_printf(&t->out, "):");
-    arm(t, x, "then_branch", first);
-    line(t, x);
-    td_printf(&t->out, "else:");
-    arm(t, x, "else_branch", first);
-    for (uint32_t k = 0; k < x->nout; k++)
-        if (x->out[k]) x->out[k]->text = text_of(t, "v%u", first + k);
-}
-
-/* ---- Loop: c carries on, s collects, k is the number of the trip, g says whether there is another one */
-
-/* A value as a tensor of this dtype, where it is a number. */
-static void as_tensor(td_onnx_writer *t, const td_onnx_value *v)
-{
-    td_printf(&t->out, "_out(");
-    value(t, v, false);
-    td_printf(&t->out, ", td.%s)", v->dtype == TD_DTYPE_NONE ? "int64" : td_dtype_name(v->dtype));
-}
-
-static void loop_begin(td_onnx_writer *t, td_onnx_step *x, td_onnx_scope *s, uint32_t first, uint32_t carried)
-{
-    for (uint32_t k = 0; k < carried; k++) {
-        line(t, x);
-        td_printf(&t->out, "c%u = ", first + k);
-        as_tensor(t, x->in[k + 2]);
-        td_onnx_value *v = s->in[k + 2];
-        v->text = text_of(t, "c%u", first + k);
-        if (v->dtype == TD_DTYPE_NONE) v->dtype = x->in[k + 2]->dtype;
-    }
-    for (uint32_t k = carried; k < x->nout; k++) {
-        line(t, x);
-        td_printf(&t->out, "s%u = _none()", first + k);
-    }
-    line(t, x);
-    td_printf(&t->out, "g%u = _bool(", first);
-    if (x->nin > 1 && x->in[1]) value(t, x->in[1], true);
-    else td_printf(&t->out, "True");
-    td_printf(&t->out, ")");
-    line(t, x);
-    td_printf(&t->out, "k%u = 0", first);
-    line(t, x);
-    td_printf(&t->out, "while g%u and k%u < ", first, first);
-    if (x->in[0]) td_printf(&t->out, "_int("), value(t, x->in[0], true), td_printf(&t->out, ")");
-    else td_printf(&t->out, "9223372036854775807");
-    td_printf(&t->out, ":");
-    s->in[0]->text = text_of(t, "k%u", first);
-    s->in[1]->text = text_of(t, "g%u", first);
-    s->in[0]->tensor = s->in[1]->tensor = false;
-    s->in[0]->dtype = TD_INT64, s->in[1]->dtype = TD_BOOL;
-}
-
-/* All at once: what is carried may change places. */
-static void loop_end(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_scope *s, uint32_t first, uint32_t carried)
-{
-    for (uint32_t k = 0; k < x->nout; k++) {
-        line(t, x);
-        td_printf(&t->out, "t%u = ", first + k);
-        as_tensor(t, s->out[k + 1]);
-    }
-    line(t, x);
-    td_printf(&t->out, "g%u = _bool(", first);
-    value(t, s->out[0], true);
-    td_printf(&t->out, ")");
-    for (uint32_t k = 0; k < x->nout; k++) {
-        line(t, x);
-        td_printf(&t->out, k < carried ? "c%u = t%u" : "s%u.append(t%u)", first + k, first + k);
-    }
-    line(t, x);
-    td_printf(&t->out, "k%u = k%u + 1", first, first);
-}
-
-static void loop(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recursion) */
-{
-    uint32_t first = t->variables + 1, carried = x->nin > 2 ? x->nin - 2 : 0;
-    td_onnx_scope *s = x->nscopes == 1 ? x->scopes[0] : NULL;
-    t->variables += x->nout + 1;
-    bool good = s && x->nin && s->nin == carried + 2 && s->nout == x->nout + 1 && x->nout >= carried;
-    for (uint32_t k = 2; good && k < x->nin; k++) good = x->in[k] != NULL;
-    if (!good) {
-        td_onnx_fail(t->w, x, TD_E_INVALID, "its body does not take and give what the node does");
-        return;
-    }
-    loop_begin(t, x, s, first, carried);
-    t->level++;
-    for (td_onnx_step *i = s->first; i && !t->w->e->code; i = i->next) step(t, s, i);
-    loop_end(t, x, s, first, carried);
-    t->level--;
-    for (uint32_t k = 0; k < x->nout; k++) {
-        td_onnx_value *v = x->out[k];
-        if (!v) continue;
-        v->text = k < carried ? text_of(t, "c%u", first + k) : text_of(t, "_stacked(s%u)", first + k);
-        v->tensor = true;
-        if (v->dtype == TD_DTYPE_NONE) v->dtype = s->out[k + 1]->dtype;
-    }
-}
-
-static void step(td_onnx_writer *t, const td_onnx_scope *s, td_onnx_step *x) /* NOLINT(misc-no-recursion) */
+static void step(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recursion): as deep as TD_ONNX_NEST */
 {
     int64_t first;
-    (void)s;
-    if (strcmp(x->node->op, "If") == 0) branch(t, x);
-    else if (strcmp(x->node->op, "Loop") == 0) loop(t, x);
+    if (strcmp(x->node->op, "If") == 0) td_onnx_write_if(t, x);
+    else if (strcmp(x->node->op, "Loop") == 0) td_onnx_write_loop(t, x);
     else node(t, x, td_onnx_form_of(t->ops, x->node->op, x->version, &first));
     if (t->out.used > LONGEST)
         td_onnx_fail(t->w, x, TD_E_UNSUPPORTED, "the text of the model is longer than %d bytes", LONGEST);
+}
+
+void td_onnx_write_steps(td_onnx_writer *t, const td_onnx_scope *s) /* NOLINT(misc-no-recursion) */
+{
+    for (td_onnx_step *x = s->first; x && !t->w->e->code; x = x->next) step(t, x);
 }
 
 /* ---- what is not known, all at once */
@@ -541,7 +407,7 @@ static void refuse_unknown(td_onnx_writer *t)
 static void header(td_onnx_writer *t)
 {
     const td_onnx_scope *m = t->w->main;
-    line(t, NULL);
+    td_onnx_write_line(t, NULL);
     td_printf(&t->out, "def main(");
     for (uint32_t k = 0; k < m->nin; k++) {
         m->in[k]->text = input_name(t, m->in[k], k);
@@ -554,7 +420,7 @@ static void header(td_onnx_writer *t)
 static void footer(td_onnx_writer *t)
 {
     const td_onnx_scope *m = t->w->main;
-    line(t, NULL);
+    td_onnx_write_line(t, NULL);
     td_printf(&t->out, m->nout > 1 ? "return (" : "return ");
     for (uint32_t k = 0; k < m->nout; k++) {
         const td_onnx_value *v = m->out[k];
@@ -577,7 +443,7 @@ int td_onnx_write(td_onnx_writer *t, td_onnx_whole *w)
     refuse_unknown(t);
     if (w->e->code) return w->e->code;
     header(t);
-    for (td_onnx_step *x = w->main->first; x && !w->e->code; x = x->next) step(t, w->main, x);
+    td_onnx_write_steps(t, w->main);
     if (!w->e->code) footer(t);
     if (!w->e->code && t->out.failed) td_no_memory(w->e, "for the text of a model");
     return w->e->code;

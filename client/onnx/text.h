@@ -28,6 +28,17 @@ void td_onnx_write_end(td_onnx_writer *t);
 /* Does a constant stand in the text as it is? `number`: where an op wants numbers. */
 bool td_onnx_is_written(const td_onnx_constant *c, bool number);
 
+/* ---- between text.c and control.c */
+
+void td_onnx_write_line(td_onnx_writer *t, const td_onnx_step *whose);
+/* `number`: where an op wants numbers. */
+void td_onnx_write_value(td_onnx_writer *t, const td_onnx_value *v, bool number);
+/* In the file's memory; at most 40 characters. */
+const char *td_onnx_text_of(td_onnx_writer *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void td_onnx_write_steps(td_onnx_writer *t, const td_onnx_scope *s);
+void td_onnx_write_if(td_onnx_writer *t, td_onnx_step *x);
+void td_onnx_write_loop(td_onnx_writer *t, td_onnx_step *x);
+
 /* ---- infer.c: of what the file does not say */
 
 /* Ranks and dtypes of what the step gives, and whether that is a tensor for sure. */
