@@ -68,11 +68,11 @@ struct http_door {
     http_counts counts;
     listener listeners[LISTENERS];
     int nlisteners, epoll;
-    line *first;            /* of all connections */
-    const listener *taking; /* whose connection is being added */
-    uint64_t swept_ms;
-    bool due;  /* the daemon is to be run whatever epoll says */
-    bool full; /* nobody is taken */
+    line *first;                   /* of all connections */
+    const listener *taking;        /* whose connection is being added */
+    uint64_t swept_ms, starved_ms; /* until then nobody is taken: there is no descriptor */
+    bool due;                      /* the daemon is to be run whatever epoll says */
+    bool full;                     /* nobody is taken */
 };
 
 /* The next stage, in which so many bytes come or go. */
@@ -178,21 +178,20 @@ static bool make_room(http_door *d)
     return true;
 }
 
-static void take_connection(http_door *d, const listener *l)
+/* 0, or an errno. */
+static int take_connection(http_door *d, const listener *l)
 {
     struct sockaddr_storage from = {0};
     socklen_t n = sizeof from;
     int fd = accept4(l->fd, (struct sockaddr *)&from, &n, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) {
-        if (errno == EMFILE || errno == ENFILE) make_room(d); /* a descriptor, too */
-        return;
-    }
+    if (fd < 0) return errno;
     int on = 1;
     if (!l->unix_socket) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     d->taking = l;
     MHD_add_connection(d->daemon, fd, (struct sockaddr *)&from, n); /* closes it when it fails */
     d->taking = NULL;
     d->due = true;
+    return 0;
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
@@ -563,7 +562,11 @@ static void take_connections(http_door *d, const listener *l)
             return;                                         /* the room is there when the daemon has run */
         }
         uint64_t before = d->counts.accepted;
-        take_connection(d, l);
+        int err = take_connection(d, l);
+        if (k == 0 && (err == EMFILE || err == ENFILE) && !make_room(d)) {
+            d->starved_ms = td_clock_ms() + SWEEP_MS;
+            set_full(d, true);
+        }
         if (d->counts.accepted == before) return;
     }
 }
@@ -582,6 +585,6 @@ int http_door_run(http_door *d, bool readable)
     for (int i = 0; i < nready; i++) take_connections(d, ready[i]);
     sweep(d);
     run_daemon(d);
-    if (d->full && d->counts.connections < d->limits.connections) set_full(d, false);
+    if (d->full && d->counts.connections < d->limits.connections && td_clock_ms() >= d->starved_ms) set_full(d, false);
     return d->due ? 0 : d->first ? SWEEP_MS : -1;
 }

@@ -288,6 +288,39 @@ class Door(Served):
         g = self.front("--no-http-socket", "--insecure", "--listen", "0.0.0.0:0", listen=False)
         g.wait(lambda: g.at)
 
+    def test_no_descriptors(self):
+        """Those who are there are served; the others wait, and the server sleeps meanwhile."""
+        f = self.plus()
+        self.is_well(f)  # the daemon's memory is open
+        limits = resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE)
+        body = request(*infer_body([("x", "FP32", [1, 4], X)]))
+        many = []
+
+        def begin():
+            many.append(f.raw())
+            many[-1].sendall(body[:-1])  # no room is made of those who are at it
+
+        def spent():
+            with open("/proc/%d/stat" % f.process.pid) as s:
+                return sum(map(int, s.read().rsplit(")", 1)[1].split()[11:13]))
+        for _ in range(3):
+            begin()
+        f.settles("tensord_http_under_way", 4)
+        highest = max(map(int, os.listdir("/proc/%d/fd" % f.process.pid)))
+        resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE, (highest + 1, limits[1]))
+        for _ in range(5):
+            begin()
+        time.sleep(0.1)
+        before = spent()
+        time.sleep(0.5)
+        self.assertLess(spent() - before, 5)  # hundredths of a second of a processor's time
+        for s in many:
+            s.sendall(body[-1:])
+            self.assertEqual(read_answer(s)[0], 200)
+            s.close()
+        resource.prlimit(f.process.pid, resource.RLIMIT_NOFILE, limits)
+        self.is_well(f)
+
     def test_room_is_made_of_the_idle(self):
         """Of the one that was idle longest, not of one that has just come."""
         f = self.plus("--connections", "4")
