@@ -243,7 +243,7 @@ static void ended(void *arg, const td_gpu_end *end, const char *why)
     item *it = m->item;
     td_kcall *k = &it->call->k;
     if (end->code) td_kernel_fail(k, TD_E_DEVICE, "%s: %s", td_device_name(x->cuda->number), why);
-    else if (end->error) td_cuda_explain(k, (uint32_t)end->error);
+    else if (end->fault.bits) td_cuda_explain(k, &end->fault);
     if (m->piece >= 0) {
         bool up = !it->transfer.down && !end->code;
         if (up) td_cuda_transfer_take(&it->transfer, td_gpu_piece_at(x->cuda->gpu, m->piece), m->at, m->bytes);

@@ -7,9 +7,10 @@
 #ifndef TENSORD_DAEMON_CUDA_WIRE_H
 #define TENSORD_DAEMON_CUDA_WIRE_H
 
+#include "daemon/kernels/cuda/fault.h"
 #include <stdint.h>
 
-#define TD_GPU_WIRE 1
+#define TD_GPU_WIRE 2
 enum {
     TD_GPU_MESSAGE_MAX = 64 << 10,
     TD_GPU_STREAMS = 5, /* the last one for copies between host and device */
@@ -97,7 +98,7 @@ typedef struct td_gpu_command {
 } td_gpu_command;
 
 typedef struct td_gpu_launch { /* behind it: the kernel's struct, whose first word the process sets: the address of
-                                the error word of the next end of the stream */
+                                the fault of the next end of the stream */
     td_gpu_command head;
     uint32_t kernel, grid[3], block[3], shared_bytes, args_bytes, pad;
 } td_gpu_launch;
@@ -125,8 +126,9 @@ typedef struct td_gpu_mark { /* END */
 } td_gpu_mark;
 
 typedef struct td_gpu_end {
-    uint64_t place, error; /* error: the word that kernels before it left; 0: none */
-    int32_t code;          /* of the driver: a command before it was not run */
+    uint64_t place;
+    td_cuda_fault fault; /* that kernels before it left */
+    int32_t code;        /* of the driver: a command before it was not run */
     uint32_t stream;
 } td_gpu_end;
 

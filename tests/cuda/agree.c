@@ -252,9 +252,9 @@ static void gapped(td_desc *d)
 static int run_there(const agree_device *dev, both *b, char *why, size_t room)
 {
     td_kcall *k = &b->cuda;
-    uint32_t word = 0, *there = dev->alloc(sizeof word);
+    td_cuda_fault fault = {0}, *there = dev->alloc(sizeof fault);
     bool ok = true;
-    dev->write(there, &word, sizeof word);
+    dev->write(there, &fault, sizeof fault);
     k->work = k->work_bytes ? dev->alloc(k->work_bytes) : NULL;
     k->replan(k);
     for (int i = 0; ok && i < td_cuda_count(k); i++) {
@@ -264,8 +264,8 @@ static int run_there(const agree_device *dev, both *b, char *why, size_t room)
         ok = dev->launch(&l, why, room);
     }
     ok = dev->finish(why, room) && ok;
-    if (ok) dev->read(&word, there, sizeof word);
-    if (word) td_cuda_explain(k, word);
+    if (ok) dev->read(&fault, there, sizeof fault);
+    if (fault.bits) td_cuda_explain(k, &fault);
     if (k->work) dev->free(k->work);
     dev->free(there);
     return ok ? atomic_load(&k->failed) : TD_E_DEVICE;

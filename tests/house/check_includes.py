@@ -25,7 +25,7 @@ MAY["client"] = {"client", "shm", "proto"}
 INNER = {"daemon/session": [{"calls"}, {"objects"}, {"stream"}], "daemon/kernels": [{"cuda"}, {"cpu"}], "proto": [{"rows"}, {"passes"}, {"program"}, {"wire"}, {"ops", "infer"}, {"base"}]}
 # Rooms that stand on less than theirs does: all that their files include.
 NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h"), "shm/cuda": ("shm/cuda/", "proto/base/", "proto/types.h"),
-          "daemon/cuda/helper": ("daemon/cuda/helper/", "daemon/cuda/wire.h", "daemon/kernels/cuda/images.h", "shm/cuda/", "proto/base/", "proto/types.h")}
+          "daemon/cuda/helper": ("daemon/cuda/helper/", "daemon/cuda/wire.h", "daemon/kernels/cuda/images.h", "daemon/kernels/cuda/fault.h", "shm/cuda/", "proto/base/", "proto/types.h")}
 # Doors that few may go through: the driver of a GPU is never opened by the daemon itself.
 FEW = {"shm/cuda/": ("shm/cuda/", "daemon/cuda/helper/", "client/")}
 # Files that are a device, and what such a file includes of the daemon's rooms.

@@ -118,3 +118,26 @@ def test_no_driver_here(handles):
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, env=dict(os.environ, TENSORD_LIBCUDA="/nowhere"))
     assert said.returncode and "cannot be mapped here: no CUDA driver: /nowhere" in said.stderr and "copy the tensor to the cpu first" in said.stderr
     td.drop("shared")
+
+
+ERRORS = {
+    "index_select": lambda z, i: td.index_select(z, 0, i([0, 7, 9])),
+    "negative": lambda z, i: td.index_select(z, 1, i([0, 1, -3])),
+    "gather": lambda z, i: td.gather(z, 1, i([[0, 1], [2, 5], [9, 9]])),
+    "embedding": lambda z, i: td.nn.functional.embedding(i([[0, 1], [4, 6]]), z),
+    "index_add": lambda z, i: td.index_add(z, 1, i([0, 5]), z[:, :2]),
+    "scatter_add rows": lambda z, i: td.scatter_add(z, 0, i([[0, 1, 2], [3, 8, 1]]), z),
+    "scatter_add": lambda z, i: td.scatter_add(z, 1, i([[0, 1, 2], [3, 8, 1]]), z),
+    "nll_loss": lambda z, i: td.nn.functional.nll_loss(z, i([0, 1, 2, 3, 0])),
+    "division": lambda z, i: i([1, 2]) // i([1, 0]),
+}
+
+
+def test_errors_have_the_words_of_the_cpu(handles):
+    for name, call in ERRORS.items():
+        said = []
+        for device in ("cpu", "cuda"):
+            with pytest.raises(td.Error) as e:
+                call(td.zeros(5, 3, device=device), lambda v: td.tensor(v, device=device)).sum().item()
+            said.append((type(e.value), str(e.value).split("\n")[0]))
+        assert said[0] == said[1], name

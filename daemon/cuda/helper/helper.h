@@ -54,8 +54,8 @@ typedef struct helper {
     char *names[TD_GPU_NAMES_MAX];
     CUfunction kernels[TD_GPU_NAMES_MAX];
     uint32_t shared[TD_GPU_NAMES_MAX]; /* what a kernel may have, beyond the usual */
-    volatile uint64_t *errors;         /* a word for each end, in memory of the host that kernels see */
-    CUdeviceptr errors_at;
+    td_cuda_fault *faults;             /* one for each end, in memory of the host that kernels see */
+    CUdeviceptr faults_at;
     stream streams[TD_GPU_STREAMS];
     atomic_ullong
         told[TOLD];       /* numbers of ENDED messages: what happened before one was sent is known to who reads it */

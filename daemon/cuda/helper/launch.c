@@ -1,9 +1,9 @@
 /* Streams: commands go in as they come; a second thread looks at the oldest end of each, and tells those that have
  * passed.
  *
- * Each end has a word of host memory that the kernels before it may write, at its place in the ring. A command that the
- * driver refuses is told with the next end of its stream. A command that orders streams may not fail, nor an end: what
- * follows would run on what is not there yet. */
+ * Each end has a fault in host memory that the kernels before it may write, at its place in the ring. A command that
+ * the driver refuses is told with the next end of its stream. A command that orders streams may not fail, nor an end:
+ * what follows would run on what is not there yet. */
 #include "daemon/cuda/helper/helper.h"
 #include <sched.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 enum { SPINS = 2000, PAUSE_NS = 50000, SHARED_USUAL = 48 << 10 };
 
-static uint64_t word_of(const helper *h, const stream *s, uint64_t number)
+static uint64_t fault_of(const helper *h, const stream *s, uint64_t number)
 {
     return (uint64_t)(s - h->streams) * ENDS + number % ENDS;
 }
@@ -38,9 +38,10 @@ static void look(helper *h, const stream *s, range *ends, td_gpu_ended *m)
         CUresult r = h->d.cuEventQuery(e->event);
         if (r == CUDA_ERROR_NOT_READY) return;
         must(h, "a kernel or a copy", r);
-        volatile uint64_t *word = &h->errors[word_of(h, s, ends->from)];
-        m->end[m->count++] = (td_gpu_end){e->place, *word, e->code, (uint32_t)(s - h->streams)};
-        *word = 0;
+        td_cuda_fault *fault = &h->faults[fault_of(h, s, ends->from)];
+        atomic_signal_fence(memory_order_seq_cst); /* the GPU has written it, or it is as it was */
+        m->end[m->count++] = (td_gpu_end){e->place, *fault, e->code, (uint32_t)(s - h->streams)};
+        *fault = (td_cuda_fault){0};
     }
 }
 
@@ -104,13 +105,13 @@ static int make_stream(helper *h, stream *s)
 
 int launch_begin(helper *h)
 {
-    const size_t bytes = TD_GPU_STREAMS * ENDS * sizeof(uint64_t);
+    const size_t bytes = TD_GPU_STREAMS * ENDS * sizeof *h->faults;
     void *words;
     const unsigned flags = CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP;
     int code = helper_noted(h, "cuMemHostAlloc", h->d.cuMemHostAlloc(&words, bytes, flags));
     if (code) return code;
-    h->errors = memset(words, 0, bytes);
-    code = helper_noted(h, "cuMemHostGetDevicePointer", h->d.cuMemHostGetDevicePointer(&h->errors_at, words, 0));
+    h->faults = memset(words, 0, bytes);
+    code = helper_noted(h, "cuMemHostGetDevicePointer", h->d.cuMemHostGetDevicePointer(&h->faults_at, words, 0));
     for (int i = 0; i < TD_GPU_STREAMS && !code; i++) code = make_stream(h, &h->streams[i]);
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->some, NULL);
@@ -181,8 +182,8 @@ static int launch(helper *h, stream *s, const td_gpu_launch *c)
     int code = ready_kernel(h, c);
     if (code) return code;
     memcpy(args, c + 1, bytes);
-    uint64_t error = h->errors_at + word_of(h, s, s->put) * sizeof error;
-    if (bytes >= sizeof error) memcpy(args, &error, sizeof error);
+    uint64_t fault = h->faults_at + fault_of(h, s, s->put) * sizeof *h->faults;
+    if (bytes >= sizeof fault) memcpy(args, &fault, sizeof fault);
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, args, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
     CUresult r = h->d.cuLaunchKernel(h->kernels[c->kernel], c->grid[0], c->grid[1], c->grid[2], c->block[0],
                                      c->block[1], c->block[2], c->shared_bytes, s->stream, NULL, extra);

@@ -1,8 +1,8 @@
 /* The arguments of CUDA's kernels: one struct for each kernel, which the plans (C) fill and device code reads.
  *
- * Each begins with the address of the task's error word, in which a kernel sets bits. Strides count elements.
- * Dimensions are merged and lie innermost first. A struct stays far below the 4 KiB that a launch may carry, since a
- * plan keeps it in its state. */
+ * Each begins with the address of the task's td_cuda_fault, whose first word are the bits that a kernel sets. Strides
+ * count elements. Dimensions are merged and lie innermost first. A struct stays far below the 4 KiB that a launch may
+ * carry, since a plan keeps it in its state. */
 #ifndef TENSORD_DAEMON_KERNELS_CUDA_ARGS_H
 #define TENSORD_DAEMON_KERNELS_CUDA_ARGS_H
 
@@ -10,7 +10,7 @@
 #include "daemon/kernels/cpu/loop_bodies.h"
 #include "proto/types.h"
 
-/* Bits of the error word beside TD_PW_...: */
+/* Bits of a fault beside TD_PW_...: */
 enum { TD_CUDA_BAD_INDEX = 8 };
 enum { TD_CUDA_THREADS = 256 }; /* of a block, unless its plan says otherwise */
 enum { TD_CUDA_PW_OPS = 4, TD_CUDA_PW_ATTRS = 3 };

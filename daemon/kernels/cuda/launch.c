@@ -1,6 +1,8 @@
 /* The list of launches in a call's state: see launch.h. */
 #include "daemon/kernels/cuda/launch.h"
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cuda/args.h"
+#include "proto/ops/opid.h"
 #include <assert.h>
 #include <string.h>
 
@@ -168,14 +170,69 @@ void td_cuda_launch_at(td_kcall *k, int i, td_cuda_launch *l)
     for (int j = 0; j < 3; j++) l->grid[j] = e->grid[j], l->block[j] = e->block[j];
 }
 
-void td_cuda_explain(td_kcall *k, uint32_t word)
+static int64_t product(const td_desc *d, int from)
 {
-    if (word & TD_PW_DIVIDES_BY_0)
+    int64_t n = 1;
+    for (int i = from; i < d->ndim; i++) n *= d->shape[i];
+    return n;
+}
+
+/* Which of the indices it is, in row-major order, as the kernels of places.c count elements of their work. */
+static int64_t index_element(const td_kcall *k, int dim, int64_t at)
+{
+    const td_desc *x = k->in[0].desc, *idx = k->in[1].desc;
+    switch (k->op->id) {
+    case TD_OP_INDEX_SELECT:
+    case TD_OP_EMBEDDING: { /* elements of the result */
+        int64_t n = td_desc_numel(idx), width = x->ndim ? product(x, dim + 1) : 1;
+        return n ? at / width % n : at;
+    }
+    case TD_OP_INDEX_ADD: { /* lines of the source, each with all indices */
+        int64_t n = td_desc_numel(idx);
+        return n ? at % n : at;
+    }
+    case TD_OP_SCATTER_ADD: { /* lines of the indices */
+        int64_t n = idx->ndim ? idx->shape[dim] : 1, width = idx->ndim ? product(idx, dim + 1) : 1, line = at / n;
+        return (line / width * n + at % n) * width + line % width;
+    }
+    default: return at;
+    }
+}
+
+static void explain_index(td_kcall *k, const td_cuda_fault *f)
+{
+    const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
+    int dim = 0;
+    switch (k->op->id) {
+    case TD_OP_INDEX_SELECT:
+    case TD_OP_GATHER:
+    case TD_OP_INDEX_ADD:
+    case TD_OP_SCATTER_ADD:
+        if (td_wrap_dim(td_attr_int(k->attrs, 0), x->ndim, &dim, NULL)) dim = 0;
+        break;
+    case TD_OP_NLL_LOSS:
+    case TD_OP_NLL_LOSS_BACKWARD:
+        y = k->op->id == TD_OP_NLL_LOSS ? x : k->out[0].desc;
+        td_kernel_fail(k, TD_E_INDEX, "nll_loss: target %lld is out of bounds for %lld classes", (long long)f->index,
+                       (long long)y->shape[y->ndim > 1]);
+        return;
+    case TD_OP_MAX_POOL2D_BACKWARD:
+        td_kernel_fail(k, TD_E_INDEX, "max_pool2d_backward: index %lld is outside of a plane of %lld",
+                       (long long)f->index, (long long)product(y, y->ndim - 2));
+        return;
+    default: break;
+    }
+    td_fail_index(k, f->index, index_element(k, dim, f->at), dim, x->ndim ? x->shape[dim] : 1);
+}
+
+void td_cuda_explain(td_kcall *k, const td_cuda_fault *f)
+{
+    if (f->bits & TD_PW_DIVIDES_BY_0)
         td_kernel_fail(k, TD_E_INVALID, "ZeroDivisionError: integer division or modulo by zero");
-    else if (word & TD_PW_NO_PROBABILITY)
+    else if (f->bits & TD_PW_NO_PROBABILITY)
         td_kernel_fail(k, TD_E_INVALID, "all elements of input should be between 0 and 1");
-    else if (word & TD_PW_NO_TARGET)
+    else if (f->bits & TD_PW_NO_TARGET)
         td_kernel_fail(k, TD_E_INVALID, "all elements of target should be between 0 and 1");
-    else if (word & TD_CUDA_BAD_INDEX) td_kernel_fail(k, TD_E_INDEX, "%s: an index is out of range", k->op->name);
-    else if (word) td_kernel_fail(k, TD_E_INTERNAL, "%s: error word %#x", k->op->name, word);
+    else if (f->bits & TD_CUDA_BAD_INDEX) explain_index(k, f);
+    else if (f->bits) td_kernel_fail(k, TD_E_INTERNAL, "%s: fault %#x", k->op->name, f->bits);
 }

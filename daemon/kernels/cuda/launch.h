@@ -7,13 +7,14 @@
 #ifndef TENSORD_DAEMON_KERNELS_CUDA_LAUNCH_H
 #define TENSORD_DAEMON_KERNELS_CUDA_LAUNCH_H
 
+#include "daemon/kernels/cuda/fault.h"
 #include "daemon/kernels/kernel.h"
 
 typedef struct td_cuda_launch {
     unsigned kernel; /* its number in td_cuda_kernels */
     unsigned grid[3], block[3], shared;
     unsigned bytes; /* of the arguments */
-    void *args;     /* in the call's state; the first eight bytes are for the address of the task's error word */
+    void *args;     /* in the call's state; the first eight bytes are for the address of the task's fault */
 } td_cuda_launch;
 
 /* Generated: the kernels by their numbers, and the image (images.h) that each is in. */
@@ -31,8 +32,8 @@ extern const td_plan_fn td_cuda_plans[];
 int td_cuda_count(const td_kcall *k);
 void td_cuda_launch_at(td_kcall *k, int i, td_cuda_launch *l);
 
-/* What the bits of an error word mean, as a failure of the call, in the words of the CPU's kernels. */
-void td_cuda_explain(td_kcall *k, uint32_t word);
+/* What a fault means, as a failure of the call, in the words of the CPU's kernels. */
+void td_cuda_explain(td_kcall *k, const td_cuda_fault *f);
 
 /* ---- for plans */
 

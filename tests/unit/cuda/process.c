@@ -283,7 +283,7 @@ bool process_end_of(process *p, unsigned stream, td_gpu_end *out)
 bool process_ends(process *p, unsigned stream)
 {
     td_gpu_end e;
-    return process_end_of(p, stream, &e) && !e.code && !e.error;
+    return process_end_of(p, stream, &e) && !e.code && !e.fault.bits;
 }
 
 bool process_read(process *p, uint64_t from, void *to, size_t bytes)

@@ -309,7 +309,7 @@ static void many_ends(void)
     }
     while (count < MANY && process_ended(&p, &m))
         for (uint32_t i = 0; i < m.count; i++, count++) {
-            in_order &= m.end[i].place > last[m.end[i].stream] && !m.end[i].error && !m.end[i].code;
+            in_order &= m.end[i].place > last[m.end[i].stream] && !m.end[i].fault.bits && !m.end[i].code;
             last[m.end[i].stream] = m.end[i].place;
         }
     CU_ASSERT_EQUAL(count, MANY);
@@ -330,15 +330,15 @@ static void error_words(void)
     CU_ASSERT_FATAL(start(&p, TD_GPU_HANDLES_AUTO));
     for (unsigned i = 0; i < 600; i++) { /* around the ring */
         run_launch(&p, 1, FAIL, 2, &fail, sizeof fail);
-        CU_ASSERT_TRUE(process_end_of(&p, 1, &e) && e.error == 77 && !e.code);
-        CU_ASSERT_TRUE(process_end_of(&p, 1, &e) && e.error == 0);
+        CU_ASSERT_TRUE(process_end_of(&p, 1, &e) && e.fault.bits == 77 && !e.code);
+        CU_ASSERT_TRUE(process_end_of(&p, 1, &e) && e.fault.bits == 0);
     }
     /* What the driver refuses is told with the next end, and nothing else is touched. */
     run_launch(&p, 2, NOT_THERE, 1, &fail, sizeof fail);
     CU_ASSERT_TRUE(process_end_of(&p, 2, &e) && e.code == CUDA_ERROR_NOT_FOUND);
     CU_ASSERT_PTR_NOT_NULL(strstr(p.told.why, "test_nothing is not in this build"));
     run_launch(&p, 2, FAIL, 1, &fail, sizeof fail);
-    CU_ASSERT_TRUE(process_end_of(&p, 2, &e) && e.error == 77 && !e.code);
+    CU_ASSERT_TRUE(process_end_of(&p, 2, &e) && e.fault.bits == 77 && !e.code);
     run_move(&p, TD_GPU_COPY, 2, 4096, 8192, 64); /* no such addresses */
     CU_ASSERT_FALSE(process_end_of(&p, 2, &e) && !e.code);
     process_kill(&p);

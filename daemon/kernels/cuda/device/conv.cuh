@@ -5,6 +5,7 @@
 
 #include "daemon/kernels/cuda/args_conv.h"
 #include "daemon/kernels/cuda/device/element.cuh"
+#include "daemon/kernels/cuda/device/fault.cuh"
 
 #define TD_EACH(i, all)                                                                                                \
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step_ = (int64_t)gridDim.x * blockDim.x; i < (all); i += step_)
@@ -146,7 +147,7 @@ template <class T> TD_FN void td_max_pool_back(const td_ca_pool &a)
         for (int64_t i = 0; i < a.oh * a.ow; i++) {
             const int64_t at = td_load<int64_t>(a.index.data, td_at4(a.index, n, c, i / a.ow, i % a.ow), a.index.dtype);
             if (at < 0 || at >= a.h * a.w) {
-                if (at != -1) atomicOr(a.error, (unsigned)TD_CUDA_BAD_INDEX);
+                if (at != -1) td_bad_index(a.error, plane * a.oh * a.ow + i, at);
                 continue;
             }
             td_to4<T>(a.x, n, c, at / a.w, at % a.w, td_of4<T>(a.x, n, c, at / a.w, at % a.w) + td_of4<T>(a.y, n, c, i / a.ow, i % a.ow));

@@ -35,6 +35,18 @@ static inline unsigned atomicOr(unsigned *to, unsigned bits)
 {
     return __atomic_fetch_or(to, bits, __ATOMIC_RELAXED);
 }
+static inline unsigned atomicCAS(unsigned *at, unsigned old, unsigned now)
+{
+    __atomic_compare_exchange_n(at, &old, now, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return old;
+}
+static inline unsigned atomicExch(unsigned *at, unsigned now)
+{
+    return __atomic_exchange_n(at, now, __ATOMIC_ACQ_REL);
+}
+static inline void __threadfence()
+{
+}
 
 #define TD_KERNEL_HOST(name, Args, how)                                                                                \
     static void td_body_##name(const Args &a);                                                                         \

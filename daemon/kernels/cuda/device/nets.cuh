@@ -3,6 +3,7 @@
 #define TENSORD_DAEMON_KERNELS_CUDA_DEVICE_NETS_CUH
 
 #include "daemon/kernels/cuda/args_nets.h"
+#include "daemon/kernels/cuda/device/fault.cuh"
 #include "daemon/kernels/cuda/device/math.cuh"
 
 TD_FN int64_t td_view_place(const int64_t *shape, const int64_t *stride, int ndim, int64_t i) /* innermost first */
@@ -341,7 +342,7 @@ TD_FN int64_t td_nll_target(const td_ca_nll &a, int64_t i)
     const int64_t t = td_view_load<int64_t>(a.target, td_view_place(a.shape, a.target.stride, a.ndim, i));
     if (t == a.ignore) return TD_NLL_IGNORED;
     if (t >= 0 && t < a.classes) return t;
-    atomicOr(a.error, (unsigned)TD_CUDA_BAD_INDEX);
+    td_bad_index(a.error, i, t);
     return TD_NLL_BAD;
 }
 TD_KERNEL_MEETS(nll, td_ca_nll)

@@ -5,6 +5,7 @@
 
 #include "daemon/kernels/cuda/args_places.h"
 #include "daemon/kernels/cuda/device/element.cuh"
+#include "daemon/kernels/cuda/device/fault.cuh"
 
 #include "daemon/kernels/cpu/vec/philox_one.h"
 
@@ -41,7 +42,7 @@ TD_KERNEL(pick, td_ca_pick)
         }
         const int64_t index = td_load<int64_t>(a.idx, at, a.idx_dtype);
         if (index < 0 || index >= a.limit) {
-            atomicOr(a.error, (unsigned)TD_CUDA_BAD_INDEX);
+            td_bad_index(a.error, i, index);
             return;
         }
         td_move_element(a.out, i, a.x, x + index * a.dim_stride, a.size);
@@ -106,7 +107,7 @@ TD_KERNEL(add_check, td_ca_add)
         const int64_t line = e / a.count, k = e % a.count;
         td_line_places(a, line, &out, &src, &idx);
         const int64_t index = td_load<int64_t>(a.idx, idx + k * a.idx_step, a.idx_dtype);
-        if (index < 0 || index >= a.length) atomicOr(a.error, (unsigned)TD_CUDA_BAD_INDEX);
+        if (index < 0 || index >= a.length) td_bad_index(a.error, e, index);
     }
 }
 template <class T> TD_FN void td_add(const td_ca_add &a, T alpha)
