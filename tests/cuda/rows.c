@@ -7,82 +7,36 @@
  * so and ends with 77. */
 #include "daemon/kernels/cpu/isa.h"
 #include "daemon/kernels/cuda/images.h"
+#include "shm/cuda/driver.h"
 #include "tests/cuda/agree.h"
 #include "tests/unit/op_calls.h"
 #include <dlfcn.h>
 #include <time.h>
 
-typedef unsigned long long address;
+typedef CUdeviceptr address;
 
-static struct {
-    int (*cuInit)(unsigned);
-    int (*cuDeviceGet)(int *, int);
-    int (*cuDeviceGetName)(char *, int, int);
-    int (*cuDevicePrimaryCtxRetain)(void **, int);
-    int (*cuCtxSetCurrent)(void *);
-    int (*cuMemAlloc_v2)(address *, size_t);
-    int (*cuMemFree_v2)(address);
-    int (*cuMemcpyHtoD_v2)(address, const void *, size_t);
-    int (*cuMemcpyDtoH_v2)(void *, address, size_t);
-    int (*cuMemcpyDtoDAsync_v2)(address, address, size_t, void *);
-    int (*cuMemsetD32_v2)(address, unsigned, size_t);
-    int (*cuModuleLoadData)(void **, const void *);
-    int (*cuModuleGetFunction)(void **, void *, const char *);
-    int (*cuLaunchKernel)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *, void **,
-                          void **);
-    int (*cuCtxSynchronize)(void);
-    int (*cuEventCreate)(void **, unsigned);
-    int (*cuEventRecord)(void *, void *);
-    int (*cuEventSynchronize)(void *);
-    int (*cuEventElapsedTime_v2)(float *, void *, void *);
-    int (*cuGetErrorName)(int, const char **);
-} cu;
+static td_cuda_driver cu;
+static CUresult (*elapsed)(float *ms, CUevent from, CUevent to); /* tensord itself times nothing */
 
 static void must(int rc, const char *what)
 {
     const char *name = "?";
     if (!rc) return;
-    cu.cuGetErrorName(rc, &name);
+    cu.cuGetErrorName((CUresult)rc, &name);
     printf("%s: %s\n", what, name);
     exit(1);
 }
 
 static bool open_driver(char *why, size_t room)
 {
-    const char *path = getenv("TENSORD_LIBCUDA");
-    void *lib = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
-    if (!lib) {
-        snprintf(why, room, "%s", dlerror());
+    td_error e;
+    if (td_cuda_driver_open(&cu, &e)) {
+        snprintf(why, room, "%.190s", e.message);
         return false;
     }
-#define FIND(name)                                                                                                     \
-    *(void **)&cu.name = dlsym(lib, #name);                                                                            \
-    if (!cu.name) {                                                                                                    \
-        snprintf(why, room, "no " #name);                                                                              \
-        return false;                                                                                                  \
-    }
-    FIND(cuInit)
-    FIND(cuDeviceGet)
-    FIND(cuDeviceGetName)
-    FIND(cuDevicePrimaryCtxRetain)
-    FIND(cuCtxSetCurrent)
-    FIND(cuMemAlloc_v2)
-    FIND(cuMemFree_v2)
-    FIND(cuMemcpyHtoD_v2)
-    FIND(cuMemcpyDtoH_v2)
-    FIND(cuMemcpyDtoDAsync_v2)
-    FIND(cuMemsetD32_v2)
-    FIND(cuModuleLoadData)
-    FIND(cuModuleGetFunction)
-    FIND(cuLaunchKernel)
-    FIND(cuCtxSynchronize)
-    FIND(cuEventCreate)
-    FIND(cuEventRecord)
-    FIND(cuEventSynchronize)
-    FIND(cuGetErrorName)
-#undef FIND
-    *(void **)&cu.cuEventElapsedTime_v2 = dlsym(lib, "cuEventElapsedTime");
-    return true;
+    *(void **)&elapsed = dlsym(cu.library, "cuEventElapsedTime");
+    if (!elapsed) snprintf(why, room, "no cuEventElapsedTime");
+    return elapsed;
 }
 
 /* ---- a device for agree.h: memory from one block, given back when nothing of it is in use */
@@ -107,17 +61,17 @@ static void give(void *at)
 }
 static void to_device(void *to, const void *from, size_t bytes)
 {
-    must(cu.cuMemcpyHtoD_v2((address)(uintptr_t)to, from, bytes), "cuMemcpyHtoD");
+    must(cu.cuMemcpyHtoD((address)(uintptr_t)to, from, bytes), "cuMemcpyHtoD");
 }
 static void from_device(void *to, const void *from, size_t bytes)
 {
-    must(cu.cuMemcpyDtoH_v2(to, (address)(uintptr_t)from, bytes), "cuMemcpyDtoH");
+    must(cu.cuMemcpyDtoH(to, (address)(uintptr_t)from, bytes), "cuMemcpyDtoH");
 }
 
-static void *functions[4096];
-static void *modules[64];
+static CUfunction functions[4096];
+static CUmodule modules[64];
 
-static void *function_of(unsigned kernel, char *why, size_t room)
+static CUfunction function_of(unsigned kernel, char *why, size_t room)
 {
     const td_cuda_kernel *k = &td_cuda_kernels[kernel];
     const char *name = "?";
@@ -126,7 +80,7 @@ static void *function_of(unsigned kernel, char *why, size_t room)
     if (!modules[k->image]) rc = cu.cuModuleLoadData(&modules[k->image], td_cuda_images[k->image].begin);
     if (!rc) rc = cu.cuModuleGetFunction(&functions[kernel], modules[k->image], k->name);
     if (rc) {
-        cu.cuGetErrorName(rc, &name);
+        cu.cuGetErrorName((CUresult)rc, &name);
         snprintf(why, room, "%s of image %d: %s", k->name, k->image, name);
         return NULL;
     }
@@ -136,13 +90,13 @@ static bool launch(const td_cuda_launch *l, char *why, size_t room)
 {
     size_t bytes = l->bytes;
     void *extra[] = {(void *)1, l->args, (void *)2, &bytes, NULL}; /* CU_LAUNCH_PARAM_BUFFER_POINTER, _SIZE, _END */
-    void *f = function_of(l->kernel, why, room);
+    CUfunction f = function_of(l->kernel, why, room);
     const char *name = "?";
     if (!f) return false;
     int rc = cu.cuLaunchKernel(f, l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], l->shared,
                                NULL, NULL, extra);
     if (!rc) return true;
-    cu.cuGetErrorName(rc, &name);
+    cu.cuGetErrorName((CUresult)rc, &name);
     snprintf(why, room, "%s <%u %u %u, %u>: %s", td_cuda_kernels[l->kernel].name, l->grid[0], l->grid[1], l->grid[2],
              l->block[0], name);
     return false;
@@ -152,7 +106,7 @@ static bool finish(char *why, size_t room)
     const char *name = "?";
     int rc = cu.cuCtxSynchronize();
     if (!rc) return true;
-    cu.cuGetErrorName(rc, &name);
+    cu.cuGetErrorName((CUresult)rc, &name);
     snprintf(why, room, "the launches end with %s", name);
     return false;
 }
@@ -233,7 +187,7 @@ static bool plan_timed(timed *t, const char *text, address *next)
         return false;
     }
     t->k.work = t->k.work_bytes ? (void *)(uintptr_t)ROOM(t->k.work_bytes) : NULL;
-    t->word = (uint32_t *)(uintptr_t)ROOM(4);
+    t->word = (uint32_t *)(uintptr_t)ROOM(sizeof(td_cuda_fault));
     t->k.replan(&t->k);
     return true;
 }
@@ -246,7 +200,7 @@ static int by_value(const void *a, const void *b)
 static float time_of(void (*work)(void *), void *with)
 {
     float ms[9];
-    void *from, *to;
+    CUevent from, to;
     must(cu.cuEventCreate(&from, 0), "cuEventCreate");
     must(cu.cuEventCreate(&to, 0), "cuEventCreate");
     for (int i = -2; i < 9; i++) {
@@ -254,7 +208,7 @@ static float time_of(void (*work)(void *), void *with)
         work(with);
         cu.cuEventRecord(to, NULL);
         must(cu.cuEventSynchronize(to), "a timed launch");
-        if (i >= 0) must(cu.cuEventElapsedTime_v2(&ms[i], from, to), "cuEventElapsedTime");
+        if (i >= 0) must(elapsed(&ms[i], from, to), "cuEventElapsedTime");
     }
     qsort(ms, 9, sizeof *ms, by_value);
     return ms[4];
@@ -277,7 +231,7 @@ typedef struct copying {
 static void run_copy(void *p)
 {
     copying *c = p;
-    cu.cuMemcpyDtoDAsync_v2(c->to, c->from, c->bytes, NULL);
+    cu.cuMemcpyDtoDAsync(c->to, c->from, c->bytes, NULL);
 }
 
 typedef struct line {
@@ -317,15 +271,16 @@ static const line lines[] = {
     {"mm bf16[8192,8192] bf16[8192,8192]", 0, 2.0 * 8192 * 8192 * 8192},
     {"mv f32[16384,16384] f32[16384]", 4 * M256, 0},
     {"conv2d f32[32,64,56,56] f32[64,64,3,3] _ | [1,1] [1,1]", 0, 32 * 2.0 * 64 * 64 * 9 * 56 * 56},
-    {"conv2d_backward f32[32,64,56,56] f32[32,64,56,56] f32[64,64,3,3] | [1,1] [1,1] [1,1] 1 7", 0, 2 * 32 * 2.0 * 64 * 64 * 9 * 56 * 56},
+    {"conv2d_backward f32[32,64,56,56] f32[32,64,56,56] f32[64,64,3,3] | [1,1] [1,1] [1,1] 1 7", 0,
+     2 * 32 * 2.0 * 64 * 64 * 9 * 56 * 56},
 };
 
 static void bench(const char *device)
 {
     address room;
     copying c = {.bytes = (size_t)(4 * M256)};
-    must(cu.cuMemAlloc_v2(&room, (size_t)12 << 30), "12 GiB");
-    must(cu.cuMemsetD32_v2(room, 0x3f000000, (size_t)3 << 30), "cuMemset");
+    must(cu.cuMemAlloc(&room, (size_t)12 << 30), "12 GiB");
+    must(cu.cuMemsetD32Async(room, 0x3f000000, (size_t)3 << 30, NULL), "cuMemset");
     c.from = room, c.to = room + c.bytes;
     double copy = 2 * (double)c.bytes / time_of(run_copy, &c) / 1e6;
     printf("%s: device copy of 1 GiB %.0f GB/s, both ways counted\n", device, copy);
@@ -340,13 +295,13 @@ static void bench(const char *device)
         else printf("%-48s %8.3f ms %8.2f TFLOP/s\n", lines[i].text, ms, lines[i].flops / ms / 1e9);
         fflush(stdout);
     }
-    cu.cuMemFree_v2(room);
+    cu.cuMemFree(room);
 }
 
 int main(int argc, char **argv)
 {
     char why[200] = "", name[128] = "?";
-    void *context;
+    CUcontext context;
     int device, rc = 0;
     address at;
     if (!td_cuda_image_count || !open_driver(why, sizeof why) || cu.cuInit(0) || cu.cuDeviceGet(&device, 0)) {
@@ -356,7 +311,7 @@ int main(int argc, char **argv)
     cu.cuDeviceGetName(name, sizeof name, device);
     must(cu.cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
     must(cu.cuCtxSetCurrent(context), "cuCtxSetCurrent");
-    must(cu.cuMemAlloc_v2(&at, POOL), "cuMemAlloc");
+    must(cu.cuMemAlloc(&at, POOL), "cuMemAlloc");
     pool = (unsigned char *)(uintptr_t)at;
     td_cpu_init();
     int calls = argc > 1 ? atoi(argv[1]) : 40;
