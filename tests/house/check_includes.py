@@ -30,7 +30,7 @@ NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h"), "shm/cuda
 FEW = {"shm/cuda/": ("shm/cuda/", "daemon/cuda/helper/", "client/")}
 # Files that are a device, and what such a file includes of the daemon's rooms.
 BACKENDS = ("tests/support/fake_device.", "daemon/cuda/")
-BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/kernels/cuda/launch.h", "daemon/tensor/device.h",
+BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/kernels/cuda/launch.h", "daemon/kernels/cuda/fault.h", "daemon/tensor/device.h",
                "daemon/tensor/tensor.h", "shm/heap.h", "shm/segment.h", "shm/need.h"}
 # Inside client: which other rooms each one uses.
 CLIENT = {"wire": set(), "tensor": {"wire"}, "share": {"tensor", "wire"}, "grad": {"tensor", "wire"}, "script": set(),
