@@ -136,8 +136,8 @@ void *td_onnx_take(td_onnx_file *f, size_t bytes, td_error *e)
 
 static bool wrong(reader *r, const char *why)
 {
-    td_fail(r->e, TD_E_INVALID, "%s at byte %llu of it, in a %s", why, (unsigned long long)r->at,
-            sizes[r->frames[r->depth - 1].of].name);
+    td_fail(r->e, TD_E_INVALID, "it is no ONNX file, or a damaged one: %s at byte %llu of it, in a %s", why,
+            (unsigned long long)r->at, sizes[r->frames[r->depth - 1].of].name);
     return false;
 }
 

@@ -288,7 +288,7 @@ class Models(Served):
         f = self.front(self.write("x.onnx", b"no model"))
         self.assertEqual(f.process.wait(LONG), 1)
         f._reader.join(LONG)
-        self.assertIn("x.onnx", "".join(f.said))
+        self.assertIn("x.onnx: it is no ONNX file", "".join(f.said))
 
     def test_reload_under_load(self):
         """Each request is answered, by the old version or the new one, and never by none."""
