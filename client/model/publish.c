@@ -1,9 +1,12 @@
 /* A model becomes one of a name: published, made warm by runs of this client, and switched to. */
 #include "client/model/model.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MOST_ROWS = 1024, MOST_WAITING = 64 << 10, MOST_RUNS = 16 }; /* that the daemon takes; told before trial runs */
 
 static int on_card(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_error *e)
 {
@@ -133,6 +136,21 @@ static int finish(td_model *m, td_model *version, const char *name, const td_mod
     return rc;
 }
 
+static int check_number(const char *what, int n, int most)
+{
+    if (n >= 0 && n <= most) return TD_OK;
+    return td_raise(TD_E_INVALID, "model_publish", "%s is from 0 to %d, and is %d here", what, most, n);
+}
+
+static int check_numbers(const td_model_options *o)
+{
+    int rc = check_number("version", o->version, INT_MAX);
+    if (!rc) rc = check_number("max_batch", o->max_batch, MOST_ROWS);
+    if (!rc) rc = check_number("the delay in microseconds", o->delay_us, INT_MAX);
+    if (!rc) rc = check_number("queue", o->queue, MOST_WAITING);
+    return rc ? rc : check_number("instances", o->instances, MOST_RUNS);
+}
+
 static int check(const td_model *m, const char *name, const td_model_options *o)
 {
     if (!m) return td_raise_null("model_publish", "the model");
@@ -142,7 +160,7 @@ static int check(const td_model *m, const char *name, const td_model_options *o)
     if (o->flags & ~(unsigned)(TD_MODEL_WHILE_OPEN | TD_MODEL_KEEP_OLD | TD_MODEL_NEW))
         return td_raise(TD_E_INVALID, "model_publish", "flags %#x: there are TD_MODEL_WHILE_OPEN, _KEEP_OLD and _NEW",
                         o->flags);
-    return TD_OK;
+    return check_numbers(o);
 }
 
 TD_API int td_model_publish(td_model *m, const char *name, const td_model_options *options)

@@ -84,6 +84,15 @@ def test_inputs_that_do_not_fit_are_named(layer, sums):
             both([[1, 2]], [[1, 2], [3, 4]])
 
 
+@pytest.mark.parametrize("option", [{"max_batch": -1}, {"max_batch": 1025}, {"delay": -1.0}, {"queue": -1}, {"queue": 65537}, {"instances": 17}, {"version": -1}])
+def test_options_are_checked_before_trial_runs(layer, option):
+    (name, value), = option.items()
+    with pytest.raises(td.InvalidError, match=f"{name}.* is from 0 to .*, and is {-1000000 if name == 'delay' else value} here"):
+        td.load_model(layer).publish("never", **option)
+    with pytest.raises(td.NotPublished, match="nothing is published as 'never'"):
+        td.model("never")
+
+
 def test_names_and_versions(layer):
     model = td.load_model(layer, "layer")
     assert model.version == 1 and model.name == "layer" and model.card["batch"]["inputs"] == [0]
