@@ -74,6 +74,8 @@ def test_inputs_that_do_not_fit_are_named(layer, sums):
             model(np.ones((2, 4)))
         with pytest.raises(td.InvalidError, match="no input 'X'; it takes 'x'"):
             model(np.ones((2, 4), dtype=np.float32), X=1)
+        with pytest.raises(td.InvalidError, match="no input 'c'; it takes 'a', 'b'"):
+            both([[1, 2]], c=[[1, 2]])
         with pytest.raises(td.InvalidError, match="input 'b' is not given"):
             both([[1, 2]])
         with pytest.raises(td.InvalidError, match="input 'a' is given twice"):

@@ -72,13 +72,15 @@ class Model:
         if len(args) > len(inputs):
             raise _C.InvalidError(f"the model takes {len(inputs)} input{'s' * (len(inputs) != 1)}, and {len(args)} are given")
         found = list(args)
+        for name in named:
+            if name not in (x["name"] for x in inputs):
+                raise _C.InvalidError(f"the model has no input '{name}'; it takes {_names(inputs)}")
+            if name in (x["name"] for x in inputs[: len(args)]):
+                raise _C.InvalidError(f"input '{name}' is given twice")
         for x in inputs[len(args) :]:
             if x["name"] not in named:
                 raise _C.InvalidError(f"input '{x['name']}' is not given; the model takes {_names(inputs)}")
-            found.append(named.pop(x["name"]))
-        for name in named:
-            known = name in (x["name"] for x in inputs)
-            raise _C.InvalidError(f"input '{name}' is given twice" if known else f"the model has no input '{name}'; it takes {_names(inputs)}")
+            found.append(named[x["name"]])
         return tuple(_tensor(x, of) for x, of in zip(found, inputs))
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
