@@ -86,8 +86,10 @@ int http_listen_tcp(const char *address, bool *local, char *shown, size_t size, 
                              .ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_PASSIVE | AI_NUMERICSERV},
                     *found;
-    if (!colon || strlen(address) >= sizeof host)
-        return td_fail(e, TD_E_INVALID, "%.100s is no HOST:PORT", address), -1;
+    char *end = NULL;
+    unsigned long number = colon ? strtoul(colon + 1, &end, 10) : 0;
+    if (!colon || strlen(address) >= sizeof host || colon[1] < '0' || colon[1] > '9' || *end || number > UINT16_MAX)
+        return td_fail(e, TD_E_INVALID, "--listen %.100s: it takes HOST:PORT, a port from 0 to 65535", address), -1;
     snprintf(host, sizeof host, "%.*s", (int)(colon - address), address);
     char *name = host;
     size_t n = strlen(host);

@@ -145,6 +145,7 @@ static int read_arguments(int argc, char **argv, arguments *a)
                 optarg ? optarg : "");
         return 2;
     }
+    if (a->no_socket && !a->nlisten) return fail("with --no-http-socket, --listen HOST:PORT says where to listen"), 2;
     a->nnamed = a->nmodels;
     for (; optind < argc; optind++) {
         if (a->nmodels == MOST_MODELS) return fail("more than 256 models: use --repository"), 2;

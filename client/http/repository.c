@@ -71,6 +71,10 @@ int http_repository_add(http_front *f, const char *name, const char *file, td_er
     if (strlen(file) >= sizeof f->entries->file) return td_fail(e, TD_E_INVALID, "%.80s is too long a path", file);
     http_entry *n = add(f, name, e);
     if (!n) return e->code;
+    if (*n->file)
+        return td_fail(e, TD_E_INVALID,
+                       "two files would be %.80s: %.200s and %.200s; --model NAME=FILE gives another name", name,
+                       n->file, file);
     snprintf(n->file, sizeof n->file, "%s", file);
     n->wanted = true;
     return TD_OK;

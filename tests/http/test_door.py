@@ -275,7 +275,7 @@ class Door(Served):
         self.assertEqual(f.json("GET", "/v2", headers={"Authorization": "Bearer "})[0], 401)
         self.assertEqual(f.json("GET", "/v2", headers={"Authorization": "Bearer a-long-enough-token"})[0], 200)
         os.chmod(token, 0o644)
-        g = self.front("--no-http-socket", "--token-file", token, listen=False)
+        g = self.front("--no-http-socket", "--token-file", token, "--listen", "127.0.0.1:0", listen=False)
         self.assertEqual(g.process.wait(LONG), 1)
         g._reader.join(LONG)
         self.assertIn("chmod 600", "".join(g.said))
@@ -287,6 +287,14 @@ class Door(Served):
         self.assertIn("--token-file", "".join(g.said))
         g = self.front("--no-http-socket", "--insecure", "--listen", "0.0.0.0:0", listen=False)
         g.wait(lambda: g.at)
+
+    def test_addresses_that_are_none(self):
+        for arguments, status, said in ((("--listen", "127.0.0.1:65536"), 1, "a port from 0 to 65535"), (("--listen", "127.0.0.1:"), 1, "HOST:PORT"),
+                                        (("--listen", "8000"), 1, "HOST:PORT"), ((), 2, "says where to listen")):
+            g = self.front("--no-http-socket", *arguments, listen=False)
+            self.assertEqual(g.process.wait(LONG), status)
+            g._reader.join(LONG)
+            self.assertIn(said, "".join(g.said))
 
     def test_no_descriptors(self):
         """Those who are there are served; the others wait, and the server sleeps meanwhile."""

@@ -290,6 +290,13 @@ class Models(Served):
         f._reader.join(LONG)
         self.assertIn("x.onnx: it is no ONNX file", "".join(f.said))
 
+    def test_two_files_of_one_name(self):
+        path = self.write("x.onnx", b"")
+        f = self.front(path, "--model", f"y={path}", "--model", f"x={path}", listen=False)
+        self.assertEqual(f.process.wait(LONG), 1)
+        f._reader.join(LONG)
+        self.assertIn("two files would be x", "".join(f.said))
+
     def test_reload_under_load(self):
         """Each request is answered, by the old version or the new one, and never by none."""
         self.write("r/m/1/model.onnx", plus(1.0))
