@@ -217,7 +217,9 @@ static td_plain *take_value(json *j, int depth)
     case 't': return take_word(j, "true", TD_PLAIN_BOOL, 1);
     case 'f': return take_word(j, "false", TD_PLAIN_BOOL, 0);
     case 'n': return take_word(j, "null", TD_PLAIN_NONE, 0);
-    default: return take_number(j);
+    default:
+        if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9')) return take_number(j);
+        return strange(j, "no value of JSON begins here (a number is finite: NaN and Infinity are none)");
     }
 }
 

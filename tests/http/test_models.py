@@ -360,6 +360,14 @@ class Models(Served):
         self.assertEqual(self.load(f, "mine", "unload")[0], 200)
         self.assertEqual(f.json("GET", "/v2/models/mine")[0], 404)
 
+    def test_text_that_is_no_json(self):
+        f = self.front("--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n"])], [("y", 1, ["n"])])))
+        f.is_ready()
+        for text in (b"hello", b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [NaN]}]}'):
+            status, _, said = f.ask("POST", "/v2/models/same/infer", text)
+            self.assertEqual(status, 400, said)
+            self.assertIn("no value of JSON begins here", json.loads(said)["error"])
+
     def test_answers_that_are_too_long(self):
         """As JSON; binary they are as long as the input."""
         f = self.front("--body", "256K", "--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n"])],
