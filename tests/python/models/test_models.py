@@ -233,6 +233,21 @@ def test_sessions_share_one_model(layer):
     assert td.status("models") == []  # it goes with the last
 
 
+kept = []  # sessions of a process
+
+
+def session_version(path):
+    kept.append(td.InferenceSession(path))
+    return kept[-1]._model.version
+
+
+def test_sessions_that_begin_together_load_once(layer):
+    digest = td.load_model(layer).card["digest"]
+    with multiprocessing.get_context("fork").Pool(4, td.connect, (td.connection()["path"],)) as pool:
+        assert pool.map(session_version, [layer] * 12, chunksize=1) == [1] * 12
+        assert td.load_model(layer).publish("onnx/" + digest, while_open=True).version == 2  # no other number was given
+
+
 def test_sessions_of_one_graph_with_other_weights(tmp_path):
     """Weights that lie beside a file are of its model: others are another one's, and so are those that came since."""
     def put(folder, factor):

@@ -1,7 +1,9 @@
 """onnxruntime's InferenceSession over models that all processes share."""
 
+import fcntl
 import hashlib
 import os
+import time
 from typing import Any, NamedTuple
 
 from tensord import _C
@@ -11,6 +13,7 @@ __all__ = ["InferenceSession"]
 
 _TYPES = {"float32": "float", "float64": "double", "bool": "bool", "float16": "float16", "bfloat16": "bfloat16", "complex64": "complex64", "complex128": "complex128",
           "int8": "int8", "uint8": "uint8", "int16": "int16", "uint16": "uint16", "int32": "int32", "uint32": "uint32", "int64": "int64", "uint64": "uint64"}
+_LOAD_S = 60.0  # that another process may take to load a file
 
 
 class NodeArg(NamedTuple):
@@ -34,18 +37,41 @@ def _opened(digest):
         return None
 
 
+def _found(path):
+    """A file that has its weights beside it is these, too; to know them it has to be looked into, so it is asked for by its own bytes first."""
+    return _opened(_digest(path)) or _opened(_C._model_digest(path))
+
+
 def _shared(path) -> Model:
-    """The model of this file that all processes have: the first one that wants it loads it, and it goes with the last. A file that has its weights
-    beside it is these, too; to know them it has to be looked into, so it is asked for by its own bytes first."""
-    found = _opened(_digest(path)) or _opened(_C._model_digest(path))
+    """The model of this file that all processes have: the first one that wants it loads it, and it goes with the last. Workers start together as a
+    rule, so one has the file's lock while it loads, and the others wait a minute for that before they load it, too."""
+    found = _found(path)
     if found:
         return found
+    with open(path, "rb") as file:
+        end = time.monotonic() + _LOAD_S
+        while not _locked(file) and time.monotonic() < end:
+            time.sleep(0.02)
+        return _found(path) or _loaded(path)
+
+
+def _locked(file):
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        pass
+    return True
+
+
+def _loaded(path):
     loaded = load_model(path)
     digest = loaded.card["digest"]  # of what was read: the file may have changed since
     try:
         return _opened(digest) or loaded.publish("onnx/" + digest, replace=False, while_open=True)
     except _C.AlreadyExists:
-        return model("onnx/" + digest, timeout=60.0)
+        return model("onnx/" + digest, timeout=_LOAD_S)
 
 
 class InferenceSession:
