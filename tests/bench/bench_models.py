@@ -136,7 +136,7 @@ def open_anew(td, name):
 
 
 def many(td, np):
-    s = session(path_of("mnist"))
+    s = session(path_of("mnist"), 1)  # its threads would not live on in what is forked
     sets = arguments(s, MODELS["mnist"][1])
     del s
     td.load_model(str(path_of("mnist"))).publish("bench/many")
@@ -150,7 +150,7 @@ def many(td, np):
 
 def memory(td, np):
     chosen = ["superres", "ultraface"]
-    sets = {name: arguments(session(path_of(name)), MODELS[name][1], 1)[0] for name in chosen}
+    sets = {name: arguments(session(path_of(name), 1), MODELS[name][1], 1)[0] for name in chosen}
 
     def taken(make, before):
         def body(token):
@@ -165,6 +165,7 @@ def memory(td, np):
 
         with callers(body, 8) as all:
             each(all, "wait")
+            connect()
             pids = [td.connection()["pid"], *(c.pid for c in all)]
             begin = memory_of(pids)
             for name in chosen:
@@ -225,7 +226,7 @@ def reload(td, np):
     quiet, busy = [], []
     for _ in range(5):
         quiet.append(percentile(1.0))
-        program = "import sys, time, tensord as td\nm = td.load_model(sys.argv[1])\nwhile True: m.publish('bench/reload'); time.sleep(1)"
+        program = "import sys, time, tensord as td\nwhile True: td.load_model(sys.argv[1]).publish('bench/reload'); time.sleep(1)"
         loader = subprocess.Popen([sys.executable, "-c", program, str(path_of("mnist"))])
         time.sleep(1)
         busy.append(percentile(3.0))

@@ -100,7 +100,7 @@ static void values(void)
     told t[5] = {0};
     float copy[3];
     td_array *x = td_full(c, td_dims(3), 2, TD_FLOAT32), *y = td_mul(x, 3);
-    td_array *ones = td_to_device(td_ones(c, td_dims(4), TD_FLOAT32), TD_CPU);
+    td_array *made = td_ones(c, td_dims(4), TD_FLOAT32), *ones = td_to_device(made, TD_CPU);
     td_array *rows = td_nonzero(ones); /* of a shape that only the daemon knows */
     td_request *r[] = {td_async_ready(y, -1, tell, &t[0]), td_async_read(y, copy, sizeof copy, -1, tell, &t[1]),
                        td_async_read(rows, NULL, 0, -1, tell, &t[2]), td_async_sync(c, -1, tell, &t[3]),
@@ -131,7 +131,7 @@ static void values(void)
     td_client_dispatch(c);
     CU_ASSERT_EQUAL(t[0].times, 1); /* freed before */
     td_disconnect(c);               /* handles of an ended client are let go of */
-    td_release(x), td_release(y), td_release(ones), td_release(rows);
+    td_release(x), td_release(y), td_release(made), td_release(ones), td_release(rows);
 }
 
 static void errors(void)
