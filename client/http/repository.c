@@ -311,7 +311,11 @@ static bool go_on(http_front *f, http_load *l)
     struct epoll_event ev = {.events = EPOLLIN, .data.fd = l->fd};
     l->deadline_ms = td_clock_ms() + (uint64_t)f->options.load_s * 1000;
     if (!rc && epoll_ctl(f->epoll, EPOLL_CTL_ADD, l->fd, &ev) == 0) return true;
-    if (!rc) rc = td_fail_errno(&e, errno, "a process cannot be watched"), kill(l->pid, SIGKILL), reap(l);
+    if (!rc) {
+        td_fail_errno(&e, errno, "a process cannot be watched");
+        kill(l->pid, SIGKILL);
+        reap(l);
+    }
     end_load(f, l, 500, e.message);
     return false;
 }

@@ -177,10 +177,14 @@ static bool go(td_rwalk *w)
 {
     jmp_buf no;
     w->no = &no;
-    if (setjmp(no)) return false;
+    if (setjmp(no)) {
+        w->no = NULL;
+        return false;
+    }
     begin(w);
     run_block(w, w->ir->functions[0].block);
     end(w);
+    w->no = NULL;
     return true;
 }
 
