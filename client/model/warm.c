@@ -259,21 +259,18 @@ static bool stay_apart(const trial *t)
     td_program *p = t->program;
     int nin = t->model->card.nin, n = nin + (int)p->ir->ncaptures;
     td_desc *looks = calloc((size_t)n + 1, sizeof *looks);
-    const td_desc **at = malloc(((size_t)n + 1) * sizeof(td_desc *));
     bool apart = false;
-    for (int k = 0; looks && at && k < n; k++) at[k] = &looks[k];
     td_rows_question q = {.ir = p->ir,
-                          .captured = at ? at + nin : NULL,
+                          .captured = looks ? looks + nin : NULL,
                           .nin = nin,
                           .nout = t->model->card.nout,
-                          .in = at,
+                          .in = looks,
                           .in_rows = t->w->in_rows,
                           .most = TD_ROWS_STEPS};
-    if (!looks || !at || looks_of_inputs(t, looks) || looks_of_captured(p, looks + nin))
+    if (!looks || looks_of_inputs(t, looks) || looks_of_captured(p, looks + nin))
         snprintf(t->w->why, sizeof t->w->why, "how its tensors look is not known");
     else apart = td_rows_stay_apart(&q, t->w->out_rows, t->w->why);
     free(looks);
-    free(at);
     td_clear_error();
     return apart;
 }

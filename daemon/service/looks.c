@@ -57,7 +57,6 @@ typedef struct question {
     bool apart;
     td_ir *ir;      /* counted */
     td_desc *looks; /* of the inputs, then of what is captured */
-    const td_desc **at;
     int in_rows[TD_MODEL_ENDS], out_rows[TD_MODEL_ENDS];
 } question;
 
@@ -66,10 +65,10 @@ static void work(void *arg)
     question *x = arg;
     const td_model_how *h = &x->of->how;
     td_rows_question q = {.ir = x->ir,
-                          .captured = x->at + h->nin,
+                          .captured = x->looks + h->nin,
                           .nin = h->nin,
                           .nout = h->nout,
-                          .in = x->at,
+                          .in = x->looks,
                           .in_rows = x->in_rows,
                           .most = TD_ROWS_STEPS};
     char why[TD_ROWS_WHY];
@@ -81,7 +80,6 @@ static void forget(question *x)
 {
     td_ir_unref(x->ir);
     free(x->looks);
-    free(x->at);
     free(x);
 }
 
@@ -104,17 +102,13 @@ static question *question_of(td_served *v, const td_queued_item *in)
     if (!x) return NULL;
     x->ir = td_ir_ref(td_program_module(v->program));
     x->looks = malloc(((size_t)n + 1) * sizeof *x->looks);
-    x->at = malloc(((size_t)n + 1) * sizeof(td_desc *));
-    bool good = x->looks && x->at;
-    for (uint32_t k = 0; k < n && good; k++) {
-        const td_desc *d = k < nin ? &in->tensors[k]->desc : &captured[k - nin]->desc;
-        x->looks[k] = *d;
-        x->at[k] = &x->looks[k];
+    if (!x->looks) return forget(x), NULL;
+    for (uint32_t k = 0; k < n; k++) {
+        x->looks[k] = k < nin ? in->tensors[k]->desc : captured[k - nin]->desc;
         if (k >= nin) continue;
         x->in_rows[k] = v->how.in_rows[k];
         td_desc_pack(&x->looks[k]); /* wherever its client has it */
     }
-    if (!good) forget(x), x = NULL;
     return x;
 }
 

@@ -14,12 +14,12 @@
 enum { TD_ROWS_WHY = 160, TD_ROWS_STEPS = 1 << 14 };
 
 typedef struct td_rows_question {
-    const td_ir *ir;                /* that the verifier has passed */
-    const td_desc *const *captured; /* how each of its captured tensors looks */
+    const td_ir *ir;         /* that the verifier has passed */
+    const td_desc *captured; /* how each of its captured tensors looks */
     int nin, nout;
-    const td_desc *const *in; /* how its inputs look, with any number of rows */
-    const int *in_rows;       /* the dimension that counts rows; -1: none, and equal for all that are joined */
-    uint32_t most;            /* nodes of the program, and items of lists, that it may look at */
+    const td_desc *in;  /* how its inputs look, with any number of rows */
+    const int *in_rows; /* the dimension that counts rows; -1: none, and equal for all that are joined */
+    uint32_t most;      /* nodes of the program, and items of lists, that it may look at */
 } td_rows_question;
 
 /* True: `out_rows` says of each result which dimension counts rows; -1: none, it is one for all. False: `why` says what

@@ -145,12 +145,12 @@ static void begin(td_rwalk *w)
     if (graph->nparams != (uint32_t)w->q->nin) td_rows_no(w, "the program takes other inputs");
     for (uint32_t k = 0; k < w->ir->ncaptures; k++) {
         uint32_t value = w->ir->captures[k].value;
-        w->values[value] = tensor(w, value, w->q->captured[k], NO_ROWS);
+        w->values[value] = tensor(w, value, &w->q->captured[k], NO_ROWS);
     }
     for (int k = 0; k < w->q->nin; k++) {
         uint32_t value = td_ir_param(w->ir, w->ir->functions[0].block, (uint32_t)k);
-        if (w->q->in_rows[k] >= w->q->in[k]->ndim) td_rows_no(w, "an input has no such dimension");
-        w->values[value] = tensor(w, value, w->q->in[k], w->q->in_rows[k]);
+        if (w->q->in_rows[k] >= w->q->in[k].ndim) td_rows_no(w, "an input has no such dimension");
+        w->values[value] = tensor(w, value, &w->q->in[k], w->q->in_rows[k]);
     }
 }
 

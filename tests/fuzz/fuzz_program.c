@@ -54,14 +54,13 @@ static void comes_back(td_ir *ir)
 static void tells_of_rows(const td_ir *ir)
 {
     enum { ENDS = 64 };
-    td_desc look;
-    const td_desc *looks[ENDS];
+    td_desc looks[ENDS];
     int rows[ENDS], out[ENDS];
     char why[TD_ROWS_WHY];
     const td_ir_block *graph = &ir->blocks[ir->functions[0].block];
     if (graph->nparams > ENDS || ir->ncaptures > ENDS) return;
-    td_desc_contiguous(&look, TD_FLOAT32, 3, (int64_t[]){1, 2, 3}, NULL);
-    for (int k = 0; k < ENDS; k++) looks[k] = &look, rows[k] = k % 3 - 1;
+    td_desc_contiguous(&looks[0], TD_FLOAT32, 3, (int64_t[]){1, 2, 3}, NULL);
+    for (int k = 0; k < ENDS; k++) looks[k] = looks[0], rows[k] = k % 3 - 1;
     td_rows_question q = {
         .ir = ir, .captured = looks, .nin = (int)graph->nparams, .in = looks, .in_rows = rows, .most = 500};
     for (q.nout = 1; q.nout <= 3; q.nout++) {
