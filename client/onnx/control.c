@@ -5,15 +5,22 @@
 
 #include "proto/base/dtype.h"
 
+/* A value as a tensor of this dtype, where it is a number. */
+static void as_tensor(td_onnx_writer *t, const td_onnx_value *v)
+{
+    td_printf(&t->out, "_out(");
+    td_onnx_write_value(t, v, false);
+    td_printf(&t->out, ", td.%s)", v->dtype == TD_DTYPE_NONE ? "int64" : td_dtype_name(v->dtype));
+}
+
 /* ---- If */
 
 static void results(td_onnx_writer *t, const td_onnx_step *x, const td_onnx_scope *s, uint32_t first)
 {
     for (uint32_t k = 0; k < x->nout; k++) {
         td_onnx_write_line(t, x);
-        td_printf(&t->out, "v%u = _out(", first + k);
-        td_onnx_write_value(t, s->out[k], false);
-        td_printf(&t->out, ", td.%s)", s->out[k]->dtype == TD_DTYPE_NONE ? "int64" : td_dtype_name(s->out[k]->dtype));
+        td_printf(&t->out, "v%u = ", first + k);
+        as_tensor(t, s->out[k]);
         if (!x->out[k]) continue;
         if (x->out[k]->dtype == TD_DTYPE_NONE) x->out[k]->dtype = s->out[k]->dtype;
         x->out[k]->tensor = true;
@@ -58,14 +65,6 @@ void td_onnx_write_if(td_onnx_writer *t, td_onnx_step *x) /* NOLINT(misc-no-recu
 }
 
 /* ---- Loop: c carries on, s collects, k is the number of the trip, g says whether there is another one */
-
-/* A value as a tensor of this dtype, where it is a number. */
-static void as_tensor(td_onnx_writer *t, const td_onnx_value *v)
-{
-    td_printf(&t->out, "_out(");
-    td_onnx_write_value(t, v, false);
-    td_printf(&t->out, ", td.%s)", v->dtype == TD_DTYPE_NONE ? "int64" : td_dtype_name(v->dtype));
-}
 
 static void loop_begin(td_onnx_writer *t, td_onnx_step *x, td_onnx_scope *s, uint32_t first, uint32_t carried)
 {
