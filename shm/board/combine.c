@@ -296,9 +296,9 @@ void td_combine(td_reduce_op op, td_dtype dtype, void *out, const void *const *i
         const void *there = own;
         td_breathe();
         if (body == TD_FLOAT16 && combine_halves(op, fold, to, in, offset, n, here)) continue;
-        if (truths || halves) load(body, n == 1 && truths ? to : own, (const unsigned char *)in[0] + offset, here);
+        if (truths || halves) load(body, own, (const unsigned char *)in[0] + offset, here);
         else there = (const unsigned char *)in[0] + offset;
-        if (n == 1 && there != own && last_folds) memmove(to, there, here * size);
+        if (n == 1 && last_folds) memmove(to, there, here * size);
         for (uint32_t k = 1; k < n;) {
             const void *next[3];
             uint32_t some = threes && n - k >= 3 ? 3 : 1;
