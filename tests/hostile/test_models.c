@@ -164,6 +164,13 @@ static void one_is_served(raw *r, const char *name, const char *text)
     CU_ASSERT_EQUAL_FATAL(model_ready(r, 1, 1, 1, 0, 3, sizes, 0, 0), TD_OK);
 }
 
+/* The connection ends, and nothing of it stays. */
+static void leave_nothing(raw *r)
+{
+    raw_close(r);
+    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+}
+
 static void numbers_that_are_none(void)
 {
     raw r;
@@ -210,8 +217,7 @@ static void numbers_that_are_none(void)
     CU_ASSERT_EQUAL(by_name(&r, 2, NULL, 7), TD_E_NOT_FOUND);
     CU_ASSERT_EQUAL(by_name(&r, 1, "m", INT32_MAX), TD_OK);
     CU_ASSERT_EQUAL(infer(&r, 1, 1, &one, 1, (uint32_t[]){4}), TD_E_NOT_FOUND);
-    raw_close(&r);
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+    leave_nothing(&r);
 }
 
 /* What it is said to be it is not. */
@@ -236,8 +242,7 @@ static void models_that_lie(void)
     CU_ASSERT_TRUE(raw_sync(&r, &code));
     CU_ASSERT_EQUAL(infer(&r, 1, 1, &one, 1, (uint32_t[]){99}), TD_OK);
     CU_ASSERT_EQUAL(by_name(&r, 1, "rows", 0), TD_OK);
-    raw_close(&r);
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+    leave_nothing(&r);
 }
 
 /* Whoever asks one that never ends holds up nobody but who waits for that model. */
@@ -255,8 +260,7 @@ static void one_without_an_end(void)
     raw_close(&r); /* the run ends with the last who waits for it */
     CU_ASSERT_EQUAL(by_name(&other, 1, "endless", 0), TD_OK);
     CU_ASSERT_EQUAL(by_name(&other, 1, "ends", 0), TD_OK);
-    raw_close(&other);
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+    leave_nothing(&other);
 }
 
 /* A list of lists of lists, of which each has one list a hundred times: ten thousand million are in it, and no tensor.
@@ -281,8 +285,7 @@ static void lists_in_lists(void)
     CU_ASSERT_TRUE(raw_zeros(&r, 1, 4));
     CU_ASSERT_EQUAL(infer(&r, 1, 1, &one, 1, &two), TD_E_UNSUPPORTED);
     CU_ASSERT_EQUAL(by_name(&r, 1, "lists", 0), TD_OK);
-    raw_close(&r);
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+    leave_nothing(&r);
 }
 
 /* The inputs of one request may be larger than what may wait otherwise. */
@@ -297,8 +300,7 @@ static void larger_than_what_may_wait(void)
     CU_ASSERT_TRUE(send_all(&r, &w) && raw_sync(&r, &code));
     CU_ASSERT_EQUAL(infer(&r, 1, 1, &one, 1, &two), TD_OK);
     CU_ASSERT_EQUAL(by_name(&r, 1, "m", 0), TD_OK);
-    raw_close(&r);
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+    leave_nothing(&r);
 }
 
 /* Behind the last number there is none: whoever wants one says which. */
@@ -316,8 +318,7 @@ static void the_last_number(void)
     CU_ASSERT_EQUAL(model_publish(&r, "m", 4, 1, 0, 7, 2), TD_OK);
     CU_ASSERT_EQUAL(model_ready(&r, 4, 1, 1, 0, 0, NULL, 0, 0), TD_OK);
     CU_ASSERT_EQUAL(by_name(&r, 1, "m", 0), TD_OK);
-    raw_close(&r);
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+    leave_nothing(&r);
 }
 
 /* One that retires waits for nobody, though it has a delay. */
@@ -342,8 +343,7 @@ static void retires_at_once(void)
     int came = 0;
     while (came < MANY + 1 && raw_reply(&r, 60000)) came++;
     CU_ASSERT_EQUAL(came, MANY + 1); /* all of them, and that of the retired name */
-    raw_close(&r);
-    CU_ASSERT_TRUE(raw_count_again(d.socket, base));
+    leave_nothing(&r);
 }
 
 /* Connections that end whenever it is, and do whatever comes next. */
