@@ -84,6 +84,7 @@ static bool drop(td_task *t)
     td_kernel_fail(&c->k, TD_E_CANCELLED, "its session has ended, and nobody else can have the result");
     if (!atomic_compare_exchange_strong(&t->state, &queued, TD_TASK_DROPPED)) return true;
     td_task_keep(t);
+    td_call_unwritten(c); /* while it still has what it was to write */
     td_call_let_go(c);
     return true;
 }

@@ -1,6 +1,6 @@
 /* Clients killed with SIGKILL at random moments: in a frame, between frames, holding a lease or the right to write,
- * waiting for a queue, with a graph, in a backward, while importing memory, while tensors go to a device and come from
- * it, while forked children live.
+ * waiting for a queue, with a graph, with writes in place to come, in a backward, while importing memory, while tensors
+ * go to a device and come from it, while forked children live.
  *
  * After all of them the daemon must hold exactly what it held before (and, but for the allocator's own, as many maps),
  * and have gone on serving others. Each victim notes what it is about to do, so that the test knows where they died:
@@ -118,6 +118,34 @@ static void long_backward(raw *r)
     td_words_control(&w, TD_REC_BACKWARD, 0, 0, 2, roots, 0, NULL, 3, backward, NULL);
     control(&w, TD_REC_RELEASE, 3, 0, NULL);
     control(&w, TD_REC_RELEASE, 4, 0, NULL);
+    raw_words(r, w.at, w.count, NULL, 0);
+    td_words_deinit(&w);
+}
+
+/* What was made of a leaf that requires grad is written in place, behind sums of a large tensor that the writes read;
+ * nobody else has what they write. So they are dropped when their writer dies, and the graph has to be told. */
+static void queue_writes(raw *r)
+{
+    enum { ONES = 50, LARGE, WRITTEN, SUM };
+    td_words w = {0};
+    uint32_t one = 1, ones = ONES, written = WRITTEN, in[2] = {WRITTEN, SUM};
+    int64_t shape = 300000;
+    td_attrs none, full;
+    td_attrs_init(&none);
+    td_attrs_init(&full);
+    td_attrs_ints(&full, 1, &shape);
+    td_attrs_scalar(&full, td_int(1));
+    td_attrs_dtype(&full, TD_FLOAT32);
+    td_words_op(&w, td_op_by_id(TD_OP_FULL), 0, 0, 0, 0, NULL, 1, &ones, NULL, &full, NULL);
+    to_device(&w, ONES, raw_device(), LARGE);
+    control(&w, TD_REC_REQUIRES_GRAD, 1, 1, &one);
+    for (int i = 0; i < 100; i++) {
+        op2(&w, TD_OP_MUL, 0, 1, 2, WRITTEN);
+        op2(&w, TD_OP_SUM, 0, LARGE, 0, SUM);
+        td_words_op(&w, td_op_by_id(TD_OP_ADD), 0, TD_RF_OUT, 0, 2, in, 1, &written, NULL, &none, NULL);
+        for (uint32_t id = WRITTEN; id <= SUM; id++) control(&w, TD_REC_RELEASE, id, 0, NULL);
+    }
+    for (uint32_t id = ONES; id <= LARGE; id++) control(&w, TD_REC_RELEASE, id, 0, NULL);
     raw_words(r, w.at, w.count, NULL, 0);
     td_words_deinit(&w);
 }
@@ -247,10 +275,11 @@ static void fork_some(raw *r, int alive)
     }
 }
 
-enum { BEGINNING, FRAME, LEASE, PUT, GET, FORK, SYNC, WRITING, BACKWARD, IMPORT, MOVING, GRAPH, PLACES };
+enum { BEGINNING, FRAME, LEASE, PUT, GET, FORK, SYNC, WRITING, BACKWARD, IMPORT, MOVING, QUEUED, GRAPH, PLACES };
 static const char *const places[PLACES] = {
     "saying hello", "in a frame", "holding a lease",    "putting",         "getting",        "with children",
-    "in a sync",    "writing",    "in a long backward", "while importing", "moving tensors", "with a graph"};
+    "in a sync",    "writing",    "in a long backward", "while importing", "moving tensors", "with writes queued",
+    "with a graph"};
 
 static void victim(unsigned seed, int alive, volatile int *place)
 {
@@ -277,6 +306,7 @@ static void victim(unsigned seed, int alive, volatile int *place)
         case BACKWARD: long_backward(&r); break;
         case IMPORT: import(&r); break;
         case MOVING: move_about(&r, &seed); break;
+        case QUEUED: queue_writes(&r), raw_sync(&r, &code); break;
         default: graph(&r, &seed); raw_sync(&r, &code);
         }
     }
