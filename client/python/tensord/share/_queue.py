@@ -89,9 +89,10 @@ def _is_all():
 
 
 def _tell_what_is_lost(q, ends=False):
-    if q._closed or _PRODUCER not in q._open or _CONSUMER in q._open or q._process != os.getpid():
+    members = q._open
+    if q._closed or _PRODUCER not in members or _CONSUMER in members or q._process != os.getpid():
         return
-    if not _C.connection() or q._open[_PRODUCER].over():
+    if not _C.connection() or members[_PRODUCER].over():
         return  # its daemon has gone, perhaps before it answered the last put; to ask for the items would start another
     try:
         lost = _lost(q, ends)
@@ -177,18 +178,21 @@ class Queue(_C._Ways):
         """A member as what it does: who only gets does not count as one that might still put."""
         if self._closed:
             raise self._left()
-        if role not in self._open or self._open[role].over():  # there is another daemon since, and a queue of this name in it
+        members = self._open  # close(), of another thread, puts an empty one in its place
+        member = members.get(role)
+        if member is None or member.over():  # there is another daemon since, and a queue of this name in it
             watch = _WATCH if role == _CONSUMER and self.on_death is not None else 0
             member = _C._RawQueue(self.name, self._capacity(), role | watch, -1 if self.keep is None else int(self.keep * 1000), self.out)
-            if self._closed:  # meanwhile, by another thread
-                member.close()
-                return self._role(role)
-            self._open[role] = member
+            members[role] = member
             if role == _PRODUCER:
                 self._process = os.getpid()
                 _remember(self)
-            self._by(self._open.get(_PRODUCER), self._open.get(_CONSUMER) if self.on_death is None else None)
-        return self._open[role]
+            self._by(members.get(_PRODUCER), members.get(_CONSUMER) if self.on_death is None else None)
+            if self._open is not members:
+                self._by(None, None)
+                member.close()
+                raise self._left()
+        return member
 
     def _left(self):
         return (self._lost and self._lost.with_traceback(None)) or _C.InvalidError(f"Queue({self.name!r}) is closed: close() has left it; tensord.Queue({self.name!r}) joins it anew")
@@ -243,7 +247,7 @@ class Queue(_C._Ways):
             raise self._lost
         if end and not members:
             members = {_PRODUCER: _C._RawQueue(self.name, self._capacity(), _PRODUCER)}
-        for m in members.values():
+        for m in list(members.values()):
             if not m.over():
                 m.close(end)
 
