@@ -14,11 +14,11 @@ def of_complex(r):
 
 
 def sizes(r, hi=3):
-    """Any rank; the last dimension may be long, whatever its factors."""
+    """Any rank; one dimension may be long, whatever its factors. The others of wide cases are short: what a gradient holds fits."""
     s = r.shape(1, hi, 5)
     k = r.int(0, len(s) - 1)
     s[k] = r.pick(*LONG) if r.wide and len(s) < 3 and r.int(0, 3) == 0 else r.pick(*SIZES)
-    if r.wide and s[k] < 300:
+    if r.wide:
         s = [r.int(1, 40) if i != k else n for i, n in enumerate(s)]
     return s, k
 

@@ -155,6 +155,13 @@ static bool near(const test_case *c, double scale, double a, double b)
     return fabs(a - b) <= c->atol * scale + c->rtol * fabs(b);
 }
 
+/* Both parts; or, near a pole or a zero of one part, the distance against the magnitude. */
+static bool near_complex(const test_case *c, double scale, td_scalar a, td_scalar b)
+{
+    if (near(c, scale, a.re, b.re) && near(c, scale, a.im, b.im)) return true;
+    return hypot(a.re - b.re, a.im - b.im) <= c->atol * scale + c->rtol * hypot(b.re, b.im);
+}
+
 /* How large values are, on the whole: sums of many round as they do. */
 static double scale_of(const test_case *c, const td_tensor *want)
 {
@@ -183,9 +190,9 @@ static bool same(test_case *c, const char *what, int k, const td_tensor *have, c
     double scale = scale_of(c, want);
     for (int64_t i = 0; i < td_desc_numel(&want->desc); i++) {
         td_scalar x = t_get(have, i), y = t_get(want, i);
-        bool ok = x.kind <= TD_S_INT
-                      ? x.i == y.i
-                      : near(c, scale, x.re, y.re) && (x.kind != TD_S_COMPLEX || near(c, scale, x.im, y.im));
+        bool ok = x.kind <= TD_S_INT       ? x.i == y.i
+                  : x.kind == TD_S_COMPLEX ? near_complex(c, scale, x, y)
+                                           : near(c, scale, x.re, y.re);
         if (ok) continue;
         snprintf(c->why, sizeof c->why, "%s %d (%s), element %d: %.9g%+.9gi, torch's %.9g%+.9gi", what, k,
                  td_desc_text(&want->desc, a, sizeof a), (int)i, x.kind <= TD_S_INT ? (double)x.i : x.re, x.im,
