@@ -397,7 +397,7 @@ def test_a_queue_may_be_closed_while_its_wait_for_nobody_is_told(way, monkeypatc
     assert "has waited for a second" in told.getvalue()
 
 
-def test_a_put_that_waits_for_nobody_says_so(capfd):
+def test_a_put_that_waits_for_nobody_says_so(capfd, monkeypatch):
     """A put that waits for room; the first one behind a full queue is on its way when it returns."""
     with td.Queue("full/nobody", 1) as q:
         q.put(0)
@@ -409,14 +409,14 @@ def test_a_put_that_waits_for_nobody_says_so(capfd):
         assert q.get() == 0
     with td.Queue("full/long", 1) as q:
         q.put(0), q.put(1)
-        putting = threading.Thread(target=q.put, args=(2,))
-        putting.start()
-        said = ""
-        while "nobody has joined queue 'full/long' as a consumer" not in said:
-            said += capfd.readouterr().err
-            time.sleep(0.01)
-        assert [q.get() for _ in range(3)] == [0, 1, 2] and said.count("\n") == 1
-        putting.join()
+        putting, said = threading.Thread(target=q.put, args=(2,)), io.StringIO()
+        with monkeypatch.context() as m:
+            m.setattr(sys, "stderr", said)  # what is written while capfd is read would be lost
+            putting.start()
+            while "nobody has joined queue 'full/long' as a consumer" not in said.getvalue():
+                time.sleep(0.01)
+            assert [q.get() for _ in range(3)] == [0, 1, 2] and said.getvalue().count("\n") == 1
+            putting.join()
     with td.Queue("full/somebody", 1) as q, td.Queue("full/somebody", role="consumer"):
         q.put(0)
         with pytest.raises(queue.Full):
