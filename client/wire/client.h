@@ -136,6 +136,7 @@ struct td_client {
         bool asked;
         int fd;          /* -1: it has not come */
         uint64_t wanted; /* to be stopped as soon as it has; 0: nothing is */
+        bool alone;      /* and nothing that holds it up */
     } stopper;
 
     /* The way to it: stream.c. */

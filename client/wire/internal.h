@@ -42,9 +42,9 @@ td_reply_wait *td_take_waits(td_client *c); /* all of them, by `next`; nobody fi
 void td_finish_wait(td_client *c, td_reply_wait *w, int code, bool answered);
 
 /* ---- stopper.c */
-/* Nobody waits for the answer to this question any more: a run of a program that it is for, or that it stands behind,
- * is ended. Never waits. */
-void td_stop(td_client *c, uint64_t serial);
+/* Nobody waits for the answer to this question any more: a run of a program that it is for is ended. Unless `alone` so is
+ * one that it stands behind, and that nobody is to answer: its results are lost to whoever wants them. Never waits. */
+void td_stop(td_client *c, uint64_t serial, bool alone);
 /* The connection ends, or was the parent's. */
 void td_stopper_close(td_client *c);
 

@@ -99,7 +99,7 @@ static void tell_stopped_again(td_client *c)
 {
     const td_reply_wait *w = c->due.first;
     while (w && !(w->over == on_over && ((const td_question *)w)->stopped)) w = w->next;
-    if (w && !c->lost) td_stop(c, w->serial);
+    if (w && !c->lost) td_stop(c, w->serial, true);
 }
 
 static void stopped_is_over(td_client *c)
@@ -299,7 +299,7 @@ static void stop_program(const td_request *r)
     if (!q || !q->calls || r->client->lost) return;
     q->stopped = true;
     r->client->loop.stops++;
-    td_stop(r->client, q->wait.serial);
+    td_stop(r->client, q->wait.serial, true);
 }
 
 static void fail(td_request *r, const td_error *why)

@@ -14,11 +14,12 @@
 enum { PATIENCE_MS = 1000 };
 
 /* One that is full will soon be read, unless the daemon is stopped itself. */
-static void send_stop(const td_client *c, uint64_t serial)
+static void send_stop(const td_client *c, uint64_t serial, bool alone)
 {
     uint8_t frame[TD_FRAME_HEADER + 16];
     Td__Wire__Stop q = TD__WIRE__STOP__INIT;
     q.call = serial;
+    q.alone = alone;
     size_t n = td__wire__stop__pack(&q, frame + TD_FRAME_HEADER);
     td_frame_put_header(frame, (uint32_t)n, TD_FRAME_STOP, 0);
     struct pollfd room = {c->stopper.fd, POLLOUT, 0};
@@ -34,7 +35,7 @@ static int take(td_client *c, td_reply_wait *w, const td_reply *r, int *fd, td_e
     (void)w, (void)r, (void)e;
     c->stopper.fd = *fd;
     *fd = -1;
-    if (c->stopper.fd >= 0 && c->stopper.wanted) send_stop(c, c->stopper.wanted);
+    if (c->stopper.fd >= 0 && c->stopper.wanted) send_stop(c, c->stopper.wanted, c->stopper.alone);
     c->stopper.wanted = 0;
     return TD_OK;
 }
@@ -60,11 +61,15 @@ void td_want_stopper(td_client *c)
     *td_thread_error() = told;
 }
 
-void td_stop(td_client *c, uint64_t serial)
+void td_stop(td_client *c, uint64_t serial, bool alone)
 {
     if (c->lost || !c->stopper.asked) return;
-    if (c->stopper.fd >= 0) send_stop(c, serial);
-    else if (!c->stopper.wanted || serial < c->stopper.wanted) c->stopper.wanted = serial; /* the first that runs */
+    if (c->stopper.fd >= 0) {
+        send_stop(c, serial, alone);
+    } else if (!c->stopper.wanted || serial < c->stopper.wanted) { /* the first that runs */
+        c->stopper.wanted = serial;
+        c->stopper.alone = alone;
+    }
 }
 
 void td_stopper_close(td_client *c)

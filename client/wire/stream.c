@@ -564,7 +564,7 @@ int td_await(td_client *c, td_reply_wait *w, const char *op)
     while (!rc && !w->done)
         if (!sleep_on_socket(c, false)) rc = td_raise(TD_E_CANCELLED, op, "stopped while waiting for the daemon");
     w->stopped = rc == TD_E_CANCELLED;
-    if (w->stopped && !w->done && !c->fork.under_way) td_stop(c, w->serial);
+    if (w->stopped && !w->done && !c->fork.under_way) td_stop(c, w->serial, false);
     if (w->done) return w->code ? td_raise_error(&w->error, op, NULL) : TD_OK;
     td_forget_wait(c, w);
     return rc;

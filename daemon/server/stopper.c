@@ -48,7 +48,7 @@ static int take(td_stopper *x, td_error *e)
         Td__Wire__Stop *q = f.kind == TD_FRAME_STOP ? td__wire__stop__unpack(NULL, f.bytes, f.payload) : NULL;
         if (!q)
             return td_fail(e, TD_E_PROTOCOL, "a stopper takes nothing but Stops, and a frame of kind %u came", f.kind);
-        td_session_stop(x->peer->session, q->call);
+        td_session_stop(x->peer->session, q->call, q->alone);
         td__wire__stop__free_unpacked(q, NULL);
     }
     td_reader_rest(&x->reader);

@@ -105,8 +105,9 @@ const char *td_session_program(const td_session *s);
 /* Takes f->fd when the frame is a call, and f->block if it likes. */
 int td_session_frame(td_session *s, td_frame *f, td_error *e);
 
-/* Its call of a program with this serial ends, or a run that has none. Not in its stream, which that run holds up. */
-void td_session_stop(td_session *s, uint64_t call);
+/* Its call of a program with this serial ends; not in its stream, which that run holds up. Unless `alone` so does a run
+ * that has no serial. */
+void td_session_stop(td_session *s, uint64_t call, bool alone);
 
 typedef enum td_run {
     TD_RUN_IDLE,      /* everything it was given is done */

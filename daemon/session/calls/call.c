@@ -59,7 +59,7 @@ static int call_cancel(td_session *s, const Td__Wire__Call *call, td_error *e)
         td_peer_id who = {s->uid, s->pid};
         td_session *other = td_session_by_token(s->all, q->session, q->token, &who, "to stop", e);
         if (!other) return e->code;
-        td_session_stop(other, q->waiting);
+        td_session_stop(other, q->waiting, false);
     } else {
         td_held_cancel(s, q->waiting);
     }

@@ -275,12 +275,12 @@ static bool is_unwanted(td_session *s, uint64_t serial)
     return serial && at[0] == serial;
 }
 
-void td_session_stop(td_session *s, uint64_t serial)
+void td_session_stop(td_session *s, uint64_t serial, bool alone)
 {
     running *x = s->work.job && s->work.job->kind == &kind ? of(s->work.job) : NULL;
     note_unwanted(s, serial); /* it may be still to come */
     if (!x || x->over || x->stopped.code) return;
-    if (serial_of(&x->record) && serial_of(&x->record) != serial) return;
+    if (serial_of(&x->record) != serial && (serial_of(&x->record) || alone)) return;
     if (td_session_beside(s, serial)) return;
     cancelled(&x->stopped);
     wake(s);

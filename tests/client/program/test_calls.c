@@ -263,6 +263,37 @@ static void stopped_by_who_waits_behind(void)
     td_disconnect(c);
 }
 
+/* It is over when its request is cancelled; what stood before it in the stream comes to its end. */
+static void cancelled_alone(void)
+{
+    static const char counts[] = "graph(%x : Tensor):\n"
+                                 "  %most : int = prim::Constant[value=20000]()\n"
+                                 "  %one : int = prim::Constant[value=1]()\n"
+                                 "  %yes : bool = prim::Constant[value=1]()\n"
+                                 "  %y : Tensor = prim::Loop(%most, %yes, %x)\n"
+                                 "    block0(%i : int, %z : Tensor):\n"
+                                 "      %n : Tensor = td::add(%z, %one, %one)\n"
+                                 "      -> (%yes, %n)\n"
+                                 "  return (%y)\n";
+    td_client *c = join();
+    td_array *x = td_ones(c, td_dims(3), TD_FLOAT32);
+    td_program *p = read_program(c, counts, NOTHING), *behind = read_program(c, idle, NOTHING);
+    td_value out, in[] = {td_value_array(x)};
+    for (int times = 0; times < 3; times++) {
+        CU_ASSERT_EQUAL_FATAL(td_program_call(p, 1, in, &out), TD_OK);
+        td_request *r = td_async_call(behind, 1, in, -1, NULL, NULL);
+        td_request_cancel(r);
+        CU_ASSERT_EQUAL(td_request_result(r), TD_E_CANCELLED);
+        td_request_free(r);
+        CHECK_VALUES(out.array, 20001, 20001, 20001);
+        td_value_free(&out);
+    }
+    td_program_free(p), td_program_free(behind);
+    td_release(x);
+    CU_ASSERT_TRUE(comes_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
 /* ---- processes */
 
 /* It gathers tensors, tells so by a write to what others see, and goes on for ever with those of each trip. */
@@ -463,7 +494,7 @@ static void requests_that_are_not_sent(void)
 
 TD_CUNIT_MAIN_WITH("client_calls", start_server, stop_server, {"order of effects", order_of_effects},
                    {"stopped before much", stopped_before_much},
-                   {"stopped by who waits behind", stopped_by_who_waits_behind},
+                   {"stopped by who waits behind", stopped_by_who_waits_behind}, {"cancelled alone", cancelled_alone},
                    {"processes in calls", processes_in_calls}, {"errors in the middle", errors_in_the_middle},
                    {"calls that are not sent", calls_that_are_not_sent},
                    {"requests that are not sent", requests_that_are_not_sent})
