@@ -1,0 +1,225 @@
+"""A copy of the tree in a temporary directory, with a build directory of its own: faults are planted in it, and suites run in it.
+
+Invariant: nothing of it is left when its `with` ends, however that comes: no process, socket, file or name in /dev/shm. What it starts is its
+own to end, also daemons that left their parents: it is the subreaper of them all."""
+import ctypes
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+import suites
+from tree import tracked
+
+SUBREAPER, NEW_NAMESPACE, PRIVATE = 36, 0x20000, 0x40000  # prctl: PR_SET_CHILD_SUBREAPER; unshare: CLONE_NEWNS; mount: MS_PRIVATE
+RECURSIVE = 0x4000
+SKIPPED = 77
+
+
+def own_memory_names():
+    """Give this process, and all that it starts, a /dev/shm of its own, where it may (as root): whether it has one."""
+    c = ctypes.CDLL(None, use_errno=True)
+    return c.unshare(NEW_NAMESPACE) == 0 and c.mount(None, b"/", None, PRIVATE | RECURSIVE, None) == 0 and c.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None) == 0
+
+
+def below(parent):
+    """All processes below one, children of children too."""
+    parents = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                parents[int(pid)] = int(f.read().rpartition(")")[2].split()[1])
+        except OSError:
+            pass
+    found, last = set(), {parent}
+    while last:
+        last = {pid for pid, above in parents.items() if above in last} - found
+        found |= last
+    return found
+
+
+def end_all():
+    """Kill all that this process started, and what that started."""
+    while there := below(os.getpid()):
+        for pid in there:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        time.sleep(0.01)
+        reap()
+
+
+def reap(but=()):
+    """Collect what has ended, but not those of `but`, who are waited for by name."""
+    try:
+        while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)) and ended.si_pid not in but:
+            os.waitpid(ended.si_pid, 0)
+    except ChildProcessError:
+        pass
+
+
+class Place:
+    def __init__(self, root, jobs):
+        self.root, self.jobs, self.kept, self.took, self.out, self.alone = root, jobs, {}, {}, {}, False
+
+    def __enter__(self):
+        ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
+        self.alone = own_memory_names()
+        self.top = pathlib.Path(tempfile.mkdtemp(prefix="td-mutate-"))
+        self.tree = self.top / "tree"
+        self.build = self.tree / "build"
+        return self
+
+    def __exit__(self, *_):
+        end_all()
+        shutil.rmtree(self.top, ignore_errors=True)
+
+    def prepare(self):
+        """Copy, configure, and learn what is built for which suite."""
+        new = subprocess.run(["git", "-C", self.root, "ls-files", "-z", "--others", "--exclude-standard"], capture_output=True, text=True).stdout
+        for name in tracked(self.root) + new.split("\0"):
+            if os.path.isfile(os.path.join(self.root, name)):
+                (self.tree / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(os.path.join(self.root, name), self.tree / name, follow_symlinks=False)
+        if os.path.isdir(shared := os.path.join(self.root, "../shared")):
+            os.symlink(os.path.realpath(shared), self.top / "shared")
+        for variable, name in ("TMPDIR", "tmp"), ("XDG_RUNTIME_DIR", "run"):
+            os.environ[variable] = str(self.top / name)
+        self.clear()
+        # Without words for a debugger it is linked in less time, and ccache has it from the last time.
+        self.must(["meson", "setup", "build", "-Ddebug=false", "-Doptimization=2"])
+        outputs = {t["id"]: t["filename"] for t in self.ask("--targets")}
+        self.suites = {}
+        for s in self.ask("--tests"):
+            s["outputs"] = [os.path.relpath(f, self.build) for d in s["depends"] for f in outputs.get(d, [])]
+            self.suites[s["name"]] = s
+        with open(self.build / "compile_commands.json") as f:
+            self.objects = {}
+            for c in json.load(f):
+                self.objects.setdefault(os.path.normpath(os.path.join("build", c["file"])), []).append(c["output"])
+
+    def clear(self):
+        for name in os.listdir("/dev/shm") if self.alone else ():  # else they may be others'
+            os.unlink("/dev/shm/" + name)
+        for variable in "TMPDIR", "XDG_RUNTIME_DIR":
+            shutil.rmtree(os.environ[variable], ignore_errors=True)
+            os.makedirs(os.environ[variable], mode=0o700)
+
+    def must(self, command):
+        done = subprocess.run(command, cwd=self.tree, capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"mutate: {' '.join(command)} failed: {(done.stdout + done.stderr)[-2000:]}")
+        return done.stdout
+
+    def ask(self, what):
+        return json.loads(self.must(["meson", "introspect", "build", what]))
+
+    def ninja(self, outputs):
+        return not outputs or subprocess.run(["ninja", f"-j{self.jobs}", *outputs], cwd=self.build, capture_output=True).returncode == 0
+
+    def compiled(self, path):
+        """A sum of the objects of a source; None: it does not compile, or nothing is made of it."""
+        outputs = self.objects.get(path, [])
+        if not outputs or not self.ninja(outputs):
+            return None
+        return [hashlib.sha256((self.build / o).read_bytes()).digest() for o in outputs]
+
+    def read(self, path):
+        return self.kept.setdefault(path, (self.tree / path).read_text())
+
+    def plant(self, fault):
+        """Whether it can be planted: it compiles, and to another program."""
+        text = self.read(fault.path)
+        if fault.path.endswith(".py"):
+            try:
+                compile(fault.plant(text), fault.path, "exec")
+            except SyntaxError:
+                return False
+            (self.tree / fault.path).write_text(fault.plant(text))
+            return True
+        before = self.compiled(fault.path)
+        (self.tree / fault.path).write_text(fault.plant(text))
+        if before and (after := self.compiled(fault.path)) and after != before:
+            return True
+        self.heal(fault)
+        return False
+
+    def heal(self, fault):
+        (self.tree / fault.path).write_text(self.read(fault.path))
+
+    def learn(self, names):
+        """Run suites of the tree as it is, that were not yet: what each takes, and which cannot tell of a fault."""
+        for name in names:
+            if name in self.took or name in self.out:
+                continue
+            if not self.ninja(self.suites[name]["outputs"]):
+                raise SystemExit(f"mutate: what {name} needs does not compile")
+            start = time.monotonic()
+            why = self.run([name], lambda _: self.suites[name]["timeout"] * 2, skips=True)
+            self.took[name] = time.monotonic() - start
+            if why:
+                self.out[name] = why
+        self.between()
+
+    def usable(self, names):
+        """Those that can tell, the shortest first."""
+        return sorted((n for n in names if n not in self.out), key=self.took.get)
+
+    def limit(self, name):
+        return min(self.suites[name]["timeout"] * 2, 30 + 8 * self.took[name])
+
+    def between(self):
+        """What suites left: as suites.py does, processes have time to end by themselves."""
+        left = suites.end_orphans()
+        reap()
+        left += sorted(x for x in suites.traces(self.tree) if self.alone or not x.startswith("/dev/shm"))
+        self.clear()
+        return left
+
+    def judge(self, names):
+        """Who notices what is planted, in words; None: nobody. A build that fails later says False."""
+        waiting = self.usable(names)
+        why = self.run(waiting, self.limit)
+        if why is None and (left := self.between()):
+            return f"left behind: {left[0]}"
+        end_all()
+        self.clear()
+        return why
+
+    def run(self, names, limit, skips=False):
+        """Run suites, until one fails: its name and why; None: all passed. False: not all could be built."""
+        waiting, running = list(names), {}
+        try:
+            while waiting or running:
+                while waiting and len(running) < self.jobs:
+                    name = waiting.pop(0)
+                    if not self.ninja(self.suites[name]["outputs"]):
+                        return False
+                    running[name] = self.start(name), time.monotonic() + limit(name)
+                reap({p.pid for p, _ in running.values()})
+                for name, (process, end) in list(running.items()):
+                    if (status := process.poll()) is not None:
+                        del running[name]
+                        if status == SKIPPED and skips:
+                            return "it is skipped here"
+                        if status not in (0, SKIPPED):
+                            return name if status > 0 else f"{name}, by {signal.Signals(-status).name}"
+                    elif time.monotonic() > end:
+                        return f"{name}, which does not end"
+                time.sleep(0.02)
+        finally:
+            for process, _ in running.values():
+                process.kill()
+                process.wait()
+        return None
+
+    def start(self, name):
+        s = self.suites[name]
+        env = {**os.environ, **s["env"], "TENSORD_BELOW": str(os.getpid()), "PYTHONDONTWRITEBYTECODE": "1"}
+        return subprocess.Popen(s["cmd"], cwd=s["workdir"] or self.build, env=env, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
