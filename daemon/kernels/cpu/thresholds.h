@@ -106,6 +106,8 @@
     T(GEMM_STRIP_NS, 1000000, "ns", TD_PRODUCTS_, "work of a tile from which columns are cut")                         \
     T(GEMM_GROUP_NS, 80000, "ns", "bmm", "small matrices of a chunk")                                                  \
     T(GEMM_DNNL, 1000000, "products", TD_PRODUCTS_ " " TD_CONVS_, "float32: above, oneDNN's")                          \
+    T(GEMM_DNNL_FEW, 700000, "products", TD_PRODUCTS_ " " TD_CONVS_, "... and where rows are few")                     \
+    T(GEMM_TURN_ROWS, 16, "rows", TD_PRODUCTS_, "fewer are few: oneDNN reads a transposed B as it lies")               \
     T(GEMM_TURN_COLS, 128, "columns", TD_PRODUCTS_, "of a transposed B, fewer are turned before oneDNN sees it")       \
     T(GEMM_TURN_STEP, 512, "elements", TD_PRODUCTS_, "from column to column, whose multiples are turned, too")         \
     T(GEMM_TURN_TILES, 4, "rows", TD_PRODUCTS_, "tiles from which any is")                                             \

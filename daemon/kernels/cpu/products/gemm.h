@@ -52,10 +52,12 @@ typedef struct td_gemm_call {
 void td_gemm_one(const td_gemm_call *g);
 /* Of a plan whose chunks will call that: the libraries are loaded now, or wished for (kernel.h), and not by a chunk. */
 void td_gemm_one_wants(unsigned dtype, bool use_dnnl);
-/* Above about a million multiplications oneDNN is the faster one for float32. */
+/* Above about a million multiplications oneDNN is the faster one for float32, and of a few rows above less: OpenBLAS
+ * takes 83 us for three by 512 x 512 transposed, oneDNN 15. */
 static inline bool td_gemm_prefers_dnnl(unsigned dtype, int64_t m, int64_t n, int64_t k)
 {
-    return dtype == TD_FLOAT32 && (double)m * (double)n * (double)k > TD_GEMM_DNNL;
+    double least = m < TD_GEMM_TURN_ROWS ? TD_GEMM_DNNL_FEW : TD_GEMM_DNNL;
+    return dtype == TD_FLOAT32 && (double)m * (double)n * (double)k > least;
 }
 
 /* The plain kernel: any dtype but bool, any strides (elements), accumulating wide. The reference for the fast ones,
