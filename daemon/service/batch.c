@@ -190,7 +190,7 @@ static bool is_size(const td_served *v, uint32_t rows)
 }
 
 /* The first, and those that join it, in order: as many as make a size that was tried when the model was made warm, for
- * which there are plans; or, where none is met, as fit. */
+ * which there are plans; or, where none is met that has half of them, as fit. */
 static uint32_t choose(td_served *v, td_inquiry **at, uint32_t *rows)
 {
     td_model_order order = td_lines_order(v, LOOK);
@@ -204,8 +204,9 @@ static uint32_t choose(td_served *v, td_inquiry **at, uint32_t *rows)
         sum += y->rows;
         if (is_size(v, sum)) warm = n, warm_rows = sum;
     }
-    *rows = warm ? warm_rows : sum;
-    return warm ? warm : n;
+    bool fits = 2 * warm_rows >= sum;
+    *rows = fits ? warm_rows : sum;
+    return fits ? warm : n;
 }
 
 /* ---- when a run begins */
