@@ -3,8 +3,8 @@
  * Which dimension of an input counts rows no file says for certain: names of sizes differ from file to file, and some
  * have none. So the program is asked whether its rows stay apart (proto/rows), which holds for all numbers; and runs
  * have to agree, with rows one after the other, and together. Without the first, rows are joined only where whoever
- * publishes says how many. A size of a batch pays where its time a row is a tenth below that of the best smaller one. Inputs
- * are numbers that follow from their place, so that rows differ. */
+ * publishes says how many. A size of a batch pays where its time a row is a tenth below that of the best smaller one.
+ * Inputs are numbers that follow from their place, so that rows differ. */
 #include "client/model/model.h"
 
 #include <math.h>
@@ -12,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROUNDS = 10, LEAST_ROUNDS = 3 /* weights are packed at their third use */, MOST_ROWS = 8, UNPAID = 2 /* sizes */ };
+enum {
+    ROUNDS = 10,
+    LEAST_ROUNDS = 3 /* weights are packed at their third use */,
+    MOST_ROWS = 8,
+    UNPAID = 2 /* sizes */
+};
 #define ROUND_NS UINT64_C(150000000) /* that rounds of one size take, about */
 #define LONG_NS UINT64_C(400000000)  /* so long they may, before they are fewer; larger sizes are not tried then */
 #define PAYS 0.9
@@ -302,14 +307,16 @@ static void add_size(td_warmed *w, uint32_t rows)
     if (w->nsizes < TD_WARM_SIZES) w->sizes[w->nsizes++] = rows;
 }
 
-/* Twice as many each time, up to what was asked for; or until two sizes, one behind the other, do not pay. One that does
- * not says little: a product of four rows may take a kernel for small ones, and that of eight the one for large ones. */
+/* Twice as many each time, up to what was asked for; or until two sizes, one behind the other, do not pay. One that
+ * does not says little: a product of four rows may take a kernel for small ones, and that of eight the one for large
+ * ones. Of a long run it says all: its rows fill the processors alone, and what more of them take up stays for seconds.
+ */
 static void try_sizes(const trial *t, int max_batch, uint64_t alone)
 {
     double best = (double)alone;
     uint32_t most = max_batch > 0 ? (uint32_t)max_batch : MOST_ROWS, rows = 1;
     add_size(t->w, 1);
-    for (int unpaid = 0; rows < most && unpaid < UNPAID;) {
+    for (int unpaid = 0; rows < most && unpaid < (alone < SHORT_NS ? UNPAID : 1);) {
         rows = 2 * rows < most ? 2 * rows : most;
         if (max_batch <= 0 && best * rows > (double)LONG_NS) break;
         uint64_t ns = time_of(t, rows);
