@@ -515,10 +515,78 @@ static void nodes_by_number(void)
     back_to_normal();
 }
 
+/* As many nodes as a session may look at, and one more; and a node that leads to more than there are left: then none of
+ * those is kept. */
+static void as_many_nodes_as_may_be(void)
+{
+    enum { MOST = 16384, WIDE = 1000, LESS = MOST - 2 - MOST / WIDE * WIDE, A = 1, B = 2, REST = 100000 };
+    raw r;
+    opened(&r);
+    td_words w = {0};
+    td_attrs a;
+    uint32_t ids[WIDE], n, at = 3;
+    full(&w, 1, 4, 0);
+    requires_grad(&w, 1, 1);
+    for (uint32_t k = 0; k < WIDE; k++) ids[k] = 1;
+    td_attrs_init(&a);
+    td_attrs_int(&a, 0);
+    op_with(&w, TD_OP_CAT, 0, &a, WIDE, ids, 1, (uint32_t[]){3});
+    op_with(&w, TD_OP_CAT, 0, &a, LESS, ids, 1, (uint32_t[]){4});
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 3, 0, A, 0, &n), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 4, 0, B, 0, &n), TD_OK);
+    for (int k = 0; k < MOST / WIDE; k++, at += WIDE) CU_ASSERT_EQUAL(look(&r, 0, A, at, WIDE, &n), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 0, B, at, WIDE, &n), TD_OK);
+    CU_ASSERT_EQUAL(n, LESS);
+    CU_ASSERT_EQUAL(look(&r, 3, 0, REST, 0, &n), TD_E_QUOTA);
+    control(&w, TD_REC_NODE_END, 0, 0, NULL, 0, NULL, 2, (uint32_t[]){3, 4});
+    CU_ASSERT_EQUAL(code_of(&r, &w), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 0, B, REST, WIDE, &n), TD_E_QUOTA);
+    for (uint32_t k = 0; k < 2; k++) CU_ASSERT_EQUAL(look(&r, 3, 0, REST + k, 0, &n), TD_OK);
+    CU_ASSERT_EQUAL(look(&r, 3, 0, REST + 2, 0, &n), TD_E_QUOTA);
+    raw_close(&r);
+    back_to_normal();
+}
+
+/* A forked child runs the hooks that were there. One that its parent adds later is none of its own: on a leaf that it
+ * uses, too, it does not run, and what the parent built with it is refused. */
+static void hooks_of_before_a_fork(void)
+{
+    enum { EARLY = 7, LATE = 8 };
+    raw parent, child;
+    Td__Wire__Hello h = TD__WIRE__HELLO__INIT;
+    opened(&parent);
+    td_words w = {0};
+    uint32_t asked;
+    full(&w, 1, 1, 0);
+    requires_grad(&w, 1, 1);
+    hook(&w, 1, EARLY, TENSOR);
+    op2(&w, TD_OP_MUL, 1, 1, 3);
+    CU_ASSERT_EQUAL(code_of(&parent, &w), TD_OK);
+    h.protocol = TD_PROTOCOL, h.clone_session = parent.session, h.clone_token = parent.token;
+    CU_ASSERT_TRUE_FATAL(raw_connect(&child, d.socket) && raw_hello_with(&child, &h));
+    hook(&w, 1, LATE, TENSOR);
+    CU_ASSERT_EQUAL(code_of(&parent, &w), TD_OK);
+    full(&w, 2, 1, 0);
+    op2(&w, TD_OP_MUL, 1, 1, 5);
+    control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){5, 2}, 1, pool, 5, (uint32_t[]){ACCUMULATE, 1, 0, FIRST, 0});
+    CU_ASSERT_TRUE_FATAL(send_all(&child, &w));
+    CU_ASSERT_EQUAL(answered(&child, FIRST, &asked), TD_OK);
+    CU_ASSERT_EQUAL(asked, EARLY);
+    go(&w, FIRST, FIRST + 1, TD_GO_SAME, 0, NULL, 0, NULL);
+    CU_ASSERT_EQUAL(said(&child, &w, FIRST + 1), TD_OK);
+    control(&w, TD_REC_BACKWARD, 0, 2, (uint32_t[]){3, 2}, 1, pool + 1, 5, (uint32_t[]){ACCUMULATE, 1, 0, FIRST, 0});
+    CU_ASSERT_EQUAL(said(&child, &w, FIRST), TD_E_AUTOGRAD);
+    raw_close(&child);
+    raw_close(&parent);
+    back_to_normal();
+}
+
 TD_CUNIT_MAIN_WITH("hooks", start, stop, {"never answers", never_answers}, {"answers twice", answers_twice},
                    {"answers that are none", answers_that_are_none}, {"ids that do not fit", ids_that_do_not_fit},
                    {"many at once", many_at_once}, {"nonsense", nonsense}, {"two sessions", two_sessions},
                    {"ends in between", ends_in_between}, {"told of the end", told_of_the_end},
-                   {"nodes by number", nodes_by_number}, {"written in words only", written_in_words_only},
+                   {"nodes by number", nodes_by_number}, {"as many nodes as may be", as_many_nodes_as_may_be},
+                   {"hooks of before a fork", hooks_of_before_a_fork}, {"written in words only", written_in_words_only},
                    {"wide functions", wide_functions}, {"saved and not asked for", saved_and_not_asked_for},
                    {"unpacked to nonsense", unpacked_to_nonsense})

@@ -314,6 +314,49 @@ static void given_back(void)
     back_to_normal();
 }
 
+/* out = 1024 rows of a product that takes its time; the index is wrong, which only the kernel sees. `n` rows of it. */
+static void fails_late(td_words *w, uint32_t out, int64_t n)
+{
+    enum { SIDE = 1024 };
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 2, (int64_t[]){SIDE, SIDE});
+    td_attrs_scalar(&a, td_float(0));
+    td_attrs_dtype(&a, TD_FLOAT32);
+    op_with(w, TD_OP_FULL, 0, &a, 0, NULL, 1, (uint32_t[]){1});
+    op2(w, TD_OP_MM, 1, 1, 2);
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 1, &n);
+    td_attrs_scalar(&a, td_int(SIDE));
+    td_attrs_dtype(&a, TD_INT64);
+    op_with(w, TD_OP_FULL, 0, &a, 0, NULL, 1, (uint32_t[]){3});
+    td_attrs_init(&a);
+    td_attrs_int(&a, 0);
+    op_with(w, TD_OP_INDEX_SELECT, 0, &a, 2, (uint32_t[]){2, 3}, 1, &out);
+}
+
+/* Who reads what is still computed, by its bytes or by where it lies, is told why there is nothing to be read. */
+static void a_value_that_never_comes(void)
+{
+    for (uint32_t k = 0; k < 4; k++) {
+        raw r;
+        td_words w = {0};
+        uint32_t serial[2] = {1000, 0};
+        CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+        fails_late(&w, 4, k % 2 ? 1 : 1024);
+        if (k < 2) control(&w, TD_REC_READ, 0, 1, (uint32_t[]){4}, 0, NULL, 2, serial);
+        CU_ASSERT_TRUE_FATAL(send_all(&r, &w));
+        if (k >= 2) map_without_waiting(&r, 4);
+        Td__Wire__Reply *x = raw_reply(&r, TEST_LONG_MS);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(x);
+        CU_ASSERT_EQUAL(x->serial, k < 2 ? serial[0] : r.serial);
+        CU_ASSERT_TRUE(x->error && x->error->code == TD_E_INDEX && strstr(x->error->message, "1024 is out of bounds"));
+        raw_close(&r);
+        back_to_normal();
+    }
+}
+
 TD_CUNIT_MAIN_WITH("waits", start, stop, {"a deadline after another", a_deadline_after_another},
                    {"a handle that is replaced", a_handle_that_is_replaced}, {"beside the stream", beside_the_stream},
-                   {"more than may wait", more_than_may_wait}, {"given up", given_up}, {"given back", given_back})
+                   {"more than may wait", more_than_may_wait}, {"given up", given_up}, {"given back", given_back},
+                   {"a value that never comes", a_value_that_never_comes})
