@@ -418,6 +418,40 @@ static void queue_without_a_number(void)
     td_queue_leave(&s, c, false);
 }
 
+/* One item is all that there is room for, for what it carries; when it is taken, all who wait may put, more than one
+ * turn lets. Whoever comes then is behind those that are left. */
+static void putters_are_let_in_by_turns(void)
+{
+    enum { MANY = 600, AT_ONCE = 256 };
+    static told all[MANY + 1];
+    td_queued_item *got, *large = NULL;
+    td_queue_wait *w;
+    td_member *m = join("q", TD_QUEUE_OPEN, TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER, alice);
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&large, NULL, 0, TD_QUEUE_MOST_BYTES, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_queue_put(&s, m, large, 0, &w, queue_told, NULL, NULL), TD_OK);
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < MANY; i++)
+        CU_ASSERT_EQUAL_FATAL(td_queue_put(&s, m, item((float)i), UINT32_MAX, &w, queue_told, &all[i], NULL), TD_WAIT);
+    CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, m, &got, 0, &w, queue_told, NULL, NULL), TD_OK);
+    CU_ASSERT_PTR_EQUAL(got, large);
+    td_queue_item_free(got);
+    for (int i = 0; i < MANY; i++) CU_ASSERT_EQUAL(all[i].times, i < AT_ONCE);
+    CU_ASSERT_EQUAL(td_queue_put(&s, m, item(MANY), UINT32_MAX, &w, queue_told, &all[MANY], NULL), TD_WAIT);
+    for (int let = AT_ONCE; let < MANY; let += AT_ONCE) {
+        for (int i = 0; i <= MANY; i++) CU_ASSERT_EQUAL(all[i].times, i < let);
+        hand_clock_go_on(2 * MS);
+        td_deadlines_run(&s);
+    }
+    for (int i = 0; i <= MANY; i++) {
+        CU_ASSERT_EQUAL(all[i].times, 1);
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, m, &got, 0, &w, queue_told, NULL, NULL), TD_OK);
+        CU_ASSERT_EQUAL(value(got), (float)i);
+        td_queue_item_free(got);
+    }
+    td_queue_leave(&s, m, false);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+}
+
 static void queue_getters_wait_in_order(void)
 {
     td_member *p = join("q", 1, TD_QUEUE_PRODUCER, alice), *c = join("q", 1, TD_QUEUE_CONSUMER, bob);
@@ -763,8 +797,9 @@ TD_CUNIT_MAIN_WITH(
     {"lent names cost little", lent_names_cost_little}, {"handles are taken", handles_are_taken},
     {"handles are left lying", handles_are_left_lying}, {"queues keep order and capacity", queues_in_order},
     {"who comes first need not know the capacity", queue_takes_the_first_capacity},
-    {"as many as there is room for", queue_without_a_number}, {"getters wait in order", queue_getters_wait_in_order},
-    {"many deadlines come and go", many_deadlines_come_and_go},
+    {"as many as there is room for", queue_without_a_number},
+    {"putters are let in by turns", putters_are_let_in_by_turns},
+    {"getters wait in order", queue_getters_wait_in_order}, {"many deadlines come and go", many_deadlines_come_and_go},
     {"a queue is waited for by many", queue_waited_for_by_many}, {"a death is seen at once", queue_death_is_seen},
     {"deaths are told apart", queue_deaths_are_told_apart}, {"a death comes in order", queue_death_comes_in_order},
     {"an ended queue is emptied", queue_end_lets_take_what_is_left},
