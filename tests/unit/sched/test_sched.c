@@ -1065,6 +1065,116 @@ static void idling_earns_nothing(void)
     finish();
 }
 
+/* Tasks of three flows, and in which order one worker ran them. */
+enum { THREE = 3, TURNS = 20 };
+static int order[THREE * TURNS];
+static _Atomic int served;
+static void k_served(td_kcall *k, int64_t chunk, void *scratch)
+{
+    k_long(k, chunk, scratch);
+    order[atomic_fetch_add(&served, 1)] = (int)k->seed;
+}
+static void open_flows(td_issuer *of, td_share *joined, int n)
+{
+    for (int i = 0; i < n; i++) {
+        td_flow *f;
+        CU_ASSERT_EQUAL_FATAL(td_flow_new(&f, s, NULL), 0);
+        if (joined) td_flow_join(f, joined);
+        of[i] = (td_issuer){.flow = f};
+    }
+}
+static void submit_turns(td_issuer *of)
+{
+    atomic_store(&served, 0);
+    for (int i = 0; i < THREE * TURNS; i++) {
+        td_call *call = fake_call(&of[i / TURNS], CHUNK_NS);
+        fake_phase(call, k_served, 1);
+        call->k.seed = (uint64_t)(i / TURNS);
+        td_sched_submit(s, call);
+    }
+}
+static void all_had_their_turns(void)
+{
+    int had[THREE] = {0};
+    CU_ASSERT_EQUAL(atomic_load(&served), THREE * TURNS);
+    for (int i = 0; i < THREE * TURNS; i++) {
+        had[order[i]]++;
+        for (int f = 0; f < THREE; f++) CU_ASSERT(abs(had[f] - had[order[i]]) <= 2);
+    }
+}
+
+static void k_below(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    atomic_store(&at_row, 1);
+    while (!atomic_load(&there)) usleep(50);
+    for (int rests = 0; atomic_load(&served) < THREE * TURNS && rests < LONG_MS; rests++) {
+        hand_clock_go_on(REST_NS);
+        td_breathe();
+    }
+}
+/* On top of a chunk that rests the least served comes next, of shares and of the flows of one. */
+static void turns_on_top_of_a_row(void)
+{
+    for (int joined = 0; joined < 2; joined++) {
+        td_issuer of[THREE];
+        td_share *share = joined ? td_share_new() : NULL;
+        start(1);
+        open_flows(of, share, THREE);
+        atomic_store(&at_row, 0), atomic_store(&there, 0);
+        td_call *row = fake_call(&who, 1e9);
+        fake_phase(row, k_below, 1);
+        td_sched_submit(s, row);
+        CU_ASSERT_TRUE_FATAL(comes(&at_row, 1, LONG_MS));
+        submit_turns(of);
+        atomic_store(&there, 1);
+        td_sched_drain(s);
+        all_had_their_turns();
+        for (int i = 0; i < THREE; i++) td_flow_free(of[i].flow);
+        td_share_unref(share);
+        finish();
+    }
+}
+
+static void k_endless(td_kcall *k, int64_t chunk, void *scratch)
+{
+    (void)k, (void)chunk, (void)scratch;
+    atomic_store(&at_row, 1);
+    while (!atomic_load(&there)) usleep(50);
+}
+/* One of two workers is at what knows no rest, and the same waits for the other: that one passes it over, and serves
+ * the three other flows in turns. */
+static void turns_beside_what_lasts(void)
+{
+    for (int joined = 0; joined < 2; joined++) {
+        td_issuer of[THREE], last[2];
+        td_share *share = joined ? td_share_new() : NULL;
+        start(2);
+        open_flows(of, share, THREE);
+        open_flows(last, NULL, 2);
+        atomic_store(&at_row, 0), atomic_store(&there, 0);
+        for (int i = 0; i < 2; i++) {
+            td_call *call = fake_call(&last[i], 5e9);
+            fake_phase(call, k_endless, 1);
+            call->k.lasting = true;
+            td_sched_submit(s, call);
+            CU_ASSERT_TRUE_FATAL(comes(&at_row, 1, LONG_MS));
+        }
+        submit('g', NULL, NULL, k_gate);
+        CU_ASSERT_TRUE_FATAL(comes(&at_gate, 1, LONG_MS));
+        submit_turns(of);
+        atomic_store(&gate, 1);
+        CU_ASSERT_TRUE(comes(&served, THREE * TURNS, LONG_MS));
+        atomic_store(&there, 1);
+        td_sched_drain(s);
+        all_had_their_turns();
+        for (int i = 0; i < THREE; i++) td_flow_free(of[i].flow);
+        for (int i = 0; i < 2; i++) td_flow_free(last[i].flow);
+        td_share_unref(share);
+        finish();
+    }
+}
+
 /* ---- the end */
 
 static void freeing_with_work_pending(void)
@@ -1194,6 +1304,7 @@ TD_CUNIT_MAIN(
     {"lasting tasks leave a worker", lasting_tasks_leave_a_worker},
     {"equal flows get equal shares", equal_flows_get_equal_shares},
     {"many flows share one part", many_flows_share_one_part}, {"cheap words buy nothing", cheap_words_buy_nothing},
-    {"idling earns nothing", idling_earns_nothing}, {"freeing with work pending", freeing_with_work_pending},
+    {"idling earns nothing", idling_earns_nothing}, {"turns on top of a row", turns_on_top_of_a_row},
+    {"turns beside what lasts", turns_beside_what_lasts}, {"freeing with work pending", freeing_with_work_pending},
     {"freeing under a kernel", freeing_under_a_kernel}, {"flow goes with its last task", flow_goes_with_its_last_task},
     {"pending tasks are paid for", pending_tasks_are_paid_for}, {"collect is bounded", collect_is_bounded})
