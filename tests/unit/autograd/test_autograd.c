@@ -668,6 +668,33 @@ static void out_is_not_differentiable(void)
     drop(x), drop(o);
 }
 
+/* An op that changes its inputs itself, without an output. */
+static void what_changes_a_leaf_is_refused(void)
+{
+    static const struct {
+        td_grad_mode mode;
+        bool leaf, refused;
+    } all[] = {{TD_GRAD_ON, true, true}, {TD_GRAD_ON, false, false}, {TD_GRAD_OFF, true, false}};
+    for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) {
+        td_error e = {0};
+        td_attrs a;
+        td_tensor *p = all[k].leaf ? three() : vec(3, (double[]){1, 2, 3}), *g = vec(3, (double[]){10, 20, 30});
+        td_tensor *none[64];
+        td_input in[3] = {td_in(p), td_in(g)};
+        int n;
+        td_attrs_init(&a);
+        td_attrs_float(&a, 0.1);
+        for (int i = 0; i < 3; i++) td_attrs_float(&a, 0);
+        td_attrs_bool(&a, false);
+        int err = t_try(td_op_by_id(TD_OP_SGD_STEP), 3, in, &a, all[k].mode, NULL, none, &n, &e);
+        CU_ASSERT_EQUAL(err, all[k].refused ? TD_E_AUTOGRAD : TD_OK);
+        if (err) CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "a leaf Variable that requires grad"));
+        CU_ASSERT_EQUAL(p->version->value, !all[k].refused);
+        CU_ASSERT(equals(p, 3, all[k].refused ? (double[]){1, 2, 3} : (double[]){0, 0, 0}));
+        drop(p), drop(g);
+    }
+}
+
 /* ---- memory */
 
 static void nothing_is_kept(void)
@@ -841,7 +868,8 @@ TD_CUNIT_MAIN_WITH(
     {"anomaly names the op", anomaly_names_the_op}, {"written between turns", written_between_turns},
     {"in place takes over history", inplace_takes_over_history}, {"in place on a view", inplace_on_a_view},
     {"in place on a view of nothing", inplace_on_a_view_of_nothing}, {"views that refuse", views_that_refuse},
-    {"out= is not differentiable", out_is_not_differentiable}, {"nothing is kept", nothing_is_kept},
+    {"out= is not differentiable", out_is_not_differentiable},
+    {"what changes a leaf is refused", what_changes_a_leaf_is_refused}, {"nothing is kept", nothing_is_kept},
     {"saved outputs make no cycle", saved_outputs_make_no_cycle},
     {"overwritten inputs make no cycle", overwritten_inputs_make_no_cycle},
     {"a view as a leaf makes no cycle", a_view_as_a_leaf_makes_no_cycle}, {"a million nodes", a_million_nodes},

@@ -380,6 +380,25 @@ static void many_savers(void)
     savers(true);
 }
 
+/* A slot is let go of while the walk over all that saved the same stands on it: the walk goes on behind it. */
+static void a_saver_goes_under_the_walk(void)
+{
+    enum { SAVERS = 300, FIRST = 64, GONE = 3 };
+    td_tensor *z[SAVERS], *x = leaf_of(1), *w = leaf_of(1), *y = chain(x, w, 1);
+    for (int i = 0; i < SAVERS; i++) z[i] = t_run(TD_OP_MUL, 2, (td_tensor *[]){y, w}, NULL, TD_GRAD_ON, NULL);
+    td_dead_set_bound(1);
+    double_it(y);
+    int lost = slots_lost(z, SAVERS); /* the last that saved it come first */
+    CU_ASSERT_TRUE_FATAL(lost >= FIRST && lost < SAVERS / 2);
+    for (int i = 0; i < GONE; i++) td_saved_release(&td_auto_of(z[SAVERS - 1 - lost - i])->node->saved[0]);
+    while (td_dead_collect(1)) {
+    }
+    CU_ASSERT_EQUAL(slots_lost(z, SAVERS), SAVERS - GONE);
+    td_dead_set_bound(0);
+    for (int i = 0; i < SAVERS; i++) td_tensor_unref(z[i]);
+    td_tensor_unref(y), td_tensor_unref(x), td_tensor_unref(w);
+}
+
 /* Another's backward over the same graph lets go of what was saved, between two turns of this one, which has looked at
  * it before: then this one is refused, and never goes on with less; and no row is made of what it did. */
 static void another_frees_what_was_saved(void)
@@ -420,4 +439,5 @@ TD_CUNIT_MAIN_WITH("autograd_turns", t_setup, t_teardown, {"a backward", a_backw
                    {"a leaf goes on", a_leaf_goes_on}, {"a refused commit", a_refused_commit},
                    {"a commit that waits", a_commit_that_waits}, {"memory that comes late", memory_that_comes_late},
                    {"a sum of the past", a_sum_of_the_past}, {"given up without memory", given_up_without_memory},
-                   {"many savers", many_savers}, {"another frees what was saved", another_frees_what_was_saved})
+                   {"many savers", many_savers}, {"a saver goes under the walk", a_saver_goes_under_the_walk},
+                   {"another frees what was saved", another_frees_what_was_saved})
