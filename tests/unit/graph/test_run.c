@@ -1,6 +1,6 @@
 /* Runs of programs: values, branches, loops, lists; gradients; what is let go of; and every place where a run can be
  * interrupted for want of memory. */
-#include "daemon/graph/graph.h"
+#include "daemon/graph/run.h"
 #include "daemon/kernels/jit.h"
 #include "proto/program/edit.h"
 #include "proto/program/prim.h"
@@ -708,6 +708,181 @@ static void racy(void)
     }
 }
 
+static bool in_its_own_way(const td_tensor *t, uint32_t mode)
+{
+    return !(t->storage->flags & TD_SF_RACY) == !(mode & TD_RM_RACY) &&
+           !(t->storage->flags & TD_SF_SERVICE) == !(mode & TD_RM_SERVICE);
+}
+
+/* However often they come by: where others would be run as one, by then. */
+static void repeated_in_a_way_of_their_own(void)
+{
+    enum { OFTEN = 12 };
+    static const uint32_t ops[] = {0, TD_RM_RACY, TD_RM_SERVICE, 0}, runs_of[] = {0, 0, 0, TD_RM_RACY};
+    static const td_exec_env env = {.woken = wake};
+    t_who.service_heap = t_who.heap, t_who.service_account = t_who.account;
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "graph(%%x : Tensor):\n  %%a : Tensor = td::neg[mode=%u](%%x)\n"
+                 "  %%b : Tensor = td::mul[mode=%u](%%a, %%x)\n  %%c : Tensor = td::abs[mode=%u](%%b)\n"
+                 "  return (%%c)\n",
+                 ops[k], ops[k], ops[k]);
+        td_held_program *p = program_of(text);
+        td_tensor *x = numbers(2, (double[]){1, -2});
+        for (int n = 0; n < OFTEN; n++) {
+            td_exec *r = NULL;
+            td_error error = {0};
+            bool done = false;
+            uint32_t mode = n % 4 == 3 ? 0 : runs_of[k]; /* a run of the other way in between */
+            CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, mode, &error), 0);
+            CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_tensor(x)}, &error), 0);
+            while (!done && !error.code) td_exec_step(r, 100, &done, NULL, &error);
+            CU_ASSERT_STRING_EQUAL(error.message, "");
+            CU_ASSERT_EQUAL(t_real(result(r, 0)->tensor, 1), 4);
+            CU_ASSERT_TRUE(in_its_own_way(result(r, 0)->tensor, ops[k] | mode));
+            CU_ASSERT_TRUE(td_exec_drop(r, INT32_MAX));
+        }
+        CU_ASSERT_EQUAL(td_program_plans(p) > 0, k == 0 || k == 3);
+        CU_ASSERT_EQUAL(td_plan_why_not(td_program_module(p), 0) != NULL, ops[k] != 0);
+        td_program_unref(p);
+        td_tensor_unref(x);
+    }
+    t_who.service_heap = NULL, t_who.service_account = NULL;
+}
+
+/* What is known of a result: its numbers, which argument it is, and what it is a view of. */
+typedef struct known {
+    double at[4];
+    int argument, argument_base;
+} known;
+
+enum { RESULTS = 5 };
+
+static int which(const td_tensor *t, td_tensor *const *of)
+{
+    for (int k = 0; k < 3; k++)
+        if (t && t == of[k]) return k;
+    return t ? 3 : -1;
+}
+
+static td_tensor *part_of(td_tensor *of)
+{
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_ints(&a, 2, (int64_t[]){2, 2});
+    return t_run(TD_OP_VIEW, 1, &of, &a, TD_GRAD_ON, NULL);
+}
+
+enum { APART, VIEW, BOTH, VIEW_TWICE, ITS_VIEW, TWO_VIEWS, SPOTS };
+
+/* A run for x and y that lie to each other in one of these ways. */
+static void run_at_one_spot(td_held_program *p, int way, known *out)
+{
+    td_tensor *base = t_new(TD_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){1, 2, 3, 4});
+    td_tensor *other = t_new(TD_FLOAT64, 2, (int64_t[]){2, 2}, (double[]){5, 6, 7, 8});
+    td_tensor *x = way == VIEW || way == VIEW_TWICE || way == TWO_VIEWS ? part_of(base) : td_tensor_ref(base);
+    td_tensor *y = way == APART || way == VIEW        ? td_tensor_ref(other)
+                   : way == BOTH || way == VIEW_TWICE ? td_tensor_ref(x)
+                                                      : part_of(base);
+    td_tensor *all[] = {x, y, base};
+    td_exec *r = runs(p, false, 2, (td_val[]){td_val_tensor(x), td_val_tensor(y)});
+    for (uint32_t k = 0; k < RESULTS; k++) {
+        const td_tensor *t = result(r, k)->tensor;
+        for (int i = 0; i < 4; i++) out[k].at[i] = t_real(t, i);
+        out[k].argument = which(t, all);
+        out[k].argument_base = which(t->view_base, all);
+    }
+    CU_ASSERT_TRUE(td_exec_drop(r, INT32_MAX));
+    td_tensor_unref(x), td_tensor_unref(y), td_tensor_unref(base), td_tensor_unref(other);
+}
+
+/* At one spot now a tensor, now a view of one, now two of one memory: what comes is what a program gives that never saw
+ * another, and is a view of what it would be a view of. */
+static void bases_and_views_at_one_spot(void)
+{
+    static const char text[] = "graph(%x : Tensor, %y : Tensor):\n"
+                               "  %one : int = prim::Constant[value=1]()\n"
+                               "  %a : Tensor = td::neg(%y)\n"
+                               "  %b : Tensor = td::mul(%a, %a)\n"
+                               "  %c : Tensor = td::add_(%x, %b, %one)\n"
+                               "  %d : Tensor = td::mul_(%y, %b)\n"
+                               "  %e : Tensor = td::mul(%c, %y)\n"
+                               "  %v : Tensor = td::t(%x)\n"
+                               "  %u : Tensor = td::t(%y)\n"
+                               "  return (%c, %d, %e, %v, %u)\n";
+    td_held_program *p = program_of(text);
+    for (int n = 0; n < 4 * SPOTS * SPOTS; n++) { /* each way twice, and then another */
+        int way = n / 2 % SPOTS;
+        if (n % (4 * SPOTS) >= 2 * SPOTS) way = SPOTS - 1 - way;
+        known got[RESULTS], want[RESULTS];
+        memset(got, 0, sizeof got), memset(want, 0, sizeof want);
+        td_held_program *once = program_of(text);
+        run_at_one_spot(p, way, got);
+        run_at_one_spot(once, way, want);
+        td_program_unref(once);
+        bool alike = !memcmp(got, want, sizeof got);
+        if (!alike) printf("way %d, time %d\n", way, n);
+        CU_ASSERT_TRUE(alike);
+    }
+    CU_ASSERT_TRUE(td_program_plans(p) > 1);
+    td_program_unref(p);
+}
+
+/* A run that prints a line so many times, and another: the room that it has for them in the end. */
+static size_t prints(int bytes, int times, int last, char **said, size_t *n)
+{
+    char *text;
+    size_t length;
+    FILE *f = open_memstream(&text, &length);
+    fprintf(f, "graph(%%n : int):\n  %%yes : bool = prim::Constant[value=1]()\n");
+    fprintf(f, "  %%a : str = prim::Constant[value=\"%0*d\"]()\n", bytes - 1, 0);
+    fprintf(f, "  %%b : str = prim::Constant[value=\"%0*d\"]()\n", last - 1, 0);
+    fprintf(f, "  prim::Loop(%%n, %%yes)\n    block0(%%i : int):\n      prim::Print(%%a)\n      -> (%%yes)\n");
+    fprintf(f, "  prim::Print(%%b)\n  prim::Print(%%n)\n  return (%%n)\n");
+    fclose(f);
+    td_held_program *p = program_of(text);
+    td_exec *r = runs(p, false, 1, (td_val[]){td_val_int(times)});
+    size_t room = r->said_room;
+    const char *all = td_exec_said(r, n);
+    *said = strndup(all, *n);
+    end(r, p);
+    free(text);
+    return room;
+}
+
+/* What is printed is kept as a whole up to a size; where it becomes more, that is said instead, and nothing comes
+ * behind it. */
+static void prints_to_the_brim(void)
+{
+    enum { MOST = 1 << 16, LINE = 64 };
+    static const char cut[] = "... (a run prints at most 64 KiB)\n";
+    for (int more = 0; more < 2; more++) {
+        char *said;
+        size_t n, lines = MOST - LINE;
+        prints(LINE, MOST / LINE - 1, LINE + more, &said, &n);
+        CU_ASSERT_EQUAL(n, (more ? lines : MOST) + sizeof cut - 1); /* of MOST the number behind is too much */
+        CU_ASSERT_STRING_EQUAL(said + n - (sizeof cut - 1), cut);
+        for (size_t k = 0; k < n - (sizeof cut - 1); k++)
+            if (said[k] != (k % LINE == LINE - 1 ? '\n' : '0')) CU_FAIL_FATAL("a line is another");
+        free(said);
+    }
+}
+
+/* The room for it grows when it is full, and no later: a first line of N bytes gets 2 * N + 256. */
+static void prints_grow_when_there_is_no_room(void)
+{
+    enum { N = 100, ROOM = 2 * N + 256, NUMBER = 2 };
+    for (int k = 0; k < 3; k++) {
+        char *said;
+        size_t n, room = prints(N, 1, ROOM - N - NUMBER - 1 + k, &said, &n);
+        CU_ASSERT_EQUAL(room > ROOM, k > 1);
+        CU_ASSERT_EQUAL(n, ROOM - 1 + k);
+        CU_ASSERT_STRING_EQUAL(said + n - NUMBER, "1\n");
+        free(said);
+    }
+}
+
 /* ---- what goes wrong */
 
 static const char *t_caller = "serve.py:9";
@@ -846,6 +1021,10 @@ TD_CUNIT_MAIN_WITH("graph_run", t_setup, t_teardown, {"loops", loops}, {"a loop 
                    {"lets go of what nobody uses", lets_go}, {"errors say where", errors},
                    {"a list that grows for ever", a_list_that_grows}, {"what is large takes steps", takes_steps},
                    {"loops are shared", loops_are_shared}, {"many values", many_values}, {"many tensors", many_tensors},
-                   {"too many items", too_many_items}, {"racy", racy}, {"training", trains},
+                   {"too many items", too_many_items}, {"racy", racy},
+                   {"repeated in a way of their own", repeated_in_a_way_of_their_own},
+                   {"bases and views at one spot", bases_and_views_at_one_spot},
+                   {"prints to the brim", prints_to_the_brim},
+                   {"prints grow when there is no room", prints_grow_when_there_is_no_room}, {"training", trains},
                    {"a backward that is given up", given_up}, {"gradients of a scope", of_a_scope},
                    {"what a backward refuses", what_a_backward_refuses})
