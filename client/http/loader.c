@@ -2,7 +2,8 @@
  *
  * A file is hostile input, and making a model of it takes seconds: neither is to be felt by requests. The process reads
  * the file, publishes the model under its name, says how that went by one line of JSON on its standard output, and
- * ends. It is killed when the server ends. A file whose digest the published model has already is not published again.
+ * ends. It is killed when the server ends. A file whose digest the published model has already, and which was published
+ * so, is not published again.
  */
 #include "client/http/front.h"
 #include "proto/base/status.h"
@@ -84,14 +85,20 @@ static int check_config(const char *path, const oip_card *card, td_error *e)
     return rc;
 }
 
-/* Is it there already, made of these contents? */
-static bool is_published(td_client *c, const char *name, int version, const oip_card *want, int *have)
+static bool asked_so(const oip_card *card, const td_model_options *o)
+{
+    return card->asked.max_batch == o->max_batch && card->asked.delay_us == o->delay_us &&
+           card->asked.queue == o->queue && card->asked.instances == o->instances;
+}
+
+/* Is it there already, made of these contents and in this way? */
+static bool is_published(td_client *c, const char *name, const td_model_options *o, const oip_card *want, int *have)
 {
     oip_card card = {0};
     td_error e;
-    td_model *m = td_model_open(c, name, version, 0);
+    td_model *m = td_model_open(c, name, o->version, 0);
     bool same = m && oip_card_read(&card, td_model_card(m), &e) == TD_OK && card.digest && want->digest &&
-                strcmp(card.digest, want->digest) == 0;
+                strcmp(card.digest, want->digest) == 0 && asked_so(&card, o);
     *have = m ? td_model_version(m) : 0;
     oip_card_close(&card);
     td_model_free(m);
@@ -126,7 +133,7 @@ static int publish(td_client *c, td_model *m, char **argv)
     td_error e = {0};
     int rc = oip_card_read(&card, td_model_card(m), &e);
     if (!rc) rc = check_config(argv[CONFIG], &card, &e);
-    bool there = !rc && is_published(c, argv[NAME], o.version, &card, &have);
+    bool there = !rc && is_published(c, argv[NAME], &o, &card, &have);
     oip_card_close(&card);
     if (rc) return fail_with(&e);
     if (there && flags & 2 && o.version) rc = td_model_serve(c, argv[NAME], o.version);

@@ -31,6 +31,9 @@ typedef struct oip_card {
     oip_port *in, *out;
     int nin, nout;
     int most; /* rows of a batch; 1: no batches */
+    struct {  /* with what it was published */
+        int64_t max_batch, delay_us, queue, instances;
+    } asked;
 } oip_card;
 
 int oip_card_read(oip_card *c, const char *json, td_error *e); /* to be closed also when it fails */

@@ -79,6 +79,11 @@ int oip_card_read(oip_card *c, const char *json, td_error *e)
     http_get_int(root, "weights", 0, INT64_MAX, 0, &c->weights);
     http_get_int(http_get(root, "batch"), "most", 1, INT32_MAX, 1, &most);
     c->most = (int)most;
+    const td_plain *asked = http_get(root, "asked");
+    http_get_int(asked, "max_batch", 0, INT32_MAX, 0, &c->asked.max_batch);
+    http_get_int(asked, "delay_us", 0, INT32_MAX, 0, &c->asked.delay_us);
+    http_get_int(asked, "queue", 0, INT32_MAX, 0, &c->asked.queue);
+    http_get_int(asked, "instances", 0, INT32_MAX, 0, &c->asked.instances);
     rc = read_ports(root, "inputs", &c->in, &c->nin, e);
     return rc ? rc : read_ports(root, "outputs", &c->out, &c->nout, e);
 }

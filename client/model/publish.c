@@ -56,15 +56,21 @@ static int add_rows(td_bytes *b, const char *what, const int *rows, int n, td_er
     return rc ? rc : add(b, "]", e);
 }
 
-/* "name": ..., "version": ..., "batch": ..., where "alone" says why requests are not joined */
-static char *finished_card(const td_model *m, const char *name, uint32_t version, const td_warmed *w, td_error *e)
+/* "name": ..., "version": ..., "asked": ..., with what it was published; "batch": ..., where "alone" says why requests
+ * are not joined */
+static char *finished_card(const td_model *m, const char *name, uint32_t version, const td_model_options *o,
+                           const td_warmed *w, td_error *e)
 {
     td_bytes b = {0};
     char *card = NULL;
     int rc = add(&b, "\"name\": ", e);
     if (!rc) rc = td_json_put_text(&b, name, strlen(name), e);
     if (!rc) rc = add_number(&b, ", \"version\": ", version, e);
-    if (!rc) rc = add_rows(&b, ", \"batch\": {\"inputs\": [", w->in_rows, m->card.nin, e);
+    if (!rc) rc = add_number(&b, ", \"asked\": {\"max_batch\": ", o->max_batch, e);
+    if (!rc) rc = add_number(&b, ", \"delay_us\": ", o->delay_us, e);
+    if (!rc) rc = add_number(&b, ", \"queue\": ", o->queue, e);
+    if (!rc) rc = add_number(&b, ", \"instances\": ", o->instances, e);
+    if (!rc) rc = add_rows(&b, "}, \"batch\": {\"inputs\": [", w->in_rows, m->card.nin, e);
     if (!rc) rc = add_rows(&b, ", \"outputs\": [", w->out_rows, m->card.nout, e);
     if (!rc) rc = add(&b, ", \"sizes\": [", e);
     for (int k = 0; k < w->nsizes && !rc; k++) rc = add_number(&b, k ? ", " : "", w->sizes[k], e);
@@ -120,7 +126,7 @@ static int finish(td_model *m, td_model *version, const char *name, const td_mod
     td_warmed w;
     td_card card = {0};
     int rc = td_model_warm(version, m->program, o->max_batch, &w);
-    char *text = rc ? NULL : finished_card(m, name, version->version, &w, &e);
+    char *text = rc ? NULL : finished_card(m, name, version->version, o, &w, &e);
     char *copy = text ? strdup(name) : NULL;
     if (!rc && text && !copy) td_no_memory(&e, "for a model");
     if (!rc && copy) td_card_read(&card, text, strlen(text), &e);

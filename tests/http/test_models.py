@@ -212,6 +212,18 @@ class Models(Served):
         self.assertEqual(self.load(f, "none", "unload")[0], 404)
         self.assertEqual(f.ask("GET", "/v2/health/ready")[0], 200)
 
+    def test_settings_that_change_alone(self):
+        """The same file is published anew with other settings, and only then."""
+        self.write("r/m/1/model.onnx", plus(1.0))
+        f = self.front("--repository", self.place + "/r", "--load", "none")
+        for settings, most, counted in (("max_batch_size: 4", 4, 1), ("max_batch_size: 4", 4, 2), ("max_batch_size: 2", 2, 1),
+                                        ("max_batch_size: 2 instance_group { count: 3 }", 2, 1)):
+            self.write("r/m/config.pbtxt", settings + " dynamic_batching {}")
+            self.assertEqual(self.load(f, "m"), (200, None), settings)
+            self.has_answer(f, "m")
+            self.assertEqual(f.json("GET", "/v2/models/m/config")[1]["max_batch_size"], most)
+            self.assertEqual(f.json("GET", "/v2/models/m/stats")[1]["model_stats"][0]["execution_count"], counted, settings)
+
     def test_a_load_that_fails(self):
         good = self.write("r/m/1/model.onnx", plus(1.0))
         f = self.front("--repository", self.place + "/r")
