@@ -408,10 +408,10 @@ def test_a_put_that_waits_for_nobody_says_so(capfd, monkeypatch):
         assert err.count("\n") == 1 and "put() has waited for a second for room, and nobody has joined queue 'full/nobody' as a consumer" in err
         assert q.get() == 0
     with td.Queue("full/long", 1) as q:
-        q.put(0), q.put(1)
         putting, said = threading.Thread(target=q.put, args=(2,)), io.StringIO()
         with monkeypatch.context() as m:
             m.setattr(sys, "stderr", said)  # what is written while capfd is read would be lost
+            q.put(0), q.put(1)  # the second may wait so long that it says so itself
             putting.start()
             while "nobody has joined queue 'full/long' as a consumer" not in said.getvalue():
                 time.sleep(0.01)
