@@ -161,7 +161,7 @@ class Place:
             if not self.ninja(self.suites[name]["outputs"]):
                 raise SystemExit(f"mutate: what {name} needs does not compile")
             start = time.monotonic()
-            why = self.run([name], lambda _: self.suites[name]["timeout"] * 2, skips=True)
+            why = self.run([name], lambda _: self.suites[name]["timeout"], skips=True)
             self.took[name] = time.monotonic() - start
             if why:
                 self.out[name] = why
@@ -172,7 +172,7 @@ class Place:
         return sorted((n for n in names if n not in self.out), key=self.took.get)
 
     def limit(self, name):
-        return min(self.suites[name]["timeout"] * 2, 30 + 8 * self.took[name])
+        return min(self.suites[name]["timeout"], 30 + 8 * self.took[name])
 
     def between(self):
         """What suites left: as suites.py does, processes have time to end by themselves."""
