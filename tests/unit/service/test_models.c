@@ -1,6 +1,7 @@
 /* Requests of models: whose turn it is, which join, which are too late, and that nothing stays behind. By a clock that
  * the test moves. */
 #include "daemon/service/models.h"
+#include "proto/ops/opid.h"
 #include "proto/program/text.h"
 #include "proto/program/verify.h"
 #include "tests/support/hand_clock.h"
@@ -8,16 +9,39 @@
 
 #include <stdlib.h>
 
-enum { MS = 1000000, MOST = 64, ROOM = 64 };
+enum { MS = 1000000, MOST = 64, ROOM = 300 };
 
 static td_service v;
 static td_account *user, *session;
 
+/* What a helper thread would do: at once, or, while it is slow, when the test says so. */
+static struct {
+    void (*work)(void *), (*done)(void *);
+    void *arg;
+} helper;
+static int looks_asked, at_once_asked;
+static bool helper_is_slow;
+
 static void background(void *unused, void (*work)(void *), void (*done)(void *), void *arg)
 {
     (void)unused;
+    looks_asked++;
+    if (helper_is_slow) {
+        at_once_asked += helper.arg != NULL;
+        helper.work = work, helper.done = done, helper.arg = arg;
+        return;
+    }
     work(arg);
     if (done) done(arg);
+}
+
+static void helper_answers(void)
+{
+    CU_ASSERT_PTR_NOT_NULL_FATAL(helper.arg);
+    void *arg = helper.arg;
+    helper.arg = NULL;
+    helper.work(arg);
+    if (helper.done) helper.done(arg);
 }
 
 static void ignore(void *unused)
@@ -112,13 +136,14 @@ static td_model_user join(const char *name)
 }
 
 static const td_model_counts *counts;
-static uint32_t waiting, versions;
+static uint32_t waiting, running, versions;
 
 static void look(const td_model_info *m, void *name)
 {
     if (strcmp(m->name, name) != 0) return;
     counts = m->counts;
     waiting = m->waiting;
+    running = m->running;
     versions++;
 }
 
@@ -139,6 +164,13 @@ static struct {
     int64_t rows;
 } log_[ROOM];
 static int answers;
+
+static void told(void *arg, td_queued_item *out, const td_error *error)
+{
+    (void)arg;
+    log_[answers++].code = error ? error->code : 0;
+    td_queue_item_free(out);
+}
 
 static void then(void *arg, td_queued_item *out, const td_error *error)
 {
@@ -353,8 +385,12 @@ static void late_ones_cost_nothing(void)
     CU_ASSERT_TRUE(c->runs == 1 && c->expired == 1 && c->cancelled == 1 && c->asked == 3 && waiting == 0);
     td_await *none = NULL;
     td_error e = {0};
-    td_queued_item *i = item(1, 1);
+    td_queued_item *i = NULL;
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, session, 2, 0, NULL), TD_OK);
+    add(i, session, 1, 3, 1);
     CU_ASSERT_EQUAL(td_model_ask(&none, &a, i, 0, 0, 1, then, &e), TD_E_TIMEOUT);
+    add(i, session, 1, 3, 1);
+    CU_ASSERT_EQUAL(td_model_ask(&none, &a, i, UINT64_MAX, 0, 1, then, &e), TD_E_INVALID); /* one too many */
     td_queue_item_free(i);
     end("late");
     td_model_leave(&a);
@@ -391,44 +427,6 @@ static void alike_ones_join(void)
     td_model_leave(&a), td_model_leave(&b);
 }
 
-/* A program that goes along its rows where it has more than three columns: joined are the others, each look after it
- * was looked at once, also when it is forgotten meanwhile. */
-static void by_look(void)
-{
-    static const char wide[] = "graph(%x : Tensor):\n"
-                               "  %one : int = prim::Constant[value=1]()\n"
-                               "  %three : int = prim::Constant[value=3]()\n"
-                               "  %zero : int = prim::Constant[value=0]()\n"
-                               "  %none : NoneType = prim::Constant()\n"
-                               "  %s : int[] = prim::shape(%x)\n"
-                               "  %n : int = prim::getitem.list(%s, %one)\n"
-                               "  %c : bool = prim::gt.int(%n, %three)\n"
-                               "  %y : Tensor = prim::If(%c)\n"
-                               "    block0():\n"
-                               "      %a : Tensor = td::cumsum(%x, %zero, %none)\n"
-                               "      %b : Tensor = td::neg(%a)\n"
-                               "      -> (%b)\n"
-                               "    block1():\n"
-                               "      %d : Tensor = td::neg(%x)\n"
-                               "      -> (%d)\n"
-                               "  return (%y)\n";
-    td_model_how how = joined(0);
-    how.by_look = true;
-    td_model_user a = model_of("looks", wide, how);
-    uint64_t runs = 0;
-    for (int columns = 1; columns < 40; columns = columns < 20 ? columns + 1 : columns < 30 ? 31 : 40) {
-        for (int again = 0; again < 2; again++) {
-            for (int k = 1; k <= 4; k++) ask_wide(&a, k, again ? columns : 3);
-            run();
-            CAME(1, 2, 3, 4);
-            runs += !again || columns <= 3 ? 1 : 4;
-            CU_ASSERT_EQUAL(counts_of("looks")->runs, runs);
-        }
-    }
-    end("looks");
-    td_model_leave(&a);
-}
-
 static void a_delay_is_waited_for(void)
 {
     td_model_user a = model("waits", joined(4000));
@@ -454,7 +452,10 @@ static void a_delay_is_waited_for(void)
     for (int k = 1; k <= 4; k++) ask(&a, k, 1, 0, UINT64_MAX); /* a whole batch waits for nobody */
     run();
     CAME(1, 2, 3, 4);
-    end("waits");
+    ask(&a, 1, 1, 0, UINT64_MAX); /* nor does one that retires */
+    CU_ASSERT_EQUAL(td_model_retire(&v, "waits", 0, session, NULL), TD_OK);
+    run();
+    CAME(1);
     td_model_leave(&a);
 }
 
@@ -596,6 +597,382 @@ static void a_loader_that_goes_leaves_nothing(void)
     CU_ASSERT_PTR_NULL(v.owners.all);
 }
 
+/* ---- which may join */
+
+/* An input: rows of so many numbers, or `flat`: all of them in one dimension. */
+typedef struct given {
+    td_dtype dtype;
+    int rows, columns, flat, from, turned, counted, written;
+    float x;
+} given;
+
+/* With `from` numbers of another sort in front; counted: each number is one more than the last; turned: so is its
+ * transpose, which is what lies there; written: its client has since
+ * written to it. */
+static void add_given(td_queued_item *i, given g)
+{
+    td_place place = {.heap = v.heap, .account = session};
+    td_storage *st = NULL, *copy = NULL;
+    td_tensor *t = NULL;
+    td_desc d;
+    int n = g.rows * g.columns;
+    td_desc_contiguous(&d, g.dtype, g.flat ? 1 : 2, g.flat ? (int64_t[]){n} : (int64_t[]){g.rows, g.columns}, NULL);
+    d.offset = g.from;
+    if (g.turned) d.stride[0] = 1, d.stride[1] = g.rows;
+    CU_ASSERT_EQUAL_FATAL(td_storage_new(&st, &place, (uint64_t)(n + g.from) * 4, NULL, NULL), TD_OK);
+    for (int k = 0; k < n + g.from; k++)
+        ((float *)st->data)[k] = k < g.from ? -7 : g.turned || g.counted ? g.x + (float)k : g.x;
+    CU_ASSERT_EQUAL_FATAL(td_tensor_new(&t, st, &d, session, NULL), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_add(i, t, true, NULL), TD_OK);
+    if (g.written) {
+        CU_ASSERT_EQUAL_FATAL(td_storage_new(&copy, &place, st->nbytes, NULL, NULL), TD_OK);
+        memcpy(copy->data, st->data, st->nbytes);
+        td_queued_copied(st, copy);
+        td_storage_unref(copy);
+        for (int k = 0; k < n + g.from; k++) ((float *)st->data)[k] = (float)g.written;
+    }
+    td_tensor_unref(t), td_storage_unref(st);
+}
+
+static td_queued_item *item_of_two(given x, given y)
+{
+    td_queued_item *i = NULL;
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&i, session, 2, 0, NULL), TD_OK);
+    add_given(i, x), add_given(i, y);
+    return i;
+}
+
+/* Requests that are asked together: in how many runs are they answered? Each answer must be `want`. */
+static uint64_t runs_of(td_model_user *u, int n, td_queued_item *const *in, const float *want)
+{
+    uint64_t before = counts_of(td_model_name(u->of))->runs;
+    for (int k = 0; k < n; k++) {
+        td_await *a = NULL;
+        td_error e = {0};
+        CU_ASSERT_EQUAL_FATAL(td_model_ask(&a, u, in[k], UINT64_MAX, 0, 1, then, &e), TD_OK);
+        notes[k] = k;
+        a->arg = &notes[k];
+    }
+    run();
+    CU_ASSERT_EQUAL(answers, n);
+    for (int k = 0; k < answers; k++) {
+        CU_ASSERT_EQUAL(log_[k].code, 0);
+        CU_ASSERT_EQUAL(log_[k].first, want[log_[k].note]);
+    }
+    answers = 0;
+    return counts->runs - before;
+}
+
+/* y has no rows: requests with another y, or one that is not looked at, do not join. */
+static void only_alike_ones_join(void)
+{
+    static const char sum[] = "graph(%x : Tensor, %y : Tensor):\n"
+                              "  %zero : int = prim::Constant[value=0]()\n"
+                              "  %one : int = prim::Constant[value=1]()\n"
+                              "  %a : Tensor = td::add(%x, %one, %one)\n"
+                              "  %r : Tensor = td::select(%y, %zero, %zero)\n"
+                              "  %s : Tensor = td::select(%r, %zero, %zero)\n"
+                              "  %z : Tensor = td::mul(%a, %s)\n"
+                              "  return (%z)\n";
+    const td_dtype F = TD_FLOAT32, I = TD_INT32;
+    const struct {
+        given x[2], y[2];
+        int runs;
+        float want[2];
+    } all[] = {
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}}, {{F, 1, 1, .x = 3}, {F, 1, 1, .x = 3}}, 1, {6, 9}},
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}}, {{F, 1, 1, .x = 3}, {F, 1, 1, .x = 4}}, 2, {6, 12}},
+        {{{F, 1, 3, .x = 1}, {F, 1, 4, .x = 2}}, {{F, 1, 1, .x = 3}, {F, 1, 1, .x = 3}}, 2, {6, 9}},
+        {{{F, 1, 1, .x = 1}, {F, 1, 1, 1, .x = 2}}, {{F, 1, 1, .x = 3}, {F, 1, 1, .x = 3}}, 2, {6, 9}},
+        {{{F, 1, 3, .x = 1}, {I, 1, 3, .x = 0}}, {{F, 1, 1, .x = 3}, {F, 1, 1, .x = 3}}, 2, {6, 3}},
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}}, {{F, 1, 16, .x = 3}, {F, 1, 16, .x = 3}}, 1, {6, 9}}, /* 64 bytes */
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}}, {{F, 1, 17, .x = 3}, {F, 1, 17, .x = 3}}, 2, {6, 9}},
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}}, {{F, 1, 1, .x = 3}, {F, 1, 1, .from = 1, .x = 3}}, 1, {6, 9}},
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}},
+         {{F, 1, 1, .from = 1, .x = 4}, {F, 1, 1, .from = 1, .x = 3}},
+         2,
+         {8, 9}},
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}},
+         {{F, 2, 2, .turned = 1, .x = 3}, {F, 2, 2, .counted = 1, .x = 3}},
+         2,
+         {6, 9}},
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}}, {{F, 1, 1, .x = 3, .written = 5}, {F, 1, 1, .x = 3}}, 1, {6, 9}},
+        {{{F, 1, 3, .x = 1}, {F, 1, 3, .x = 2}}, {{F, 1, 1, .x = 3, .written = 5}, {F, 1, 1, .x = 5}}, 2, {6, 15}},
+    };
+    td_model_how how = {.nin = 2, .nout = 1, .nsizes = 1, .sizes = {2}, .in_rows = {0, -1}, .out_rows = {0}};
+    td_model_user u = model_of("alike", sum, how);
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        td_queued_item *in[2];
+        for (int i = 0; i < 2; i++) in[i] = item_of_two(all[k].x[i], all[k].y[i]);
+        uint64_t n = runs_of(&u, 2, in, all[k].want);
+        if (n != (uint64_t)all[k].runs) printf("pair %zu: %d runs\n", k, (int)n);
+        CU_ASSERT_EQUAL(n, all[k].runs);
+    }
+    end("alike");
+    td_model_leave(&u);
+}
+
+/* Inputs that do not agree on how many rows there are: such a request stays alone, as it may be broadcast. */
+static void rows_that_disagree_stay_alone(void)
+{
+    static const char sum[] = "graph(%x : Tensor, %y : Tensor):\n"
+                              "  %z : Tensor = td::mul(%x, %y)\n"
+                              "  return (%z)\n";
+    td_model_how how = {.nin = 2, .nout = 1, .nsizes = 2, .sizes = {4, 8}, .in_rows = {0, 0}, .out_rows = {0}};
+    td_model_user u = model_of("disagree", sum, how);
+    given one = {TD_FLOAT32, 1, 3, .x = 2}, two = {TD_FLOAT32, 2, 3, .x = 3}, flat = {TD_FLOAT32, 1, 3, 1, .x = 5};
+    CU_ASSERT_EQUAL(runs_of(&u, 2, (td_queued_item *[]){item_of_two(one, one), item_of_two(one, one)}, (float[]){4, 4}),
+                    1);
+    CU_ASSERT_EQUAL(runs_of(&u, 3,
+                            (td_queued_item *[]){item_of_two(one, one), item_of_two(one, two), item_of_two(one, one)},
+                            (float[]){4, 6, 4}),
+                    2);
+    CU_ASSERT_EQUAL(runs_of(&u, 2, (td_queued_item *[]){item_of_two(two, one), item_of_two(two, one)}, (float[]){6, 6}),
+                    2);
+    CU_ASSERT_EQUAL(
+        runs_of(&u, 2, (td_queued_item *[]){item_of_two(flat, flat), item_of_two(one, one)}, (float[]){25, 4}), 2);
+    end("disagree");
+    td_model_leave(&u);
+}
+
+/* A program that goes along its rows where it has more than three columns: joined are the others, each look after it
+ * was looked at once, also when it is forgotten meanwhile. */
+static void by_look(void)
+{
+    static const char wide[] = "graph(%x : Tensor):\n"
+                               "  %one : int = prim::Constant[value=1]()\n"
+                               "  %three : int = prim::Constant[value=3]()\n"
+                               "  %zero : int = prim::Constant[value=0]()\n"
+                               "  %none : NoneType = prim::Constant()\n"
+                               "  %s : int[] = prim::shape(%x)\n"
+                               "  %n : int = prim::getitem.list(%s, %one)\n"
+                               "  %c : bool = prim::gt.int(%n, %three)\n"
+                               "  %y : Tensor = prim::If(%c)\n"
+                               "    block0():\n"
+                               "      %a : Tensor = td::cumsum(%x, %zero, %none)\n"
+                               "      %b : Tensor = td::neg(%a)\n"
+                               "      -> (%b)\n"
+                               "    block1():\n"
+                               "      %d : Tensor = td::neg(%x)\n"
+                               "      -> (%d)\n"
+                               "  return (%y)\n";
+    td_model_how how = joined(0);
+    how.by_look = true;
+    td_model_user a = model_of("looks", wide, how);
+    uint64_t runs = 0;
+    for (int columns = 1; columns < 40; columns = columns < 20 ? columns + 1 : columns < 30 ? 31 : 40) {
+        for (int again = 0; again < 2; again++) {
+            for (int k = 1; k <= 4; k++) ask_wide(&a, k, again ? columns : 3);
+            run();
+            CAME(1, 2, 3, 4);
+            runs += !again || columns <= 3 ? 1 : 4;
+            CU_ASSERT_EQUAL(counts_of("looks")->runs, runs);
+        }
+    }
+    int before = looks_asked;
+    for (int rows = 1; rows <= 2; rows++) { /* how many there are is no part of a look */
+        td_queued_item *in[] = {item(rows, 1), item(rows, 2)};
+        runs_of(&a, 2, in, (float[]){-1, -2});
+    }
+    CU_ASSERT_TRUE(looks_asked <= before + 1);
+    helper_is_slow = true; /* until it has answered, those of a look stay alone; one is asked about at a time */
+    for (int columns = 50; columns < 52; columns++) {
+        for (int k = 1; k <= 4; k++) ask_wide(&a, k, columns);
+        runs = counts_of("looks")->runs;
+        run();
+        CAME(1, 2, 3, 4);
+        CU_ASSERT_EQUAL(counts_of("looks")->runs, runs + 4);
+    }
+    helper_answers();
+    CU_ASSERT_EQUAL(at_once_asked, 0);
+    helper_is_slow = false;
+    end("looks");
+    td_model_leave(&a);
+}
+
+/* Its rows stay apart, but come out elsewhere than its loader said. */
+static void by_look_as_said(void)
+{
+    static const char turns[] = "graph(%x : Tensor):\n  %y : Tensor = td::t(%x)\n  return (%y)\n";
+    td_model_how how = {.nin = 1, .nout = 1, .nsizes = 1, .sizes = {2}, .by_look = true};
+    for (int said = 0; said < 2; said++) {
+        how.out_rows[0] = (int8_t)said;
+        td_model_user a = model_of("turned", turns, how);
+        td_queued_item *in[] = {item(1, 1), item(1, 2)};
+        CU_ASSERT_EQUAL(runs_of(&a, 2, in, (float[]){1, 2}), said ? 1 : 2);
+        CU_ASSERT_EQUAL(counts_of("turned")->again, 0);
+        end("turned");
+        td_model_leave(&a);
+    }
+}
+
+/* 64 requests at most; a size that was tried, where it is half of what there is; else what there is. */
+static void sizes_of_runs(void)
+{
+    static const struct {
+        int asked, nsizes, sizes[2], runs;
+    } all[] = {{128, 1, {1024, 0}, 2}, {129, 1, {1024, 0}, 3}, {4, 2, {2, 8}, 2}, {5, 2, {2, 8}, 1},
+               {7, 2, {2, 8}, 1},      {8, 2, {2, 8}, 1},      {9, 2, {2, 8}, 2}, {16, 2, {2, 8}, 2}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        td_model_how how = {.nin = 1, .nout = 1, .nsizes = (uint16_t)all[k].nsizes};
+        for (int i = 0; i < all[k].nsizes; i++) how.sizes[i] = (uint16_t)all[k].sizes[i];
+        td_model_user u = model("sizes", how);
+        td_queued_item *in[ROOM];
+        float want[ROOM];
+        for (int i = 0; i < all[k].asked; i++) in[i] = item(1, (float)i), want[i] = (float)-i;
+        CU_ASSERT_EQUAL(runs_of(&u, all[k].asked, in, want), all[k].runs);
+        end("sizes");
+        td_model_leave(&u);
+    }
+    td_model_how how = {.nin = 1, .nout = 1, .nsizes = 1, .sizes = {TD_MODEL_ROWS}};
+    for (int behind = 255; behind <= 256; behind++) { /* of those that wait 256 are looked at */
+        td_model_user u = model("behind", how);
+        ask_wide(&u, 0, 5);
+        for (int i = 1; i < behind; i++) ask(&u, i, 1, 0, UINT64_MAX);
+        ask_wide(&u, behind, 5);
+        run();
+        CU_ASSERT_EQUAL(answers, behind + 1);
+        CU_ASSERT_TRUE(log_[0].note == 0 && (log_[1].note == behind) == (behind < 256));
+        answers = 0;
+        end("behind");
+        td_model_leave(&u);
+    }
+    how.delay_us = 4000;
+    td_model_user u = model("rows", how);
+    ask(&u, 1, TD_MODEL_ROWS, 0, UINT64_MAX);
+    run();
+    CAME(1);
+    CU_ASSERT_EQUAL(counts_of("rows")->rows, TD_MODEL_ROWS);
+    ask(&u, 1, TD_MODEL_ROWS, 0, UINT64_MAX); /* as many as there may be, and more: they wait for nobody */
+    ask(&u, 2, TD_MODEL_ROWS + 1, 0, UINT64_MAX);
+    ask(&u, 3, TD_MODEL_ROWS - 1, 0, UINT64_MAX);
+    ask(&u, 4, 1, 0, UINT64_MAX);
+    run();
+    CAME(1, 2, 3, 4);
+    CU_ASSERT_EQUAL(counts_of("rows")->runs, 4);
+    end("rows");
+    td_model_leave(&u);
+}
+
+/* So many bytes of inputs wait as an eighth of the memory, and when they are taken others may come. */
+static void inputs_that_wait_are_bounded(void)
+{
+    enum { ROWS = (2 << 20) / 12, FEW = 4 };
+    td_model_user a = model("large", alone());
+    for (int round = 0; round < 3; round++) {
+        td_await *none = NULL, *first = NULL;
+        td_error e = {0};
+        for (int k = 1; k <= FEW; k++) {
+            td_await *x = ask(&a, k, ROWS, 0, UINT64_MAX);
+            if (k == 1) first = x;
+        }
+        td_queued_item *small = item(1, 3), *more = item(3, 3);
+        CU_ASSERT_EQUAL(td_model_ask(&none, &a, more, UINT64_MAX, 0, 1, then, &e), TD_OK); /* to the brim */
+        none->arg = &notes[0];
+        CU_ASSERT_EQUAL(td_model_ask(&none, &a, small, UINT64_MAX, 0, 1, then, &e), TD_E_BUSY);
+        td_await_cancel(&v, first);
+        CU_ASSERT_EQUAL(td_model_ask(&none, &a, small, UINT64_MAX, 0, 1, then, &e), TD_OK);
+        none->arg = &notes[0];
+        run();
+        CU_ASSERT_EQUAL(answers, FEW + 1);
+        answers = 0;
+    }
+    end("large");
+    td_model_leave(&a);
+}
+
+/* Two runs at once, where there are two lanes. */
+static void lanes_run_beside_each_other(void)
+{
+    static const char endless[] = "graph(%x : Tensor):\n"
+                                  "  %yes : bool = prim::Constant[value=1]()\n"
+                                  "  %n : int = prim::Constant[value=1000000000000000]()\n"
+                                  "  %y : Tensor = prim::Loop(%n, %yes, %x)\n"
+                                  "    block0(%i : int, %z : Tensor):\n"
+                                  "      %w : Tensor = td::neg(%z)\n"
+                                  "      -> (%yes, %w)\n"
+                                  "  return (%y)\n";
+    td_model_how how = alone();
+    how.lanes = 2;
+    td_model_user a = model_of("lanes", endless, how);
+    td_await *x[3];
+    for (int k = 0; k < 3; k++) x[k] = ask(&a, k, 1, 0, UINT64_MAX);
+    run_a_while();
+    counts_of("lanes");
+    CU_ASSERT_TRUE(running == 2 && waiting == 1 && answers == 0);
+    td_await_cancel(&v, x[0]); /* the next comes in its place */
+    run_a_while();
+    counts_of("lanes");
+    CU_ASSERT_TRUE(running == 2 && waiting == 0);
+    td_await_cancel(&v, x[1]), td_await_cancel(&v, x[2]);
+    run();
+    counts_of("lanes");
+    CU_ASSERT_EQUAL(running, 0);
+    end("lanes");
+    td_model_leave(&a);
+}
+
+/* Its client writes to an input while the run reads it, after so many steps: it is answered for what it asked with. */
+static void what_is_written_under_a_run(void)
+{
+    static const char adds[] = "graph(%x : Tensor):\n"
+                               "  %yes : bool = prim::Constant[value=1]()\n"
+                               "  %one : int = prim::Constant[value=1]()\n"
+                               "  %n : int = prim::Constant[value=400]()\n"
+                               "  %y : Tensor = prim::Loop(%n, %yes, %x)\n"
+                               "    block0(%i : int, %z : Tensor):\n"
+                               "      %w : Tensor = td::add(%z, %x, %one)\n"
+                               "      -> (%yes, %w)\n"
+                               "  return (%y)\n";
+    td_model_user u = model_of("written", adds, alone());
+    for (int steps = 0; steps < 40; steps += 3) {
+        td_await *a = NULL;
+        td_queued_item *i = item(1, 2);
+        td_storage *st = td_storage_ref(i->tensors[0]->storage), *copy = NULL;
+        CU_ASSERT_EQUAL_FATAL(td_model_ask(&a, &u, i, UINT64_MAX, 0, 1, then, NULL), TD_OK);
+        a->arg = &notes[0];
+        for (int k = 0; k < steps; k++) td_owners_run(&v, 1);
+        CU_ASSERT_EQUAL_FATAL(answers, 0);
+        td_place place = {.heap = v.heap, .account = session};
+        CU_ASSERT_EQUAL_FATAL(td_storage_new(&copy, &place, st->nbytes, NULL, NULL), TD_OK);
+        memcpy(copy->data, st->data, st->nbytes);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(st->queued);
+        td_queued_copied(st, copy);
+        for (int k = 0; k < 3; k++) ((float *)st->data)[k] = 100;
+        td_storage_unref(copy), td_storage_unref(st);
+        run();
+        CU_ASSERT_TRUE(answers == 1 && log_[0].first == 2 * 401);
+        answers = 0;
+    }
+    end("written");
+    td_model_leave(&u);
+}
+
+/* One of a batch gives up after so many steps of its run: the others are answered, with their own. */
+static void one_of_a_batch_gives_up(void)
+{
+    td_model_how how = joined(0);
+    td_model_user u = model("fewer", how);
+    int before = 0;
+    for (int steps = 0; before < 4; steps++) {
+        td_await *x[4];
+        for (int k = 0; k < 4; k++) x[k] = ask(&u, k + 1, 1, 0, UINT64_MAX);
+        for (int k = 0; k < steps; k++) td_owners_run(&v, 1);
+        before = answers;
+        if (!answers) td_await_cancel(&v, x[steps % 4]);
+        run();
+        CU_ASSERT_EQUAL(answers, before ? 4 : 3);
+        for (int k = 0; k < answers; k++) {
+            CU_ASSERT_TRUE(!log_[k].code && log_[k].first == (float)-log_[k].note);
+            CU_ASSERT_TRUE(before || log_[k].note != steps % 4 + 1);
+        }
+        answers = 0;
+        CU_ASSERT_TRUE_FATAL(steps < 1000);
+    }
+    end("fewer");
+    td_model_leave(&u);
+}
+
 /* ---- what a batch returns */
 
 static const td_storage *came_in[ROOM];
@@ -622,6 +999,7 @@ static bool share(td_model_user *u, td_account *a, td_account *b)
 {
     td_queued_item *out[2] = {NULL, NULL};
     td_account *of[2] = {a, b};
+    uint64_t had = a->bytes + b->bytes;
     uint64_t runs = counts_of(u->of ? td_model_name(u->of) : "")->runs;
     for (int k = 0; k < 2; k++) {
         td_await *w;
@@ -636,6 +1014,7 @@ static bool share(td_model_user *u, td_account *a, td_account *b)
     CU_ASSERT_TRUE_FATAL(out[0] && out[1]);
     const td_storage *x = out[0]->tensors[0]->storage, *y = out[1]->tensors[0]->storage;
     for (int k = 0; k < 2; k++) CU_ASSERT_TRUE(x != came_in[k] && y != came_in[k]);
+    CU_ASSERT_EQUAL(a->bytes + b->bytes - had, x == y ? 0 : x->nbytes + y->nbytes); /* what all have is the model's */
     td_queue_item_free(out[0]), td_queue_item_free(out[1]);
     return x == y;
 }
@@ -667,6 +1046,151 @@ static void a_batch_mixes_nobody(void)
     td_account_unref(another), td_account_unref(foreign), td_account_unref(other);
 }
 
+static td_queued_item *kept[ROOM];
+
+/* So many are asked together for `most` outputs each; their answers are in kept[]. */
+static void ask_and_keep(td_model_user *u, int n, uint32_t most)
+{
+    for (int k = 0; k < n; k++) {
+        td_await *a = NULL;
+        td_error e = {0};
+        CU_ASSERT_EQUAL_FATAL(td_model_ask(&a, u, item(1, (float)k), UINT64_MAX, 0, most, keep, &e), TD_OK);
+        a->arg = &kept[k];
+        kept[k] = NULL;
+    }
+    run();
+    for (int k = 0; k < n; k++) CU_ASSERT_PTR_NOT_NULL_FATAL(kept[k]);
+}
+
+/* Outputs are the asker's own: not the model's weights, nor what another of the batch was given; and are paid by it. */
+static void outputs_are_ones_own(void)
+{
+    static const char gives_weight[] = "captured %w : Tensor\n"
+                                       "graph(%x : Tensor):\n"
+                                       "  %one : int = prim::Constant[value=1]()\n"
+                                       "  %n : Tensor = td::add(%w, %one, %one)\n"
+                                       "  return (%w, %n)\n";
+    td_model_user u = {0};
+    td_error e = {0};
+    td_held_program *p = NULL;
+    td_queued_item *of = item(1, 5);
+    td_ir *ir = td_ir_read(gives_weight, strlen(gives_weight), &e);
+    CU_ASSERT_TRUE_FATAL(ir && !td_ir_verify(ir, 0, &e) && !td_program_new(&p, ir, &e));
+    CU_ASSERT_EQUAL_FATAL(td_program_capture(p, 1, of->tensors, user, &e), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_model_new(&u, &v, "own", 0, 0, "{}", 2, session, &e), TD_OK);
+    td_tensor *made = NULL; /* as its loader copies it */
+    td_input in = td_in(of->tensors[0]);
+    td_attrs a;
+    td_attrs_init(&a);
+    td_attrs_none(&a);
+    td_issuer who = *td_served_issuer(u.pinned);
+    who.heap = who.service_heap;
+    CU_ASSERT_EQUAL_FATAL(td_ops_try(&who, TD_OP_COPY, 1, &in, &a, 0, 1, &made, NULL, &e), TD_OK);
+    CU_ASSERT_EQUAL_FATAL(td_served_program(u.pinned, p, &made, &e), TD_OK);
+    td_model_how how = {.nin = 1, .nout = 2, .nsizes = 1, .sizes = {2}, .out_rows = {-1, -1}};
+    CU_ASSERT_EQUAL_FATAL(td_model_ready(&u, &how, "{}", 2, session, &e), TD_OK);
+    td_program_unref(p);
+    td_queue_item_free(of);
+    uint64_t before = session->bytes;
+    for (int n = 1; n <= 2; n++) {
+        ask_and_keep(&u, n, 2);
+        CU_ASSERT_TRUE(session->bytes >= before + (uint64_t)n * 2 * 12);
+        for (int k = 0; k < n; k++) {
+            const td_storage *w = kept[k]->tensors[0]->storage, *m = kept[k]->tensors[1]->storage;
+            CU_ASSERT_TRUE(*(float *)w->data == 5 && *(float *)m->data == 6);
+            CU_ASSERT_TRUE(w != made->storage && m != w);
+            if (k) CU_ASSERT_TRUE(w != kept[0]->tensors[0]->storage && m != kept[0]->tensors[1]->storage);
+        }
+        for (int k = 0; k < n; k++) td_queue_item_free(kept[k]);
+        CU_ASSERT_EQUAL(session->bytes, before);
+    }
+    td_tensor_unref(made);
+    end("own");
+    td_model_leave(&u);
+}
+
+/* What a batch gives has not its rows: then each is asked for once more, alone. */
+static void batches_that_mix_rows(void)
+{
+    static const char *const texts[] = {"graph(%x : Tensor):\n"
+                                        "  %zero : int = prim::Constant[value=0]()\n"
+                                        "  %yes : bool = prim::Constant[value=1]()\n"
+                                        "  %none : NoneType = prim::Constant()\n"
+                                        "  %d : int[] = prim::ListConstruct(%zero)\n"
+                                        "  %s : Tensor = td::sum(%x, %d, %yes, %none)\n"
+                                        "  return (%s)\n",
+                                        "graph(%x : Tensor):\n"
+                                        "  %no : bool = prim::Constant[value=0]()\n"
+                                        "  %none : NoneType = prim::Constant()\n"
+                                        "  %s : Tensor = td::mean(%x, %none, %no, %none)\n"
+                                        "  return (%s)\n"};
+    for (int k = 0; k < 2; k++) {
+        td_model_how how = {.nin = 1, .nout = 1, .nsizes = 1, .sizes = {2}};
+        td_model_user u = model_of("mixes", texts[k], how);
+        for (int times = 1; times <= 2; times++) {
+            td_queued_item *in[] = {item(1, 3), item(1, 4), item(3, 5)};
+            CU_ASSERT_EQUAL(runs_of(&u, 3, in, (float[]){3, 4, k ? 5 : 15}), 4);
+            CU_ASSERT_EQUAL(counts_of("mixes")->again, 2 * times);
+            for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(log_[i].note, i); /* before whoever came later */
+        }
+        end("mixes");
+        td_model_leave(&u);
+    }
+}
+
+/* Lists without a tensor count, too. */
+static void as_many_lists_as_may_be(void)
+{
+    enum { VALUES = 4096 };
+    for (int n = VALUES - 1; n <= VALUES; n++) {
+        char of[256];
+        snprintf(of, sizeof of,
+                 "graph(%%x : Tensor):\n  %%a : Tensor[] = prim::ListConstruct()\n"
+                 "  %%b : Tensor[][] = prim::ListConstruct(%%a)\n  %%n : int = prim::Constant[value=%d]()\n"
+                 "  %%c : Tensor[][] = prim::mul.list(%%b, %%n)\n  return (%%c)\n",
+                 n);
+        td_model_user u = model_of("lists", of, alone());
+        td_await *a = NULL;
+        CU_ASSERT_EQUAL_FATAL(td_model_ask(&a, &u, item(1, 1), UINT64_MAX, 0, 1, told, NULL), TD_OK);
+        a->arg = &notes[0];
+        run();
+        CU_ASSERT_TRUE(answers == 1 && log_[0].code == (n == VALUES ? TD_E_UNSUPPORTED : TD_OK));
+        answers = 0;
+        end("lists");
+        td_model_leave(&u);
+    }
+}
+
+/* As many tensors as a model may return, and as its asker wants; and one more. */
+static void as_many_outputs_as_may_be(void)
+{
+    for (int n = TD_MODEL_ENDS; n <= TD_MODEL_ENDS + 1; n++) {
+        char *of;
+        size_t length;
+        FILE *f = open_memstream(&of, &length);
+        fprintf(f, "graph(%%x : Tensor):\n  %%y : Tensor = td::neg(%%x)\n  return (%%y");
+        for (int k = 1; k < n; k++) fprintf(f, ", %%y");
+        fprintf(f, ")\n");
+        fclose(f);
+        td_model_user u = model_of("outputs", of, alone());
+        free(of);
+        for (uint32_t most = TD_MODEL_ENDS; most >= TD_MODEL_ENDS - 1; most--) {
+            td_await *a = NULL;
+            td_error e = {0};
+            CU_ASSERT_EQUAL_FATAL(td_model_ask(&a, &u, item(1, 1), UINT64_MAX, 0, most, then, &e), TD_OK);
+            a->arg = &notes[0];
+            run();
+            CU_ASSERT_EQUAL_FATAL(answers, 1);
+            CU_ASSERT_EQUAL(log_[0].code, n > TD_MODEL_ENDS      ? TD_E_UNSUPPORTED
+                                          : most < TD_MODEL_ENDS ? TD_E_INVALID
+                                                                 : TD_OK);
+            answers = 0;
+        }
+        end("outputs");
+        td_model_leave(&u);
+    }
+}
+
 static void lanes_are_paid(void)
 {
     uint64_t before = user->objects;
@@ -682,6 +1206,211 @@ static void lanes_are_paid(void)
     CU_ASSERT_EQUAL(user->objects, before);
 }
 
+/* ---- what may be said of a model */
+
+static td_model_user cold(const char *name, uint32_t number, unsigned flags, size_t card)
+{
+    td_model_user u = {0};
+    td_error e = {0};
+    char *of = calloc(1, card + 1);
+    td_held_program *p = program();
+    CU_ASSERT_EQUAL_FATAL(td_model_new(&u, &v, name, number, flags, of, card, session, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_model_ready(&u, &(td_model_how){.nin = 1}, NULL, 0, session, &e), TD_E_INVALID); /* no program */
+    CU_ASSERT_EQUAL_FATAL(td_served_program(u.pinned, p, NULL, &e), TD_OK);
+    td_program_unref(p);
+    free(of);
+    return u;
+}
+
+static void what_may_be_said(void)
+{
+    enum { GOOD = TD_OK, BAD = TD_E_INVALID, CARD = TD_MODEL_CARD };
+    static char text_of_card[CARD + 1];
+    static const struct {
+        td_model_how how;
+        size_t card;
+        int code;
+    } all[] = {{{.nin = 0, .nout = 1}, 2, BAD},
+               {{.nin = 2, .nout = 1}, 2, BAD},
+               {{.nin = 1, .nout = TD_MODEL_ENDS}, 2, GOOD},
+               {{.nin = 1, .nout = TD_MODEL_ENDS + 1}, 2, BAD},
+               {{.nin = 1, .lanes = TD_MODEL_LANES}, 2, GOOD},
+               {{.nin = 1, .lanes = TD_MODEL_LANES + 1}, 2, BAD},
+               {{.nin = 1, .queue = 64 * TD_MODEL_QUEUE}, 2, GOOD},
+               {{.nin = 1, .queue = 64 * TD_MODEL_QUEUE + 1}, 2, BAD},
+               {{.nin = 1, .nsizes = TD_MODEL_SIZES, .sizes = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}},
+                2,
+                GOOD},
+               {{.nin = 1, .nsizes = TD_MODEL_SIZES + 1}, 2, BAD},
+               {{.nin = 1, .nsizes = 1, .sizes = {TD_MODEL_ROWS}}, 2, GOOD},
+               {{.nin = 1, .nsizes = 1, .sizes = {TD_MODEL_ROWS + 1}}, 2, BAD},
+               {{.nin = 1, .nsizes = 1, .sizes = {0}}, 2, BAD},
+               {{.nin = 1, .nsizes = 2, .sizes = {2, 2}}, 2, BAD},
+               {{.nin = 1, .nsizes = 2, .sizes = {2, 3}}, 2, GOOD},
+               {{.nin = 1}, CARD, GOOD},
+               {{.nin = 1}, CARD + 1, BAD}};
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
+        td_error e = {0};
+        td_model_user u = cold("said", 0, 0, 1);
+        int code = td_model_ready(&u, &all[k].how, text_of_card, all[k].card, session, &e);
+        if (code != all[k].code) printf("case %zu: %d %s\n", k, code, e.message);
+        CU_ASSERT_EQUAL(code, all[k].code);
+        if (!code) end("said");
+        td_model_leave(&u);
+    }
+    td_error e = {0};
+    td_model_user u = cold("said", 0, 0, CARD), none = {0};
+    CU_ASSERT_EQUAL(td_model_new(&none, &v, "other", 0, 0, text_of_card, CARD + 1, session, &e), TD_E_INVALID);
+    uint64_t small = user->objects;
+    td_model_leave(&u);
+    uint64_t before = user->objects;
+    u = cold("said", 0, 0, 1); /* a card that grows is paid for */
+    CU_ASSERT_EQUAL(td_model_ready(&u, &all[2].how, text_of_card, CARD, session, NULL), TD_OK);
+    CU_ASSERT_TRUE(user->objects - before + 1 >= small - before);
+    end("said");
+    td_model_leave(&u);
+}
+
+static void what_a_program_may_be(void)
+{
+    static const char adds[] = "graph(%x : Tensor):\n"
+                               "  %no : bool = prim::Constant[value=0]()\n"
+                               "  %gs : Tensor?[] = prim::ListConstruct()\n"
+                               "  %all : Tensor[] = prim::ListConstruct()\n"
+                               "  %outs : Tensor[] = prim::ListConstruct(%x)\n"
+                               "  prim::backward(%outs, %gs, %all, %no, %no)\n"
+                               "  return (%x)\n";
+    for (int n = TD_MODEL_ENDS - 1; n <= TD_MODEL_ENDS + 1; n++) { /* the first: another program */
+        char *of;
+        size_t length;
+        FILE *f = open_memstream(&of, &length);
+        fprintf(f, "graph(%%x0 : Tensor");
+        for (int k = 1; k < n; k++) fprintf(f, ", %%x%d : Tensor", k);
+        fprintf(f, "):\n  return (%%x0)\n");
+        fclose(f);
+        td_model_user u = {0};
+        td_error e = {0};
+        td_held_program *p = program_of(n < TD_MODEL_ENDS ? adds : of);
+        CU_ASSERT_EQUAL_FATAL(td_model_new(&u, &v, "program", 0, 0, "", 0, session, &e), TD_OK);
+        CU_ASSERT_EQUAL(td_served_program(u.pinned, p, NULL, &e), n == TD_MODEL_ENDS ? TD_OK : TD_E_UNSUPPORTED);
+        td_model_leave(&u);
+        td_program_unref(p);
+        free(of);
+    }
+}
+
+/* A version of this number, ready; its loader goes. */
+static uint32_t serves(const char *name, uint32_t number, unsigned flags)
+{
+    td_model_user u = cold(name, number, flags, 0);
+    uint32_t is = td_served_number(u.pinned);
+    td_model_how how = alone();
+    CU_ASSERT_EQUAL_FATAL(td_model_ready(&u, &how, NULL, 0, session, NULL), TD_OK);
+    td_model_leave(&u);
+    run();
+    return is;
+}
+
+/* Which the name means; 0: none is found. `asked`: of this number. */
+static uint32_t found(const char *name, uint32_t asked_for)
+{
+    td_model_user u = {0};
+    td_error e = {0};
+    if (td_model_join(&u, &v, name, asked_for, &e)) {
+        CU_ASSERT_EQUAL(e.code, TD_E_NOT_FOUND);
+        return 0;
+    }
+    uint32_t is = td_served_number(td_model_served(&u, NULL));
+    td_model_leave(&u);
+    return is;
+}
+
+static void versions_by_number(void)
+{
+    enum { KEEP = TD_SERVED_KEEP_OLD };
+    td_account *foreign = td_account_new(NULL);
+    foreign->uid = session->uid + 1;
+    CU_ASSERT_EQUAL(serves("numbers", 5, KEEP), 5);
+    CU_ASSERT_EQUAL(serves("numbers", 3, KEEP), 3);
+    CU_ASSERT_EQUAL(serves("numbers", 0, KEEP), 6); /* behind the last that there was */
+    CU_ASSERT_TRUE(found("numbers", 0) == 6 && found("numbers", 5) == 5 && found("numbers", 3) == 3);
+    CU_ASSERT_EQUAL(serves("numbers", 5, KEEP), 5); /* in place of the other */
+    counts_of("numbers");
+    CU_ASSERT_EQUAL(versions, 3);
+    CU_ASSERT_EQUAL(td_model_serve(&v, "numbers", 3, foreign, NULL), TD_E_PERMISSION);
+    CU_ASSERT_EQUAL(td_model_retire(&v, "numbers", 3, foreign, NULL), TD_E_PERMISSION);
+    CU_ASSERT_EQUAL(found("numbers", 0), 5);
+    CU_ASSERT_EQUAL(td_model_serve(&v, "numbers", 3, session, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_model_retire(&v, "numbers", 6, session, NULL), TD_OK); /* another than what it means */
+    CU_ASSERT_TRUE(found("numbers", 0) == 3 && found("numbers", 6) == 0);
+    td_model_user pinned = {0};
+    CU_ASSERT_EQUAL_FATAL(td_model_join(&pinned, &v, "numbers", 3, NULL), TD_OK);
+    ask(&pinned, 1, 1, 0, UINT64_MAX);
+    CU_ASSERT_EQUAL(td_model_retire(&v, "numbers", 3, session, NULL), TD_OK); /* it has to answer yet */
+    CU_ASSERT_TRUE(found("numbers", 0) == 5 && found("numbers", 3) == 0);
+    run();
+    CAME(1);
+    td_model_leave(&pinned);
+    CU_ASSERT_EQUAL(td_model_retire(&v, "numbers", 5, session, NULL), TD_OK);
+    CU_ASSERT_EQUAL(found("numbers", 0), 0);
+    CU_ASSERT_PTR_NULL(td_name_find(&v, "numbers", NULL));
+    serves("numbers", 1, KEEP), serves("numbers", 2, KEEP);
+    CU_ASSERT_EQUAL(serves("numbers", 3, 0), 3); /* alone */
+    CU_ASSERT_TRUE(found("numbers", 1) == 0 && found("numbers", 2) == 0);
+    serves("numbers", 4, KEEP);
+    end("numbers"); /* with all versions */
+    CU_ASSERT_TRUE(found("numbers", 3) == 0 && !v.models);
+    td_account_unref(foreign);
+}
+
+/* As long as somebody has it open, or until it is dropped. */
+static void models_while_they_are_open(void)
+{
+    for (unsigned flags = 0; flags <= TD_SERVED_WHILE_OPEN; flags += TD_SERVED_WHILE_OPEN) {
+        td_model_user a = cold("open", 0, flags, 0), b = {0};
+        td_model_how how = alone();
+        ask(&a, 1, 1, 0, UINT64_MAX); /* while it is made warm, which counts for nobody */
+        run();
+        CAME(1);
+        CU_ASSERT_EQUAL_FATAL(td_model_ready(&a, &how, NULL, 0, session, NULL), TD_OK);
+        CU_ASSERT_TRUE(counts_of("open")->asked == 0 && counts->runs == 0);
+        CU_ASSERT_EQUAL_FATAL(td_model_join(&b, &v, "open", 0, NULL), TD_OK);
+        td_model_leave(&a);
+        CU_ASSERT_EQUAL(found("open", 0), 1);
+        ask(&b, 2, 1, 0, UINT64_MAX);
+        td_model_leave(&b);
+        CU_ASSERT_EQUAL(found("open", 0), flags == 0);
+        run();
+        CAME(2);
+        CU_ASSERT_EQUAL(v.models == NULL, flags != 0);
+        if (!flags) end("open");
+    }
+}
+
+static int walked;
+static void walk(const td_model_info *m, void *unused)
+{
+    (void)m, (void)unused;
+    walked++;
+}
+
+/* The table is made in parts, and where it is a model goes. */
+static void a_walk_over_what_goes(void)
+{
+    static const char *const names[] = {"one", "two", "three"};
+    for (int gone = 0; gone < 3; gone++) {
+        for (int k = 0; k < 3; k++) serves(names[k], 0, 0);
+        walked = 0;
+        CU_ASSERT_FALSE(td_model_some(&v, true, 1, walk, NULL));
+        end(names[gone]);
+        while (!td_model_some(&v, false, 1, walk, NULL)) {
+        }
+        CU_ASSERT_EQUAL(walked, gone ? 2 : 3); /* they are in the order in which they came */
+        for (int k = 0; k < 3; k++)
+            if (k != gone) end(names[k]);
+    }
+}
+
 static void times_have_quantiles(void)
 {
     td_times t = {0};
@@ -691,15 +1420,30 @@ static void times_have_quantiles(void)
     CU_ASSERT_EQUAL(t.count, 1000);
     td_times_add(&t, 0), td_times_add(&t, UINT64_MAX);
     CU_ASSERT_EQUAL(t.count, 1002);
+    struct {
+        td_times t;
+        uint64_t behind;
+    } last = {{0}, 0};
+    td_times_add(&last.t, (UINT64_C(1) << 32) * 1000); /* as far as there are places, and farther */
+    td_times_add(&last.t, (UINT64_C(1) << 32) * 1000 - 1000);
+    CU_ASSERT_TRUE(last.t.within[TD_MODEL_TIMES - 1] == 2 && !last.behind);
 }
 
-TD_CUNIT_MAIN_WITH("models", init, cleanup, {"a batch mixes nobody", a_batch_mixes_nobody},
-                   {"lanes are paid", lanes_are_paid}, {"each has its turn", each_has_its_turn},
-                   {"a process has one turn", a_process_has_one_turn}, {"turns of many", turns_of_many},
-                   {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
-                   {"alike ones join", alike_ones_join}, {"by look", by_look},
-                   {"a delay is waited for", a_delay_is_waited_for}, {"a full queue refuses", a_full_queue_refuses},
-                   {"old versions end with their last request", old_versions_end_with_their_last_request},
-                   {"a run without an end", a_run_without_an_end}, {"a slow one may go on", a_slow_one_may_go_on},
-                   {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing},
-                   {"times have quantiles", times_have_quantiles})
+TD_CUNIT_MAIN_WITH(
+    "models", init, cleanup, {"a batch mixes nobody", a_batch_mixes_nobody}, {"lanes are paid", lanes_are_paid},
+    {"only alike ones join", only_alike_ones_join}, {"rows that disagree stay alone", rows_that_disagree_stay_alone},
+    {"sizes of runs", sizes_of_runs}, {"inputs that wait are bounded", inputs_that_wait_are_bounded},
+    {"lanes run beside each other", lanes_run_beside_each_other}, {"outputs are one's own", outputs_are_ones_own},
+    {"batches that mix rows", batches_that_mix_rows}, {"as many outputs as may be", as_many_outputs_as_may_be},
+    {"as many lists as may be", as_many_lists_as_may_be}, {"what is written under a run", what_is_written_under_a_run},
+    {"one of a batch gives up", one_of_a_batch_gives_up}, {"each has its turn", each_has_its_turn},
+    {"a process has one turn", a_process_has_one_turn}, {"turns of many", turns_of_many},
+    {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
+    {"alike ones join", alike_ones_join}, {"by look", by_look}, {"by look, as said", by_look_as_said},
+    {"a delay is waited for", a_delay_is_waited_for}, {"a full queue refuses", a_full_queue_refuses},
+    {"old versions end with their last request", old_versions_end_with_their_last_request},
+    {"a run without an end", a_run_without_an_end}, {"a slow one may go on", a_slow_one_may_go_on},
+    {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing}, {"what may be said", what_may_be_said},
+    {"what a program may be", what_a_program_may_be}, {"versions by number", versions_by_number},
+    {"models while they are open", models_while_they_are_open}, {"a walk over what goes", a_walk_over_what_goes},
+    {"times have quantiles", times_have_quantiles})
