@@ -2,6 +2,7 @@
 """What a user does first on a GPU: values, gradients, training, a tensor of two processes, a killed tensord-cuda. A line each; exit status 1 when one is not so.
 
 The daemon is $TENSORD_DAEMON, started here and ended; the device is $TENSORD_DEVICE, or cuda:0. So it can be tried on fake:0, too."""
+import contextlib
 import glob
 import os
 import signal
@@ -85,7 +86,7 @@ def torch_sees_it(td, daemon):
         import torch
     except ImportError:
         raise Skip("no torch") from None
-    if not DEVICE.startswith("cuda"):
+    if not DEVICE.startswith("cuda") or not torch.cuda.is_available():
         raise Skip("its memory is none of torch's")
     t = td.zeros(1000, device=DEVICE)
     seen = torch.as_tensor(t, device="cuda")
@@ -138,13 +139,30 @@ def killed(td, daemon):
 CHECKS = {"values": values, "beside the cpu": beside_the_cpu, "training": training, "torch sees it": torch_sees_it, "two processes": two_processes, "killed": killed}
 
 
-def main():
-    good = True
-    with tempfile.TemporaryDirectory(prefix="tensord-smoke-") as scratch:
+@contextlib.contextmanager
+def daemon_of(prefix, ended=None):
+    """$TENSORD_DAEMON at a socket of its own, where the package finds it. `ended` is told its exit status, or "killed"."""
+    with tempfile.TemporaryDirectory(prefix=prefix) as scratch:
         os.environ["TENSORD_SOCKET"] = socket = os.path.join(scratch, "socket")
         daemon = subprocess.Popen([os.environ["TENSORD_DAEMON"], "--socket", socket])
         while not os.path.exists(socket) and daemon.poll() is None:
             time.sleep(0.01)
+        try:
+            yield daemon
+        finally:
+            daemon.send_signal(signal.SIGTERM)
+            try:
+                rc = daemon.wait(30)
+            except subprocess.TimeoutExpired:
+                daemon.kill()
+                rc = "killed"
+            if ended:
+                ended(rc)
+
+
+def main():
+    statuses, good = [], True
+    with daemon_of("tensord-smoke-", statuses.append) as daemon:
         import tensord as td
         for name, check in CHECKS.items():
             try:
@@ -155,15 +173,11 @@ def main():
                 word, said, good = "NO", f"{type(e).__name__}: {' '.join(str(e).split())[:220]}", False
             print(f"{name:16} {word:5} {said}", flush=True)
         td.disconnect()
-        daemon.send_signal(signal.SIGTERM)
-        try:
-            rc = daemon.wait(30)
-        except subprocess.TimeoutExpired:
-            daemon.kill()
-            rc = "killed"
-        left = [p for p in processes_of(daemon.pid, "tensord-cuda") if os.path.exists(f"/proc/{p}")]
-        print(f"{'end':16} {'ok' if rc == 0 and not left else 'NO':5} exit status {rc}, processes left {len(left)}")
+    (rc,) = statuses
+    left = [p for p in processes_of(daemon.pid, "tensord-cuda") if os.path.exists(f"/proc/{p}")]
+    print(f"{'end':16} {'ok' if rc == 0 and not left else 'NO':5} exit status {rc}, processes left {len(left)}")
     return int(not good or rc != 0)
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())
