@@ -560,6 +560,83 @@ static void distrusted(void)
     td_budget_deinit(&b);
 }
 
+/* Who has a segment mapped is told when it leaves its heap, which counts it no more then; the budget still does. */
+typedef struct told {
+    const td_heap *heap;
+    unsigned times;
+    uint64_t bytes;     /* of them all */
+    uint64_t committed; /* by the heap, at the last */
+    bool known;         /* the heap still had one of them */
+} told;
+
+static void leaving(const td_segment *s, void *arg)
+{
+    told *t = arg;
+    t->times++;
+    t->bytes += s->size;
+    t->committed = stats(t->heap).committed;
+    t->known |= td_heap_find_segment(t->heap, s->id, s->generation) != NULL;
+}
+
+static void leaving_is_told(void)
+{
+    td_budget b;
+    told t = {0};
+    td_budget_init(&b, 1024 * MIB, TD_SHM_MEMFD);
+    b.leaving = leaving;
+    b.leaving_arg = &t;
+    td_heap *h = heap(&b), *next = heap(&b);
+    t.heap = h;
+    td_extent small = get(h, 100), x = get(h, 30 * MIB), y = get(h, 40 * MIB);
+    uint64_t least = small.segment->size;
+    y.segment->shared = 1;
+    td_heap_release(h, &x); /* at once, as it is large */
+    CU_ASSERT_EQUAL(t.times, 1);
+    CU_ASSERT_EQUAL(t.bytes, 30 * MIB);
+    CU_ASSERT_EQUAL(t.committed, least + 40 * MIB);
+    CU_ASSERT_EQUAL(b.users->committed, least + 40 * MIB);
+    CU_ASSERT_EQUAL(b.committed, least + 70 * MIB);
+    CU_ASSERT_EQUAL(b.warm_bytes, 30 * MIB);
+
+    td_segment *s = y.segment;
+    td_heap_release(h, &y); /* when its process has it no more */
+    CU_ASSERT_EQUAL(t.times, 1);
+    s->shared = 0;
+    CU_ASSERT_EQUAL(td_heap_trim(h), 40 * MIB);
+    CU_ASSERT_EQUAL(t.times, 2);
+    CU_ASSERT_EQUAL(t.bytes, 70 * MIB);
+    CU_ASSERT_EQUAL(b.users->committed, least);
+
+    y = get(h,
+            20 * MIB); /* of an orphan: it stays what it was for the process that comes again, and is another's then */
+    s = y.segment;
+    s->shared = 1;
+    unsigned before = t.times;
+    td_heap_orphan(h, true);
+    td_heap_release(h, &y);
+    CU_ASSERT_EQUAL(td_heap_hand_over(h, next), s->size);
+    CU_ASSERT_EQUAL(t.times, before);
+    CU_ASSERT_EQUAL(b.users->committed, least + s->size);
+    td_heap_unmapped(h);
+    td_heap_release(h, &small); /* the last of it */
+    CU_ASSERT_EQUAL(t.times, before + 1);
+    CU_ASSERT_EQUAL(t.committed, 0);
+    CU_ASSERT_FALSE(t.known);
+
+    t = (told){.heap = next};
+    s->shared = 0;
+    uint64_t bytes = s->size;
+    bool more = false;
+    CU_ASSERT_EQUAL(td_heap_settle(next, true, NULL, NULL, &more), bytes);
+    CU_ASSERT_EQUAL(t.times, 1);
+    CU_ASSERT_EQUAL(t.bytes, bytes);
+    CU_ASSERT_EQUAL(b.users->committed, 0);
+    CU_ASSERT_FALSE(t.known);
+    td_heap_free(next);
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(b.committed, 0);
+}
+
 static unsigned disposed;
 static void dispose(td_segment *s, void *arg)
 {
@@ -637,5 +714,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"a segment made elsewhere", grown_elsewhere}, {"what clients map stays", what_clients_map_stays},
               {"orphans", orphans}, {"distrusted", distrusted}, {"handed over", handed_over},
               {"a user's part", a_users_part}, {"settles", settles}, {"small use is seen", small_use_is_seen},
-              {"few wait warm", few_wait_warm}, {"disposal is handed on", disposal_is_handed_on},
-              {"arenas of a device", arenas})
+              {"few wait warm", few_wait_warm}, {"leaving is told", leaving_is_told},
+              {"disposal is handed on", disposal_is_handed_on}, {"arenas of a device", arenas})
