@@ -188,6 +188,61 @@ static void nonsense(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "these bytes are no program"));
 }
 
+/* Is the message refused with these words, where one of its numbers is the count of texts, and is the one before read?
+ */
+static void at_the_count(const Td__Wire__Program *m, uint32_t *number, uint32_t plus, const char *why)
+{
+    uint32_t before = *number;
+    td_error e = {0};
+    *number = (uint32_t)m->n_strings + plus;
+    CU_ASSERT_PTR_NULL(td_ir_from_message(m, 0, &e));
+    CU_ASSERT_EQUAL(e.code, TD_E_PROTOCOL);
+    if (!strstr(e.message, why)) printf("\n  %s\n", e.message);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, why));
+    *number -= 1;
+    e = (td_error){0};
+    td_ir *last = td_ir_from_message(m, 0, &e);
+    CU_ASSERT_PTR_NULL(strstr(e.message, why));
+    td_ir_unref(last);
+    *number = before;
+}
+
+/* A text is named by its number. The first that there is none of is their count. */
+static void numbers_of_texts(void)
+{
+    Td__Wire__Program m;
+    td_error e = {0};
+    td_ir *ir = read("graph(%x : Float(3, n)):\n"
+                     "  %t : str = prim::Constant[value=\"one\"]() # a.py:1:1\n"
+                     "  prim::Print(%t)\n"
+                     "  return (%x)\n");
+    CU_ASSERT_EQUAL_FATAL(td_ir_to_message(ir, &m, &e), 0);
+    CU_ASSERT_TRUE_FATAL(m.n_sources >= 4 && m.n_words == 2 && m.n_strings > 1);
+    at_the_count(&m, &m.words[1], 0, "a literal has no text");
+    at_the_count(&m, &m.sources[0], 0, "a source has no file");
+    m.n_words = 1;
+    CU_ASSERT_PTR_NULL(td_ir_from_message(&m, 0, &e)); /* the literal's second word is not there */
+    CU_ASSERT_EQUAL(e.code, TD_E_PROTOCOL);
+    m.n_words = 2;
+    int sizes = 0;
+    for (size_t i = 0; i + 1 < m.n_parts; i++) {
+        int64_t size = (int64_t)(m.parts[i] | (uint64_t)m.parts[i + 1] << 32), there = m.parts[i];
+        if (size > -2 || size < -2 - (int64_t)m.n_strings) continue;
+        sizes++;
+        for (uint32_t last = 0; last < 2; last++) {
+            m.parts[i] = (uint32_t)(-2 - (int64_t)m.n_strings + last);
+            e = (td_error){0};
+            td_ir *other = td_ir_from_message(&m, 0, &e);
+            CU_ASSERT_EQUAL(strstr(e.message, "a size has no name") != NULL, !last);
+            td_ir_unref(other);
+        }
+        m.parts[i] = (uint32_t)there;
+    }
+    CU_ASSERT_EQUAL(sizes, 1);
+    td_ir_unref(ir);
+    td_ir_message_free(&m);
+}
+
 /* Arrays that are larger than any program's are refused by their number alone: nothing is made of them. */
 static void too_large(void)
 {
@@ -216,4 +271,5 @@ static void too_large(void)
 
 TD_CUNIT_MAIN("proto_ir_wire", {"what is packed comes back", comes_back}, {"any byte", any_byte},
               {"ops of other releases", other_releases}, {"defaults are filled in", defaults_are_filled_in},
-              {"written beside", written_beside}, {"nonsense", nonsense}, {"too large", too_large})
+              {"written beside", written_beside}, {"nonsense", nonsense}, {"numbers of texts", numbers_of_texts},
+              {"too large", too_large})

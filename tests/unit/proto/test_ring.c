@@ -2,8 +2,8 @@
  * frames and their descriptors keep their order when a connection moves to it. */
 #define _GNU_SOURCE_
 #include "proto/base/clock.h"
-#include "proto/wire/frame.h"
 #include "proto/base/patience.h"
+#include "proto/wire/frame.h"
 #include "tests/unit/cunit_main.h"
 
 #include <errno.h>
@@ -279,6 +279,41 @@ static void bells_and_descriptors(void)
     free(m);
 }
 
+/* Frames with a descriptor each that are read at once: the descriptors, which are on the socket, each come to their
+ * own. */
+static void descriptors_in_one_read(void)
+{
+    td_ring_memory *m = new_memory();
+    side c, d;
+    td_error e;
+    struct stat st;
+    int fd = -1, sent = 0;
+    new_sides(&c, &d, m);
+    td_writer_use_ring(&d.writer, &d.ring);
+    td_reader_use_ring(&c.reader, &c.ring, c.socket);
+    for (uint32_t i = 1; i < 4; i++) put(&d, i, 100, numbered_file((int)i));
+    CU_ASSERT_EQUAL(td_writer_flush(&d.writer, d.socket, true, &sent), 0);
+    CU_ASSERT_EQUAL(sent, 3);
+    CU_ASSERT_EQUAL(td_reader_fill(&c.reader, c.socket, true, &e), 3 * (TD_FRAME_HEADER + 100));
+    for (uint32_t i = 1; i < 4; i++) {
+        CU_ASSERT_TRUE_FATAL(take(&c, i, 100, &fd));
+        CU_ASSERT_TRUE(fstat(fd, &st) == 0 && st.st_size == i);
+        close(fd);
+    }
+    CU_ASSERT_FALSE(td_reader_expects(&c.reader));
+    put(&d, 4, 100, numbered_file(4)); /* one that came before its frame: until that is here, no bell is read */
+    CU_ASSERT_EQUAL(td_writer_flush(&d.writer, d.socket, true, &sent), 0);
+    CU_ASSERT_TRUE(td_reader_bells(&c.reader, &e) > 0);
+    CU_ASSERT_TRUE(td_reader_expects(&c.reader));
+    CU_ASSERT_TRUE_FATAL(take(&c, 4, 100, &fd));
+    CU_ASSERT_TRUE(fstat(fd, &st) == 0 && st.st_size == 4);
+    CU_ASSERT_FALSE(td_reader_expects(&c.reader));
+    close(fd);
+    free_side(&c);
+    free_side(&d);
+    free(m);
+}
+
 /* From a socket the rest of a frame with a descriptor may be read together with the first byte of another. */
 static void descriptors_behind_each_other(void)
 {
@@ -475,6 +510,6 @@ static void rung(void)
 TD_CUNIT_MAIN("proto_ring", {"bytes in pieces", in_pieces}, {"full and empty", full_and_empty},
               {"each sleep is told once", bells}, {"bells that come late", late_bells},
               {"impossible positions", impossible_positions}, {"frames move over in order", moving_over},
-              {"bells and descriptors", bells_and_descriptors},
+              {"bells and descriptors", bells_and_descriptors}, {"descriptors in one read", descriptors_in_one_read},
               {"descriptors behind each other", descriptors_behind_each_other}, {"quietly", quietly},
               {"two threads that sleep", sleepers}, {"when to look", patience}, {"when it was rung", rung})
