@@ -1,5 +1,6 @@
 /* Producers and consumers that are threads of one process, over one connection: whoever waits for others holds up
  * nobody, so that the others can bring what is waited for. */
+#include "client/tensord_bind.h"
 #include "tests/client/common.h"
 
 #include <pthread.h>
@@ -383,6 +384,55 @@ static void items_keep_their_order_when_a_get_was_stopped(void)
     td_disconnect(c);
 }
 
+/* Handles are used again: what is made next has those of an item that was let go of, and the next item has those of
+ * what was made. Neither is anything of what the other was. */
+static void handles_of_an_item_are_used_again(void)
+{
+    enum { N = 8, ROUNDS = 3 };
+    td_client *c = join(), *producer = join();
+    td_queue *put = td_queue_open(producer, "again", 4, TD_PRODUCER), *get = td_queue_open(c, "again", 0, TD_CONSUMER);
+    td_array *x[N], *y[N], *before[N], *w = td_full(c, td_dims(4), 3, TD_FLOAT32);
+    for (int k = 0; k < N; k++) x[k] = td_full(producer, td_dims(50000), k + 1, TD_FLOAT32);
+    for (int round = 0; round < ROUNDS; round++) {
+        td_queue_item item;
+        CU_ASSERT_EQUAL_FATAL(td_queue_put(put, td_arrays_of(N, x), "n", 1, TEST_LONG_MS), TD_OK);
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(get, &item, TEST_LONG_MS), TD_OK);
+        CU_ASSERT_EQUAL_FATAL(item.n, N);
+        for (int k = 0; k < N; k++) {
+            td_array *a = item.at[k];
+            CU_ASSERT_TRUE(td_knows_shape(a) && !td_is_view(a) && !td_is_writing(a));
+            CU_ASSERT_EQUAL(td_storage_here(a), 0);
+        }
+        for (int k = 0; k < N && !test_device(); k++) {
+            const float *p = td_data(item.at[k]);
+            CU_ASSERT_TRUE(p && p[49999] == (float)(k + 1));
+            CU_ASSERT_TRUE(td_is_mapped(item.at[k]));
+        }
+        memcpy(before, item.at, sizeof before);
+        td_queue_item_clear(&item);
+        int again = 0;
+        for (int k = 0; k < N; k++) {
+            y[k] = td_mul(w, k);
+            for (int i = 0; i < N; i++) again += y[k] == before[i];
+            CU_ASSERT_TRUE(td_knows_shape(y[k]) && td_storage_here(y[k]) && td_numel(y[k]) == 4);
+            CU_ASSERT_FALSE(td_came_outside(y[k]) || td_is_mapped(y[k]));
+        }
+        CU_ASSERT_TRUE(again > N / 2);
+        for (int k = 0; k < N; k++) CHECK_VALUES(y[k], 3 * k, 3 * k, 3 * k, 3 * k);
+        for (int k = 0; k < N; k++) td_release(y[k]);
+        /* What the next item's handles were last: views, and what only the daemon knows the shape of. */
+        for (int k = 0; k < N; k++) y[k] = k % 2 ? td_select(w, 0, k % 4) : td_nonzero(w);
+        for (int k = 0; k < N; k++) CU_ASSERT_EQUAL(td_knows_shape(y[k]), k % 2);
+        for (int k = 0; k < N; k++) td_release(y[k]);
+    }
+    for (int k = 0; k < N; k++) td_release(x[k]);
+    td_queue_close(put, false), td_queue_close(get, false);
+    td_release(w);
+    td_disconnect(producer);
+    CU_ASSERT_TRUE(comes_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_queues", start_server, stop_server, {"threads share a queue", threads_share_a_queue},
                    {"a full queue holds up nobody", a_full_queue_holds_up_nobody},
                    {"closing waits for what was put", closing_waits_for_what_was_put},
@@ -390,5 +440,6 @@ TD_CUNIT_MAIN_WITH("client_queues", start_server, stop_server, {"threads share a
                    {"leaving waits for what was put", leaving_waits_for_what_was_put},
                    {"many tensors in one item", many_tensors_in_one_item},
                    {"items keep their order when a get was stopped", items_keep_their_order_when_a_get_was_stopped},
+                   {"handles of an item are used again", handles_of_an_item_are_used_again},
                    {"a queue is looked at", a_queue_is_looked_at},
                    {"trees are published at once", trees_are_published_at_once})

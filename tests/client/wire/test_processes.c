@@ -391,6 +391,85 @@ static void forked_children_work(void)
     td_disconnect(c);
 }
 
+/* Each on a line of its own; what they give is an error when it is looked at. */
+static td_array *looks_too_far(td_array *x, td_array *far, int *line)
+{
+    *line = __LINE__ + 1;
+    return td_index_select(x, 0, far);
+}
+
+static bool names_line(td_array *failed, int line)
+{
+    float v[3];
+    char where[64];
+    snprintf(where, sizeof where, "test_processes.c:%d", line);
+    td_clear_error();
+    bool named = td_read(failed, v, sizeof v) && strstr(td_last_error()->where, where);
+    if (!named) fprintf(stderr, "at %s: %s, not %s\n", td_last_error()->where, td_last_error()->message, where);
+    td_clear_error();
+    td_release(failed);
+    return named;
+}
+
+/* The parent's session knows the text of the first line already, this process's knows none. */
+static bool names_its_own_lines(void *context)
+{
+    const inherited *h = context;
+    int line;
+    td_array *failed = looks_too_far(h->x, h->large, &line);
+    bool good = names_line(failed, line);
+    line = __LINE__ + 1;
+    failed = td_index_select(h->x, 0, h->large);
+    return names_line(failed, line) && good;
+}
+
+static void a_childs_error_names_its_own_line(void)
+{
+    td_client *c = join();
+    inherited h = {.c = c, .x = counting(c, 1, 3), .large = td_full(c, td_dims(3), 7, TD_INT64)};
+    int line;
+    for (int i = 0; i < 3; i++) {
+        td_array *failed = looks_too_far(h.x, h.large, &line);
+        CU_ASSERT_TRUE(names_line(failed, line));
+        CU_ASSERT_EQUAL(in_child(names_its_own_lines, &h), 0);
+    }
+    td_release(h.x), td_release(h.large);
+    td_disconnect(c);
+}
+
+/* Its own lease may have the number that the parent's has. */
+static bool frees_its_copy(void *context)
+{
+    const inherited *h = context;
+    double expected[3] = {5, 6, 7};
+    td_lease *own = td_lease_new(h->c, 64);
+    td_lease_free(h->lease);
+    if (!own || td_sync(h->c)) return false;
+    for (int i = 0; i < 3; i++) ((float *)td_lease_data(own))[i] = (float)(5 + i);
+    td_array *y = td_put(own, 0, TD_FLOAT32, td_dims(3));
+    bool good = y && td_sync(h->c) == TD_OK && equals(y, 3, expected);
+    td_release(y);
+    td_lease_free(own);
+    return good && td_sync(h->c) == TD_OK;
+}
+
+static void a_lease_outlives_a_childs_copy(void)
+{
+    td_client *c = join();
+    inherited h = {.c = c, .lease = td_lease_new(c, 64)};
+    CU_ASSERT_PTR_NOT_NULL_FATAL(td_lease_data(h.lease));
+    for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(in_child(frees_its_copy, &h), 0);
+    CU_ASSERT_TRUE(settled_to(c, "sessions", 1));
+    for (int i = 0; i < 16; i++) ((float *)td_lease_data(h.lease))[i] = (float)i;
+    td_array *y = td_put(h.lease, 0, TD_FLOAT32, td_dims(3));
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CHECK_VALUES(y, 0, 1, 2);
+    td_release(y);
+    td_lease_free(h.lease);
+    CU_ASSERT_TRUE(settled_to(c, "tensors", 0));
+    td_disconnect(c);
+}
+
 /* The child forks and ends at once; the grandchild goes on with what both inherited. */
 static bool outlives_its_parent(void *context)
 {
@@ -712,15 +791,14 @@ static void deaths_are_told_apart(void)
     test_daemon_stop(&victim);
 }
 
-TD_CUNIT_MAIN_WITH("client_processes", start_server, stop_server,
-                   {"processes share a tensor", processes_share_a_tensor},
-                   {"mappings go with their memory", mappings_go_with_their_memory},
-                   {"queues hand over", queues_hand_over}, {"puts are on their way", puts_are_on_their_way},
-                   {"forked children work", forked_children_work},
-                   {"a fork never steps aside", a_fork_never_steps_aside},
-                   {"a child finds a relative socket", a_child_finds_a_relative_socket},
-                   {"orphans keep their session", orphans_keep_their_session},
-                   {"raw clones are told", raw_clones_are_told}, {"forks beside threads", forks_beside_threads},
-                   {"forks beside a program", forks_beside_a_program},
-                   {"a killed daemon is told", a_killed_daemon_is_told},
-                   {"deaths are told apart", deaths_are_told_apart})
+TD_CUNIT_MAIN_WITH(
+    "client_processes", start_server, stop_server, {"processes share a tensor", processes_share_a_tensor},
+    {"mappings go with their memory", mappings_go_with_their_memory}, {"queues hand over", queues_hand_over},
+    {"puts are on their way", puts_are_on_their_way}, {"forked children work", forked_children_work},
+    {"a child's error names its own line", a_childs_error_names_its_own_line},
+    {"a lease outlives a child's copy", a_lease_outlives_a_childs_copy},
+    {"a fork never steps aside", a_fork_never_steps_aside},
+    {"a child finds a relative socket", a_child_finds_a_relative_socket},
+    {"orphans keep their session", orphans_keep_their_session}, {"raw clones are told", raw_clones_are_told},
+    {"forks beside threads", forks_beside_threads}, {"forks beside a program", forks_beside_a_program},
+    {"a killed daemon is told", a_killed_daemon_is_told}, {"deaths are told apart", deaths_are_told_apart})

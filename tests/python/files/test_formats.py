@@ -313,6 +313,27 @@ def patched(data, size=None, packed=None, crc=None, method=None):
     return bytes(out)
 
 
+@pytest.mark.parametrize("entry", range(3))
+def test_an_entry_longer_than_its_gap(entry):
+    """Between two entries there is a header, and then as much as the directory may say: by one byte more it overlaps what follows, which is the next
+    entry or the directory."""
+    good = npz(False, one__npy=npy(b"\0" * 8, shape="(2,)"), two__npy=npy(b"\0" * 8, shape="(2,)"), three__npy=npy(b"\0" * 8, shape="(2,)"))
+    with zipfile.ZipFile(io.BytesIO(good)) as z:
+        starts = [i.header_offset for i in z.infolist()] + [z.start_dir]
+        name = z.infolist()[entry].filename
+    gap = starts[entry + 1] - starts[entry] - 30
+    rows = [i for i in range(len(good)) if good[i : i + 4] == b"PK\1\2"]
+    for packed, text in ((gap + 1, f"'{name}' overlaps what follows it"), (gap, f"'{name}' is not where it should be"),
+                         (gap - len(name) + 1, "not where it should be"), (gap - len(name), None)):
+        data = bytearray(good)
+        struct.pack_into("<II", data, rows[entry] + 20, packed, packed)
+        if text is None:
+            assert len(load(bytes(data))) == 3
+            continue
+        with pytest.raises(BAD, match=text):
+            load(bytes(data))
+
+
 def test_entries_that_lie_about_their_sizes():
     whole = npy(struct.pack("<1000f", *range(1000)), shape="(1000,)")
     good = npz(True, x__npy=whole)

@@ -467,6 +467,41 @@ static void names_and_queues(void)
     stop();
 }
 
+static unsigned asked_to_stop;
+
+/* The program wants to stop as soon as it is asked. */
+static bool at_once(void *context)
+{
+    (void)context;
+    asked_to_stop++;
+    return true;
+}
+
+/* A wait that may be stopped is one for a slice of time after the other. Each is answered here before anybody could ask
+ * whether the program wants to stop: so it is asked between two of them. */
+static void stopped_between_slices(void)
+{
+    static const int limits[] = {60000, -1};
+    start(NULL);
+    td_queue *q = td_queue_open(client, "q", 4, TD_PRODUCER | TD_CONSUMER);
+    td_queue_item item;
+    for (unsigned i = 0; i < sizeof limits / sizeof *limits; i++) {
+        CU_ASSERT_EQUAL(td_sync(client), TD_OK);
+        td_set_interrupt(client, at_once, NULL);
+        uint64_t frames = fake_seen(fake)->frames;
+        asked_to_stop = 0;
+        CU_ASSERT_EQUAL_FATAL(td_queue_get(q, &item, limits[i]), TD_E_CANCELLED);
+        CHECK_ERROR(TD_E_CANCELLED, "stopped while waiting for others");
+        CU_ASSERT_EQUAL(fake_seen(fake)->frames, frames + 1);
+        CU_ASSERT_EQUAL(asked_to_stop, 1);
+        td_set_interrupt(client, NULL, NULL);
+    }
+    CU_ASSERT_EQUAL(td_queue_get(q, &item, 0), TD_E_TIMEOUT);
+    td_clear_error();
+    td_queue_close(q, false);
+    stop();
+}
+
 /* What has been put: `n` tensors and a note of so many bytes, into the queue that is returned. */
 static td_queue *with_item(int n, size_t note)
 {
@@ -661,7 +696,7 @@ TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_t
               {"a lost daemon is told", a_lost_daemon_is_told}, {"connections are checked", connections_are_checked},
               {"other tables refuse only what differs", other_tables_refuse_only_what_differs},
               {"forked children have their own connection", forked_children_have_their_own_connection},
-              {"names and queues", names_and_queues}, {"mixed answers", mixed_answers},
-              {"no memory for an item", no_memory_for_an_item}, {"what hooks are given", what_hooks_are_given},
-              {"untaken", untaken}, {"unmaps when asked", unmaps_when_asked}, {"tables", tables},
-              {"composites", composites})
+              {"names and queues", names_and_queues}, {"stopped between slices", stopped_between_slices},
+              {"mixed answers", mixed_answers}, {"no memory for an item", no_memory_for_an_item},
+              {"what hooks are given", what_hooks_are_given}, {"untaken", untaken},
+              {"unmaps when asked", unmaps_when_asked}, {"tables", tables}, {"composites", composites})
