@@ -13,8 +13,9 @@ import pytest
 
 os.environ.setdefault("TENSORD_LENT_SECONDS", "2")
 import tensord as td  # noqa: E402
-from common import at_rest, held, settles  # noqa: E402
+from common import at_rest, held, settles, wait_for  # noqa: E402
 from tensord.data import DataLoader, IterableDataset, SharedDict, SharedList, get_worker_info  # noqa: E402
+from tensord.share import _loans  # noqa: E402
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
@@ -136,6 +137,68 @@ def test_respawn():
         if n in (4, 15):
             os.kill(it.stats()["workers"][n % 2]["pid"], signal.SIGKILL)
     assert seen == list(range(60))
+
+
+class Deadly(Images):
+    """Whoever looks at one of these for the first time dies of it."""
+
+    def __init__(self, n, deadly, place):
+        super().__init__(n)
+        self.deadly, self.place = deadly, place
+
+    def __getitem__(self, i):
+        if i in self.deadly:
+            try:
+                (self.place / str(i)).touch(exist_ok=False)
+            except FileExistsError:
+                pass
+            else:
+                os._exit(7)
+        return super().__getitem__(i)
+
+
+def test_deaths_at_different_batches_do_not_add_up(tmp_path):
+    """One worker dies at each second batch, and twice at one: no batch is its third."""
+    deadly = (0, 1, 4, 8, 12, 16)  # two of the first batch
+    loader = DataLoader(Deadly(20, deadly, tmp_path), batch_size=2, num_workers=1, on_worker_death="respawn")
+    assert [i for b in loader for i in b["y"].tolist()] == list(range(20))
+    assert loader.stats()["workers"][0]["respawned"] == len(deadly)
+
+
+def test_the_third_death_at_one_batch_is_the_last(tmp_path):
+    loader = DataLoader(Deadly(20, (8, 9, 10, 11, 12), tmp_path), batch_size=4, num_workers=1, on_worker_death="respawn")
+    it = iter(loader)
+    assert [next(it)["y"].tolist() for _ in range(2)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+    with pytest.raises(RuntimeError, match=r"batch 2 \(indices \[8, 9, 10, 11\]\)(?s:.*)The 3. death at the same batch"):
+        next(it)
+
+
+def all_came(it):
+    """All batches that its one worker was asked for, and that still wait to be unpacked."""
+    member = it.pool.members[0]
+    it.pool._take_messages(member)
+    return not member.pending
+
+
+def test_batches_that_wait_when_a_worker_dies_stay_valid(monkeypatch):
+    """What the dead one sent is unpacked later. What the next one sent, and nobody unpacked, is free when the loader has ended, as after no death:
+    not only when the time of what is lent is over."""
+    monkeypatch.setattr(_loans, "LENT_SECONDS", 10_000.0)  # in workers, which are forked
+    before = at_rest()
+    loader = DataLoader(Images(80), batch_size=2, num_workers=1, prefetch_factor=4, on_worker_death="respawn", multiprocessing_context="fork")
+    it = iter(loader)
+    seen = [next(it)["y"].tolist() for _ in range(6)]
+    assert wait_for(lambda: all_came(it)) and len(it.tasks) == 4
+    os.kill(it.stats()["workers"][0]["pid"], signal.SIGKILL)
+    for _ in range(8):
+        b = next(it)
+        seen.append(b["y"].tolist())
+        assert b["x"][:, 7, 7].tolist() == b["y"].tolist()
+    assert it.stats()["workers"][0]["respawned"] == 1 and wait_for(lambda: all_came(it))
+    assert seen == [[2 * n, 2 * n + 1] for n in range(14)]
+    loader.close()
+    del b, it, loader
+    assert settles(before) == before
 
 
 def test_failures():

@@ -1,4 +1,5 @@
 """What is made is freed: references, memory, handles in the daemon, descriptors."""
+import asyncio
 import gc
 import os
 import subprocess
@@ -7,6 +8,41 @@ import tracemalloc
 
 import pytest
 import tensord as td
+import tensord.aio
+
+LOOP = asyncio.new_event_loop()
+ITEMS = td.Queue("leaks", maxsize=4)
+DOUBLED = td.jit.trace(lambda x: x * 2, (td.ones(2),))
+
+
+def many():
+    """More tensors than an item has places for without asking for memory."""
+    return list(td.ones(12, 2).unbind(0))
+
+
+def awaited(of):
+    return LOOP.run_until_complete(of)
+
+
+async def given_up():
+    """A get that nobody answers, and whose task is cancelled while it waits."""
+    task = asyncio.ensure_future(td.aio.Queue("nothing").get())
+    await td.aio.sync()
+    task.cancel()
+    await asyncio.wait([task])
+
+
+async def through_a_queue(x):
+    async with td.aio.Queue("leaks in a loop") as q:
+        await q.put(x)
+        return await q.get()
+
+
+def through(*items):
+    for x in items:
+        ITEMS.put(x)
+    return [ITEMS.get() for _ in items]
+
 
 PLACES = {
     "operators": lambda: (td.ones(3) + 1) * td.ones(3) @ td.ones(3),
@@ -28,12 +64,22 @@ PLACES = {
     "attributes": lambda: (td.ones(2).T, td.ones(2).shape, td.ones(2).dtype, td.ones(2).data, td.ones(2).grad, td.ones(2).stride()),
     "names": lambda: (td.ones(2).publish("leak", replace=True), td.open("leak"), td.drop("leak")),
     "status": lambda: td.status(),
+    "items": lambda: through({"x": td.ones(2), "n": 1}, [1.5, "text", b"bytes", None, 1 << 80], "long" * 1000),
+    "items with many tensors": lambda: through(many(), dict(enumerate(many())), many() * 2),
+    "large items": lambda: through([b"y" * (1 << 20), many()]),
+    "a loop's values": lambda: [awaited(f(td.ones(1))) for f in (td.aio.ready, td.aio.item, td.aio.tolist)],
+    "a loop's calls": lambda: (awaited(td.aio.call(DOUBLED, td.ones(2))), awaited(td.aio.sync()), awaited(td.aio.status("names"))),
+    "a loop's names": lambda: (td.ones(2).publish("leak", replace=True), awaited(td.aio.open("leak"))),
+    "a loop's items": lambda: awaited(through_a_queue([td.ones(2), many()])),
+    "a loop's wait": lambda: awaited(given_up()),
 }
 FAILURES = {
     "shape": lambda: td.ones(2) + td.ones(3), "index": lambda: td.ones(2)[5], "later": lambda: td.ones(2)[td.tensor([5])].item(),
     "argument": lambda: td.add(td.ones(2), "x"), "keyword": lambda: td.sum(td.ones(2), foo=1), "data": lambda: td.tensor([[1], [2, 3]]),
     "list": lambda: td.cat([td.ones(2), 3]), "key": lambda: td.ones(2)[None, [0], "x"], "dtype": lambda: td.ones(2).to("x"),
     "buffer": lambda: memoryview(td.ones(1, requires_grad=True)), "name": lambda: td.open("no"),
+    "item": lambda: through([*many(), object()]), "loop's value": lambda: awaited(td.aio.item(td.ones(2))), "loop's name": lambda: awaited(td.aio.open("no", timeout=0)),
+    "loop's tensor": lambda: awaited(td.aio.ready(3)), "loop's call": lambda: td._C._aio_call(DOUBLED._daemons(), (3, 4), None, print), "loop's long name": lambda: awaited(td.aio.open("n" * 5000)), "loop's item": lambda: awaited(through_a_queue([*many(), object()])),
 }
 
 
