@@ -139,7 +139,7 @@ static void queue_writes(raw *r)
     td_words_op(&w, td_op_by_id(TD_OP_FULL), 0, 0, 0, 0, NULL, 1, &ones, NULL, &full, NULL);
     to_device(&w, ONES, raw_device(), LARGE);
     control(&w, TD_REC_REQUIRES_GRAD, 1, 1, &one);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < 40; i++) {
         op2(&w, TD_OP_MUL, 0, 1, 2, WRITTEN);
         op2(&w, TD_OP_SUM, 0, LARGE, 0, SUM);
         td_words_op(&w, td_op_by_id(TD_OP_ADD), 0, TD_RF_OUT, 0, 2, in, 1, &written, NULL, &none, NULL);
