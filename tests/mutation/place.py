@@ -66,7 +66,7 @@ def reap(but=()):
 
 class Place:
     def __init__(self, root, jobs):
-        self.root, self.jobs, self.kept, self.took, self.out, self.alone = root, jobs, {}, {}, {}, False
+        self.root, self.jobs, self.kept, self.took, self.out, self.alone, self.building = root, jobs, {}, {}, {}, False, None
 
     def __enter__(self):
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
@@ -89,9 +89,7 @@ class Place:
                 shutil.copy2(os.path.join(self.root, name), self.tree / name, follow_symlinks=False)
         if os.path.isdir(shared := os.path.join(self.root, "../shared")):
             os.symlink(os.path.realpath(shared), self.top / "shared")
-        for variable, name in ("TMPDIR", "tmp"), ("XDG_RUNTIME_DIR", "run"):
-            os.environ[variable] = str(self.top / name)
-        self.clear()
+        self.own_places()
         # Without words for a debugger it is linked in less time, and ccache has it from the last time.
         self.must(["meson", "setup", "build", "-Ddebug=false", "-Doptimization=2"])
         outputs = {t["id"]: t["filename"] for t in self.ask("--targets")}
@@ -104,6 +102,14 @@ class Place:
             for c in json.load(f):
                 self.objects.setdefault(os.path.normpath(os.path.join("build", c["file"])), []).append(c["output"])
 
+    def own_places(self):
+        """Where suites keep sockets and temporary files. Compilers have a place beside: what they leave is no suite's."""
+        (self.top / "made").mkdir()
+        self.building = {**os.environ, "TMPDIR": str(self.top / "made"), "XDG_RUNTIME_DIR": str(self.top / "made")}
+        for variable, name in ("TMPDIR", "tmp"), ("XDG_RUNTIME_DIR", "run"):
+            os.environ[variable] = str(self.top / name)
+        self.clear()
+
     def clear(self):
         for name in os.listdir("/dev/shm") if self.alone else ():  # else they may be others'
             os.unlink("/dev/shm/" + name)
@@ -112,7 +118,7 @@ class Place:
             os.makedirs(os.environ[variable], mode=0o700)
 
     def must(self, command):
-        done = subprocess.run(command, cwd=self.tree, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=self.tree, env=self.building, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"mutate: {' '.join(command)} failed: {(done.stdout + done.stderr)[-2000:]}")
         return done.stdout
@@ -121,7 +127,7 @@ class Place:
         return json.loads(self.must(["meson", "introspect", "build", what]))
 
     def ninja(self, outputs):
-        return not outputs or subprocess.run(["ninja", f"-j{self.jobs}", *outputs], cwd=self.build, capture_output=True).returncode == 0
+        return not outputs or subprocess.run(["ninja", f"-j{self.jobs}", *outputs], cwd=self.build, env=self.building, capture_output=True).returncode == 0
 
     def compiled(self, path):
         """A sum of the objects of a source; None: it does not compile, or nothing is made of it."""

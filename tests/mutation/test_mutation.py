@@ -124,14 +124,16 @@ class Rooms(unittest.TestCase):
 class Running(unittest.TestCase):
     """Suites that are lines for a shell, and need nothing to be built."""
 
-    def judged(self, *lines, limit=1000):
+    def judged(self, *lines, limit=1000, ninja=""):
         with place.Place(str(ROOT), 1) as it:
-            for variable in "TMPDIR", "XDG_RUNTIME_DIR":
-                os.environ[variable] = str(it.top / variable)
+            it.own_places()
             it.build, it.tree = it.top, it.top
-            it.suites = {f"s{k}": {"cmd": ["sh", "-c", line], "env": {}, "workdir": None, "timeout": limit, "outputs": []} for k, line in enumerate(lines)}
+            it.suites = {f"s{k}": {"cmd": ["sh", "-c", line], "env": {}, "workdir": None, "timeout": limit, "outputs": [ninja] * bool(ninja)} for k, line in enumerate(lines)}
             it.took = {name: k for k, name in enumerate(it.suites)}
-            it.clear()
+            if ninja:
+                (it.top / "ninja").write_text(f"#!/bin/sh\n{ninja}\n")
+                (it.top / "ninja").chmod(0o700)
+                it.building["PATH"] = f"{it.top}:{it.building['PATH']}"
             said = it.judge(list(it.suites))
             self.assertEqual(place.below(os.getpid()), set())
         self.assertFalse(it.top.exists())
@@ -146,6 +148,10 @@ class Running(unittest.TestCase):
 
     def test_what_left_its_parent_ends_too(self):
         self.assertEqual(self.judged("setsid sleep 1000 & sleep 1000 & exit 1"), "s0")
+
+    def test_what_compilers_leave_is_no_suites(self):
+        self.assertIsNone(self.judged("exit 0", ninja="echo > $TMPDIR/it; echo > $XDG_RUNTIME_DIR/it"))
+        self.assertIs(self.judged("exit 0", ninja="exit 1"), False)
 
     def test_a_suite_that_cannot_tell(self):
         with place.Place(str(ROOT), 1) as it:
