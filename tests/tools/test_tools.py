@@ -146,6 +146,24 @@ class Tensorctl(Place):
         lib.td_disconnect(c)
         self.end(p)
 
+    def test_tensors_of_one_line_are_one_row(self):
+        """It has the bytes of all, and says of the largest what it is."""
+        if options()["b_sanitize"] != "none":
+            self.skipTest("a sanitizer's library cannot be loaded into a Python without it")
+        p = self.serve()
+        lib = library()
+        c = ctypes.c_void_p(lib.td_connect(self.socket.encode()))
+        made = [ctypes.c_void_p(lib.td_from_data(c, 9, Ints(1, (ctypes.c_int64 * 1)(n)), (ctypes.c_double * 9)())) for n in (2, 9, 0, 4)]
+        self.assertEqual(lib.td_sync(c), 0)
+        shown = ctl("--socket", self.socket, "tensors").splitlines()
+        kept = [line for line in shown if f" {os.getpid()}  tensor " in line]
+        self.assertEqual(len(kept), 1, shown)
+        self.assertRegex(kept[0], r" 4 +[\d.]+  float64\[9\] +\(opened, taken or cloned\)$")
+        for x in made:
+            lib.td_release(x)
+        lib.td_disconnect(c)
+        self.end(p)
+
     def check_prometheus(self, status):
         lines = ctl("--socket", self.socket, "--prometheus").splitlines()
         types = dict(line.split()[2:] for line in lines if line.startswith("# TYPE "))
