@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 import time
 
+import rooms
 import suites
 from tree import tracked
 
@@ -92,10 +93,13 @@ class Place:
         self.own_places()
         # Without words for a debugger it is linked in less time, and ccache has it from the last time.
         self.must(["meson", "setup", "build", "-Ddebug=false", "-Doptimization=2"])
-        outputs = {t["id"]: t["filename"] for t in self.ask("--targets")}
+        targets = self.ask("--targets")
+        outputs = {t["id"]: t["filename"] for t in targets}
+        installed = [t["id"] for t in targets if t["installed"]]
         self.suites = {}
         for s in self.ask("--tests"):
-            s["outputs"] = [os.path.relpath(f, self.build) for d in s["depends"] for f in outputs.get(d, [])]
+            needed = s["depends"] + installed * (s["name"] in rooms.INSTALLING)
+            s["outputs"] = [os.path.relpath(f, self.build) for d in needed for f in outputs.get(d, [])]
             self.suites[s["name"]] = s
         with open(self.build / "compile_commands.json") as f:
             self.objects = {}

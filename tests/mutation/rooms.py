@@ -57,6 +57,8 @@ ROOMS = {
     "client/python/tensord/torch": "python/with_torch",
     "client/python/tensord/utils": "python_checkpoint python_data python_swap python_surface python_idioms",
 }
+# Suites that install what was built.
+INSTALLING = {"tools"}
 # Folders that lie in a room's and hold none of its code, and programs that write code.
 ASIDE = {"gen", "examples", "embed.py"}
 # Rooms whose files lie in their own folder alone.
