@@ -3,9 +3,10 @@ import copy
 import importlib
 import math
 
-import numpy as np
 import pytest
 import tensord as td
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 close, make = td.testing.assert_close, td.testing.make_tensor
 

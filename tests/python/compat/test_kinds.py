@@ -3,9 +3,10 @@ Smirnov) or their moments; gradients of draws against differences."""
 import math
 import warnings
 
-import numpy as np
 import pytest
 import tensord as td
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 D = td.distributions
 P2 = [[0.2, 0.3, 0.5], [0.7, 0.1, 0.2]]

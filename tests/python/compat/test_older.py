@@ -1,10 +1,11 @@
 """Forms that PyTorch kept from its older versions, as programs that were written for those use them."""
 import warnings
 
-import numpy as np
 import pytest
 
 import tensord as td
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 
 def quietly(f):

@@ -2,10 +2,11 @@
 import io
 import pickle
 
-import numpy as np
 import pytest
 
 import tensord as td
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 DTYPES = ("uint16", "uint32", "uint64")
 SIZES = (1, 7, 64, 1000, 70_000)

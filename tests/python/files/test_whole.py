@@ -8,11 +8,12 @@ import sys
 import types
 import zipfile
 
-import numpy as np
 import pytest
 
 import tensord as td
 from tensord import nn
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 
 class Net(nn.Module):

@@ -10,12 +10,13 @@ import pathlib
 import subprocess
 import threading
 
-import numpy as np
 import pytest
 import tensord as td
 import tensord.aio
 from common import SANITIZED, wait_for
 from onnx_file import FLOAT, write
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 BUILD = pathlib.Path(os.environ["TENSORD_DAEMON"]).parents[2]
 MEGA = 1 << 20

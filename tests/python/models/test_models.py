@@ -7,12 +7,13 @@ import pickle
 import signal
 import threading
 
-import numpy as np
 import pytest
 import tensord as td
 import tensord.aio
 from common import script
 from onnx_file import FLOAT, write
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 W = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
 

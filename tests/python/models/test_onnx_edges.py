@@ -1,8 +1,9 @@
 """Ops of ONNX at their edges: dtypes of constants, no axes, windows and places beyond the end. The results are onnxruntime's."""
-import numpy as np
 import pytest
 import tensord as td
 from onnx_file import FLOAT, INT32, INT64, write
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 NUMBERS = {"float32": FLOAT, "int32": INT32, "int64": INT64}
 X = np.array([[1, 2], [3, 4]], dtype=np.float32)

@@ -1,10 +1,10 @@
 """Recurrent layers as ops: second derivatives against torch, gradients that do not arrive, half types, what is refused, and that bits do not depend on the batch's neighbours."""
 
-import numpy as np
 import pytest
 import tensord as td
 from tensord import nn
 
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 torch = pytest.importorskip("torch")
 
 

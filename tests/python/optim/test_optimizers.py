@@ -2,10 +2,10 @@
 
 import math
 
-import numpy as np
 import pytest
 import tensord as td
 
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 torch = pytest.importorskip("torch")
 
 RULES = [("SGD", dict(lr=0.1, momentum=0.9, dampening=0.3)), ("SGD", dict(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.1, maximize=True)),

@@ -4,10 +4,10 @@ import copy
 import math
 import warnings
 
-import numpy as np
 import pytest
 import tensord as td
 
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 torch = pytest.importorskip("torch")
 
 KINDS = [("StepLR", dict(step_size=3)), ("MultiStepLR", dict(milestones=[2, 5, 5])), ("ExponentialLR", dict(gamma=0.8)), ("ConstantLR", dict(factor=0.5, total_iters=3)),

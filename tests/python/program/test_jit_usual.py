@@ -10,10 +10,11 @@ import warnings
 import weakref
 from typing import Dict, List, Optional, Tuple
 
-import numpy as np
 import pytest
 import tensord as td
 from tensord import nn
+
+np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
 try:
     import torch
