@@ -1,4 +1,5 @@
 /* Names, queues and deadlines: who is woken, with what, and that nothing stays behind. */
+#include "daemon/service/laps.h"
 #include "daemon/service/queue.h"
 #include "daemon/tensor/device.h"
 #include "tests/support/hand_clock.h"
@@ -790,6 +791,135 @@ static void a_deadline_names_whom_it_waited_for(void)
     td_queue_leave(&s, get, false);
 }
 
+/* ---- who comes and goes */
+
+/* A queue that goes while some wait to be let in has no more turns. */
+static void a_queue_goes_between_two_turns(void)
+{
+    enum { MANY = 300 };
+    static told all[MANY];
+    td_queued_item *got, *large = NULL;
+    td_queue_wait *w;
+    td_member *m = join("q", TD_QUEUE_OPEN, TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER, alice);
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&large, NULL, 0, TD_QUEUE_MOST_BYTES, NULL), TD_OK);
+    td_queue_put(&s, m, large, 0, &w, queue_told, NULL, NULL);
+    memset(all, 0, sizeof all);
+    for (int i = 0; i < MANY; i++)
+        CU_ASSERT_EQUAL_FATAL(td_queue_put(&s, m, item((float)i), UINT32_MAX, &w, queue_told, &all[i], NULL), TD_WAIT);
+    CU_ASSERT_EQUAL_FATAL(td_queue_get(&s, m, &got, 0, &w, queue_told, NULL, NULL), TD_OK);
+    td_queue_item_free(got);
+    CU_ASSERT_TRUE(all[0].times == 1 && all[MANY - 1].times == 0);
+    td_queue_leave(&s, m, false);
+    CU_ASSERT_PTR_NULL(s.queues);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    CU_ASSERT_EQUAL(all[MANY - 1].times, 0);
+}
+
+/* A watcher is told of producers that die while it is there, and of nobody else. */
+static void deaths_of_others_are_not_told(void)
+{
+    td_member *stays = join("q", 4, TD_QUEUE_PRODUCER, bob), *before = join("q", 4, TD_QUEUE_PRODUCER, alice);
+    td_queue_wait *w;
+    td_queued_item *got;
+    td_error e = {0};
+    td_queue_leave(&s, before, true);
+    td_member *c = join("q", 4, TD_QUEUE_CONSUMER | TD_QUEUE_WATCH, bob);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
+    td_queue_leave(&s, join("q", 4, TD_QUEUE_CONSUMER, alice), true);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_TIMEOUT);
+    td_queue_leave(&s, join("q", 4, TD_QUEUE_PRODUCER, alice), true);
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, 0, &w, queue_told, NULL, &e), TD_E_DIED);
+    td_queue_leave(&s, stays, false);
+    td_queue_leave(&s, c, false);
+}
+
+/* What a member waited for is nobody's when it has left. */
+static void who_leaves_waits_no_more(void)
+{
+    td_member *stays = join("q", 2, TD_QUEUE_PRODUCER | TD_QUEUE_CONSUMER, bob),
+              *c = join("q", 2, TD_QUEUE_CONSUMER, alice);
+    td_queue_wait *w;
+    td_queued_item *got;
+    told gone = {0};
+    CU_ASSERT_EQUAL(td_queue_get(&s, c, &got, UINT32_MAX, &w, queue_told, &gone, NULL), TD_WAIT);
+    td_queue_leave(&s, c, false);
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").waiting_get, 0);
+    CU_ASSERT_EQUAL(td_queue_put(&s, stays, item(1), 0, &w, queue_told, NULL, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").items, 1);
+    CU_ASSERT_EQUAL(gone.times, 0);
+    td_queue_leave(&s, stays, false);
+}
+
+/* An end and a capacity are those of members that are there. */
+static void what_a_queue_was_before(void)
+{
+    td_member *p;
+    td_queue_wait *w;
+    td_queued_item *large = NULL;
+    CU_ASSERT_EQUAL_FATAL(td_queue_join(&p, &s, "q", 2, TD_QUEUE_PRODUCER, 50000, alice, NULL), TD_OK);
+    td_queue_put(&s, p, item(1), 0, &w, queue_told, NULL, NULL);
+    td_queue_end(&s, p);
+    td_queue_leave(&s, p, false);
+    p = join("q", TD_QUEUE_OPEN, TD_QUEUE_PRODUCER, alice);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, item(2), 0, &w, queue_told, NULL, NULL), TD_OK); /* it had ended */
+    td_member *c = join("q", 4, TD_QUEUE_CONSUMER, bob); /* items count from here on, and not what they carry */
+    CU_ASSERT_EQUAL_FATAL(td_queue_item_new(&large, NULL, 0, TD_QUEUE_MOST_BYTES, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, large, 0, &w, queue_told, NULL, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_queue_put(&s, p, item(3), 0, &w, queue_told, NULL, NULL), TD_OK);
+    td_queues_clear(&s); /* of those that nobody has joined */
+    CU_ASSERT_EQUAL(td_queue_look(&s, "q").items, 4);
+    td_queue_leave(&s, p, false);
+    td_queue_leave(&s, c, false);
+    CU_ASSERT_PTR_NOT_NULL(s.queues); /* it is kept, as somebody said */
+    td_queues_clear(&s);
+    CU_ASSERT_PTR_NULL(s.queues);
+    td_queue_leave(&s, join("q", 4, TD_QUEUE_PRODUCER, alice), false); /* nothing lies in it */
+    CU_ASSERT_PTR_NULL(s.queues);
+}
+
+/* How long the loop was at what: by kinds, of which those beyond the last place are counted together there. */
+static void laps_are_counted(void)
+{
+    enum { US = 1000, KINDS = TD_LAP_KINDS + 5 };
+    static const struct {
+        uint64_t us;
+        int within;
+    } all[] = {{0, 0}, {50, 0}, {51, 1}, {100, 1}, {1000, 4}, {4000, 5}, {4001, 6}, {9000, 6}, {60, 1}};
+    enum { TIMES = sizeof all / sizeof *all };
+    td_laps *t = td_laps_new();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(t);
+    uint64_t within[TD_LAP_BOUNDS + 1] = {0}, total = 0;
+    td_lap_began(t);
+    for (int k = 0; k < TIMES; k++) {
+        hand_clock_go_on(all[k].us * US);
+        td_lap_over(t, "one");
+        within[all[k].within]++;
+        total += all[k].us * US;
+    }
+    const td_lap_kind *one = &t->kinds[0];
+    CU_ASSERT_TRUE(t->count == 1 && one->count == TIMES && one->total_ns == total);
+    CU_ASSERT_TRUE(one->longest_ns == 9000 * US && one->longest_cpu_ns == 9000 * US);
+    CU_ASSERT_TRUE(!memcmp(one->within, within, sizeof within));
+    hand_clock_go_on(7 * US); /* before it begins */
+    td_lap_began(t);
+    td_lap_is(t, "other"); /* for this turn, not for the next */
+    hand_clock_go_on(3 * US);
+    td_lap_over(t, "one");
+    hand_clock_go_on(2 * US);
+    td_lap_over(t, "one");
+    CU_ASSERT_TRUE(t->count == 2 && t->kinds[1].count == 1 && t->kinds[1].total_ns == 3 * US);
+    CU_ASSERT_TRUE(one->count == TIMES + 1 && one->total_ns == total + 2 * US);
+    char names[KINDS][8];
+    for (int k = 0; k < KINDS; k++) {
+        snprintf(names[k], sizeof names[k], "k%d", k);
+        td_lap_over(t, names[k]);
+    }
+    CU_ASSERT_EQUAL(t->count, TD_LAP_KINDS);
+    CU_ASSERT_EQUAL(t->kinds[TD_LAP_KINDS - 1].count, KINDS - (TD_LAP_KINDS - 3)); /* two had places before */
+    CU_ASSERT_EQUAL(t->kinds[TD_LAP_KINDS - 2].count, 1);
+    td_laps_free(t);
+}
+
 TD_CUNIT_MAIN_WITH(
     "service", init, cleanup, {"names bind, are taken, are dropped", names_bind},
     {"versions are of one service", versions_are_of_one_service}, {"thousands of names", names_many},
@@ -806,5 +936,8 @@ TD_CUNIT_MAIN_WITH(
     {"what was taken goes back to its place", what_was_taken_goes_back_to_its_place},
     {"a queue goes with its last member", queue_goes_with_its_last_member},
     {"a full queue goes in parts", a_full_queue_goes_in_parts}, {"a queue keeps items", queue_keeps_items},
-    {"deadlines fire in order", deadlines_fire_in_order},
+    {"deadlines fire in order", deadlines_fire_in_order}, {"laps are counted", laps_are_counted},
+    {"a queue goes between two turns", a_queue_goes_between_two_turns},
+    {"deaths of others are not told", deaths_of_others_are_not_told},
+    {"who leaves waits no more", who_leaves_waits_no_more}, {"what a queue was before", what_a_queue_was_before},
     {"a deadline names whom it waited for", a_deadline_names_whom_it_waited_for})
