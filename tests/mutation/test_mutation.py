@@ -124,8 +124,8 @@ class Rooms(unittest.TestCase):
 class Running(unittest.TestCase):
     """Suites that are lines for a shell, and need nothing to be built."""
 
-    def judged(self, *lines, limit=1000, ninja=""):
-        with place.Place(str(ROOT), 1) as it:
+    def judged(self, *lines, limit=1000, ninja="", jobs=1):
+        with place.Place(str(ROOT), jobs) as it:
             it.own_places()
             it.build, it.tree = it.top, it.top
             it.suites = {f"s{k}": {"cmd": ["sh", "-c", line], "env": {}, "workdir": None, "timeout": limit, "outputs": [ninja] * bool(ninja)} for k, line in enumerate(lines)}
@@ -145,6 +145,10 @@ class Running(unittest.TestCase):
         self.assertEqual(self.judged("kill -SEGV $$"), "s0, by SIGSEGV")
         self.assertEqual(self.judged("sleep 1000", limit=0), "s0, which does not end")
         self.assertRegex(self.judged("echo > $TMPDIR/it"), "^left behind: .*/it$")
+
+    def test_two_at_a_time(self):
+        self.assertIsNone(self.judged("until rm $TMPDIR/it; do sleep 0.01; done", "echo > $TMPDIR/it", "exit 0", jobs=2))
+        self.assertEqual(self.judged("sleep 1000", "exit 1", "sleep 1000", jobs=2), "s1")
 
     def test_what_left_its_parent_ends_too(self):
         self.assertEqual(self.judged("setsid sleep 1000 & sleep 1000 & exit 1"), "s0")
