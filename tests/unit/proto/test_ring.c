@@ -340,6 +340,42 @@ static void descriptors_behind_each_other(void)
     free(m);
 }
 
+/* Who may send so many descriptors, and no more: one in each turn, or none. Frames without one go ahead of the first.
+ */
+static void one_descriptor_a_turn(void)
+{
+    for (int ring = 0; ring < 2; ring++) {
+        td_ring_memory *m = new_memory();
+        side c, d;
+        int fd = -1, sent = 0;
+        new_sides(&c, &d, m);
+        if (ring) {
+            td_writer_use_ring(&d.writer, &d.ring);
+            td_reader_use_ring(&c.reader, &c.ring, c.socket);
+        }
+        for (uint32_t i = 1; i < 6; i++) put(&d, i, 100, i == 2 || i > 3 ? numbered_file((int)i) : -1);
+        size_t whole = td_writer_pending(&d.writer), frame = whole / 5;
+        for (int i = 0; i < 2; i++) {
+            CU_ASSERT_EQUAL(td_writer_flush_some(&d.writer, d.socket, false, &sent), 3);
+            CU_ASSERT_EQUAL(td_writer_pending(&d.writer), whole - frame);
+        }
+        CU_ASSERT_EQUAL(sent, 0);
+        CU_ASSERT_EQUAL(td_writer_flush_some(&d.writer, d.socket, true, &sent), 3); /* the second, and the third */
+        CU_ASSERT_TRUE(sent == 1 && td_writer_pending(&d.writer) == 2 * frame);
+        CU_ASSERT_EQUAL(td_writer_flush_some(&d.writer, d.socket, true, &sent), 3);
+        CU_ASSERT_TRUE(sent == 2 && td_writer_pending(&d.writer) == frame);
+        CU_ASSERT_EQUAL(td_writer_flush_some(&d.writer, d.socket, true, &sent), 0);
+        CU_ASSERT_TRUE(sent == 3 && td_writer_pending(&d.writer) == 0);
+        for (uint32_t i = 1; i < 6; i++) {
+            CU_ASSERT_TRUE_FATAL(take(&c, i, 100, &fd));
+            if (fd >= 0) close(fd);
+        }
+        free_side(&c);
+        free_side(&d);
+        free(m);
+    }
+}
+
 /* What is put quietly is there for who looks; who sleeps is told of it with what follows aloud. */
 static void quietly(void)
 {
@@ -511,5 +547,6 @@ TD_CUNIT_MAIN("proto_ring", {"bytes in pieces", in_pieces}, {"full and empty", f
               {"each sleep is told once", bells}, {"bells that come late", late_bells},
               {"impossible positions", impossible_positions}, {"frames move over in order", moving_over},
               {"bells and descriptors", bells_and_descriptors}, {"descriptors in one read", descriptors_in_one_read},
-              {"descriptors behind each other", descriptors_behind_each_other}, {"quietly", quietly},
+              {"descriptors behind each other", descriptors_behind_each_other},
+              {"one descriptor a turn", one_descriptor_a_turn}, {"quietly", quietly},
               {"two threads that sleep", sleepers}, {"when to look", patience}, {"when it was rung", rung})
