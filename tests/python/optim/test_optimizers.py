@@ -1,5 +1,6 @@
 """Optimizers and schedules against torch's, of those that the system's torch has: float64, over twenty steps."""
 
+import inspect
 import math
 
 import pytest
@@ -223,6 +224,17 @@ def test_muon(shape):
 def test_refused(wrong, said):
     with pytest.raises(td.InvalidError, match=said):
         wrong(td.ones(3))
+
+
+def test_each_optimizer_refuses_negative_numbers():
+    """Rates, momentum and decay of the weights, each by its name."""
+    p, tried = td.zeros(2, 2, requires_grad=True), 0
+    for o in (each for each in vars(td.optim).values() if isinstance(each, type) and issubclass(each, td.optim.Optimizer) and each is not td.optim.Optimizer):
+        for name in {"lr", "momentum", "weight_decay", "lr_decay"} & inspect.signature(o).parameters.keys():
+            with pytest.raises(td.InvalidError, match=f"^{name} must not be negative, but is -1"):
+                o([p], **{name: -1})
+            tried += 1
+    assert tried > 25
 
 
 def test_complex_is_refused():
