@@ -139,9 +139,9 @@ static int fill_address(fake_daemon *f, peer *p, Td__Wire__Address *a, uint64_t 
     a->segment = SEGMENT_ID;
     a->generation = 1;
     a->segment_size = f->segment->size;
-    a->offset = offset;
+    a->offset = f->options.at_end ? f->segment->size - f->options.at_end : offset;
     a->nbytes = bytes;
-    a->writable = true;
+    a->writable = !f->options.reads_only;
     a->handle_kind = (Td__Wire__HandleKind)f->options.handle_kind;
     if (p->has_segment) return -1;
     p->has_segment = true;
@@ -527,7 +527,7 @@ static void call(fake_daemon *f, peer *p, const td_frame *frame)
     if (c->lease) {
         f->seen.leases++;
         uint64_t offset = take(f, c->lease->bytes + 64) + 64;
-        fd = fill_address(f, p, &a, offset, c->lease->bytes);
+        fd = fill_address(f, p, &a, offset, c->lease->bytes - f->options.lease_lacks);
         r.address = &a;
         r.lease = (uint32_t)(offset / 64);
     } else if (c->map || c->write_begin) {

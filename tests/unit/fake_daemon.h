@@ -21,6 +21,9 @@ typedef struct fake_options {
     bool mixes_items; /* say with how many tensors an item is to be asked for, and send its note in the same answer */
     bool misgives;    /* ask for a hook's gradients with one id that was sent and one that was not; say nothing of
                              an edition that was published */
+    uint64_t at_end;  /* addresses lie so many bytes before the end of the memory; 0: where they do */
+    uint64_t lease_lacks; /* a lease has so many bytes less than were asked for */
+    bool reads_only;      /* nobody may write at an address */
     uint32_t handle_kind; /* how addresses of tensors and leases say that they are to be mapped */
 } fake_options;
 

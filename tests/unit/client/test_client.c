@@ -225,6 +225,50 @@ static void unknown_handles_are_refused(void)
     }
 }
 
+/* An address that ends with its memory is good; one that reaches a byte beyond is refused. */
+static void addresses_end_with_their_memory(void)
+{
+    enum { BYTES = 40000 };
+    for (int beyond = 0; beyond < 2; beyond++) {
+        start(&(fake_options){.at_end = BYTES - beyond});
+        td_array *x = td_full(client, td_dims(BYTES / 4), 1.5, TD_FLOAT32);
+        CU_ASSERT_EQUAL(td_data(x) == NULL, beyond);
+        if (beyond) CHECK_ERROR(TD_E_PROTOCOL, "an address reaches beyond its segment");
+        td_lease *l = td_lease_new(client, BYTES);
+        CU_ASSERT_EQUAL(l == NULL, beyond);
+        if (beyond) CHECK_ERROR(TD_E_PROTOCOL, "an address reaches beyond its segment");
+        td_lease_free(l);
+        td_release(x);
+        stop();
+    }
+}
+
+static void leases_are_what_was_asked_for(void)
+{
+    start(&(fake_options){.lease_lacks = 1});
+    CU_ASSERT_PTR_NULL(td_lease_new(client, 4096));
+    CHECK_ERROR(TD_E_PROTOCOL, "the lease is smaller than what was asked for");
+    stop();
+    start(&(fake_options){.reads_only = true});
+    CU_ASSERT_PTR_NULL(td_lease_new(client, 4096));
+    CHECK_ERROR(TD_E_PROTOCOL, "the lease is read-only");
+    stop();
+}
+
+/* Of the sizes that were asked for twice the last few have one ahead; that of the size before them goes back. */
+static void leases_ahead_are_few(void)
+{
+    enum { SIZES = 20, SPARES = 2 };
+    start(NULL);
+    for (int size = 1; size <= SIZES; size++)
+        for (int i = 0; i < 2; i++) td_lease_free(td_lease_new(client, (size_t)size * 4096));
+    td_sync(client);
+    uint64_t asked = fake_seen(fake)->leases, back = fake_seen(fake)->lease_drops;
+    CU_ASSERT_EQUAL(asked, 3 * SIZES);
+    CU_ASSERT_EQUAL(asked - back, SPARES); /* these wait */
+    stop();
+}
+
 static void leases_are_fetched_ahead(void)
 {
     start(NULL);
@@ -689,9 +733,11 @@ TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_t
               {"names the line of a late error", names_the_line_of_a_late_error},
               {"releases in order", releases_in_order}, {"scopes release", scopes_release},
               {"data in and out", data_in_and_out}, {"unknown handles are refused", unknown_handles_are_refused},
-              {"leases are fetched ahead", leases_are_fetched_ahead}, {"writes in place", writes_in_place},
-              {"unknown shapes are asked", unknown_shapes_are_asked}, {"replies out of order", replies_out_of_order},
-              {"threads share a client", threads_share_a_client},
+              {"leases are fetched ahead", leases_are_fetched_ahead}, {"leases ahead are few", leases_ahead_are_few},
+              {"leases are what was asked for", leases_are_what_was_asked_for},
+              {"addresses end with their memory", addresses_end_with_their_memory},
+              {"writes in place", writes_in_place}, {"unknown shapes are asked", unknown_shapes_are_asked},
+              {"replies out of order", replies_out_of_order}, {"threads share a client", threads_share_a_client},
               {"a slow daemon is no deadlock", a_slow_daemon_is_no_deadlock},
               {"a lost daemon is told", a_lost_daemon_is_told}, {"connections are checked", connections_are_checked},
               {"other tables refuse only what differs", other_tables_refuse_only_what_differs},
