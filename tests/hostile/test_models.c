@@ -220,6 +220,27 @@ static void numbers_that_are_none(void)
     leave_nothing(&r);
 }
 
+/* As many as a session may have open, and one more; what could not be opened leaves its number free. */
+static void as_many_as_may_be_open(void)
+{
+    enum { MANY = 4096 };
+    raw r;
+    uint32_t around[] = {UINT16_MAX + 1 + 4}, sizes[16];
+    for (uint32_t k = 0; k < 16; k++) sizes[k] = k + 1;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    CU_ASSERT_EQUAL(program(&r, 1, negates), TD_OK);
+    CU_ASSERT_EQUAL(model_publish(&r, "m", 1, 1, 0, 0, 0), TD_OK);
+    CU_ASSERT_EQUAL(model_ready(&r, 1, 1, 1, 0, 1, around, 0, 0), TD_E_INVALID);
+    CU_ASSERT_EQUAL(model_ready(&r, 1, 1, 1, 0, 16, sizes, 0, 0), TD_OK);
+    CU_ASSERT_EQUAL(model_open(&r, "nobody", 2, 0), TD_E_NOT_FOUND);
+    for (uint32_t k = 2; k <= MANY; k++) CU_ASSERT_EQUAL_FATAL(model_open(&r, "m", k, 0), TD_OK);
+    CU_ASSERT_EQUAL(model_open(&r, "m", MANY + 1, 0), TD_E_QUOTA);
+    CU_ASSERT_EQUAL(by_name(&r, 2, NULL, 7), TD_OK);
+    CU_ASSERT_EQUAL(model_open(&r, "m", MANY + 1, 0), TD_OK);
+    CU_ASSERT_EQUAL(by_name(&r, 1, "m", 0), TD_OK);
+    leave_nothing(&r);
+}
+
 /* What it is said to be it is not. */
 static void models_that_lie(void)
 {
@@ -380,7 +401,7 @@ static void any_order_and_any_end(void)
 }
 
 TD_CUNIT_MAIN_WITH("hostile_models", start, stop, {"numbers that are none", numbers_that_are_none},
-                   {"models that lie", models_that_lie}, {"one without an end", one_without_an_end},
-                   {"lists in lists", lists_in_lists}, {"larger than what may wait", larger_than_what_may_wait},
-                   {"the last number", the_last_number}, {"retires at once", retires_at_once},
-                   {"any order and any end", any_order_and_any_end})
+                   {"as many as may be open", as_many_as_may_be_open}, {"models that lie", models_that_lie},
+                   {"one without an end", one_without_an_end}, {"lists in lists", lists_in_lists},
+                   {"larger than what may wait", larger_than_what_may_wait}, {"the last number", the_last_number},
+                   {"retires at once", retires_at_once}, {"any order and any end", any_order_and_any_end})
