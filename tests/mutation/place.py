@@ -73,6 +73,7 @@ class Place:
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
         self.alone = own_memory_names()
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="td-mutate-"))
+        self.top.chmod(0o755)  # suites run the daemon as another user, too
         self.tree = self.top / "tree"
         self.build = self.tree / "build"
         return self
