@@ -214,6 +214,7 @@ static void join(raw *r, uint32_t handle, uint32_t role)
     q.queue = handle;
     q.capacity = 2;
     q.role = role;
+    q.keep_ms = UINT32_MAX; /* else items of which nobody took one stay for a minute, and the test waits for that */
     c.queue_open = &q;
     raw_ask(r, &c);
 }
