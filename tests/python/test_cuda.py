@@ -133,6 +133,17 @@ ERRORS = {
 }
 
 
+def test_a_gpu_that_cannot_be_used_says_why(tmp_path, monkeypatch):
+    monkeypatch.setenv("TENSORD_CUDA_KERNELS", str(tmp_path / "none.so"))
+    with daemon(str(tmp_path), "--memory", "128M") as d:
+        td.connect(d.path)
+        for _ in range(2):
+            with pytest.raises(td.DeviceFailed, match="cuda:0 cannot be used: TENSORD_CUDA_KERNELS cannot be read: .*none.so"):
+                td.ones(3, device="cuda:0").sum().item()
+        assert td.ones(3).sum().item() == 3
+        td.disconnect()
+
+
 def test_errors_have_the_words_of_the_cpu(handles):
     for name, call in ERRORS.items():
         said = []

@@ -33,7 +33,8 @@ static void grown(td_growth *g)
         td_session_try_free(s);
     } else {
         bool failed = g->rc != 0 && !(g->rc == TD_E_BUSY && td_sessions_shed(s->all)); /* else once more */
-        s->memory.grow_failed = failed ? g->rc : TD_OK; /* so that it does not ask for ever */
+        if (failed) s->memory.grow_failed = g->error; /* so that it does not ask for ever */
+        s->memory.grow_failed.code = failed ? g->rc : TD_OK;
         td_session_ready(s);
     }
     free(j);
@@ -116,10 +117,10 @@ int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
     unsigned device = need->device;
     const td_account *full = td_account_full(s->account);
     td_session_made(s);
-    if (s->memory.grow_failed) {
-        int why = s->memory.grow_failed;
-        s->memory.grow_failed = TD_OK;
-        return td_grow_refused(why, need, e);
+    if (s->memory.grow_failed.code) {
+        td_error why = s->memory.grow_failed;
+        td_error_clear(&s->memory.grow_failed);
+        return td_grow_refused(why.code, why.message, need, e);
     }
     if (device == TD_CPU && inherit(s, need->heap)) return TD_AGAIN;
     if (rc == TD_WAIT_GROW) rc = td_heap_reserve(need->heap, need->bytes, e);
