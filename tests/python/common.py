@@ -104,9 +104,10 @@ def at_rest(seconds=60):
 
 
 def settles(before, seconds=60):
-    """held(), as soon as it is `before` again."""
-    wait_for(lambda: held() == before, seconds)
-    return held()
+    """held(), as soon as it is `before` again. Others look in for a moment: `tensorctl daemons` does at all daemons of a user."""
+    seen = [held()]
+    wait_for(lambda: seen[-1] == before or seen.append(held()), seconds)
+    return seen[-1]
 
 
 class Stream:

@@ -14,16 +14,14 @@ import time
 import pytest
 import tensord as td
 import tensord.aio
-from common import held, script, settles
+from common import at_rest, script, settles
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left():
     td.jit.trace(lambda x: -x, (td.ones(1),))(td.ones(1))  # the connection has its stopper from then on
-    for _ in range(50):
-        td.ones(1).item()
     asyncio.run(td.aio.sync())
-    before = held()
+    before = at_rest()
     yield
     assert settles(before) == before
 
