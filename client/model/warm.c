@@ -327,7 +327,7 @@ static void try_sizes(const trial *t, int max_batch, uint64_t alone)
             continue;
         }
         unpaid = 0;
-        best = each < best ? each : best;
+        best = each;
         add_size(t->w, rows);
     }
     td_clear_error();

@@ -16,6 +16,7 @@ static void make(void *arg)
 static void made(void *arg)
 {
     td_growth *g = arg;
+    g->error.code = g->rc;
     if (g->rc) td_heap_unreserve(g->heap, g->size);
     else td_heap_adopt(g->heap, g->segment);
     g->done(g);
@@ -35,11 +36,11 @@ void td_grow(td_service *s, td_growth *g)
     made(g);
 }
 
-int td_grow_refused(int rc, const char *said, const td_need *need, td_error *e)
+int td_grow_refused(const td_error *why, const td_need *need, td_error *e)
 {
     double megabytes = (double)need->bytes / 1e6;
-    if (rc == TD_E_BUSY) return td_no_descriptors(e);
-    if (rc == TD_E_DEVICE) return td_fail(e, TD_E_DEVICE, "%s", said);
+    if (why->code == TD_E_BUSY) return td_no_descriptors(e);
+    if (why->code == TD_E_DEVICE) return td_fail(e, TD_E_DEVICE, "%s", why->message);
     if (need->device != TD_CPU)
         return td_fail(e, TD_E_MEMORY, "%s has no %.1f MB to give", td_device_name(need->device), megabytes);
     return td_fail(e, TD_E_MEMORY, "the system has no %.1f MB of shared memory to give (see `tensorctl doctor`)",

@@ -19,12 +19,12 @@ typedef struct td_growth {
     const td_budget *budget;
     td_segment_kind kind;
     td_segment *segment;
-    td_error error; /* says why, where rc is no TD_OK */
+    td_error error; /* its code is rc when `done` is called */
 } td_growth;
 
 void td_grow(td_service *s, td_growth *g);
-/* Fails as a growth that ended with `rc` failed, for the call that lacked what the need says. `said`: its error. */
-int td_grow_refused(int rc, const char *said, const td_need *need, td_error *e);
+/* Fails as a growth with this error failed, for the call that lacked what the need says. */
+int td_grow_refused(const td_error *why, const td_need *need, td_error *e);
 /* Makes the work of a need, which is taken, and calls `done`, perhaps at once. */
 int td_make_aside(td_service *s, td_need *need, void (*done)(void *arg), void *arg, td_error *e);
 

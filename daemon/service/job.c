@@ -184,9 +184,8 @@ int td_owner_lacks(td_owner *o, int rc, td_need *need, td_error *e)
     if (need->work.make) return wait_for_helper(o, need, e);
     bool grows = rc == TD_WAIT_GROW;
     if (grows && o->growth.rc) {
-        int why = o->growth.rc;
         o->growth.rc = TD_OK;
-        return td_grow_refused(why, o->growth.error.message, need, e);
+        return td_grow_refused(&o->growth.error, need, e);
     }
     if (grows) rc = td_heap_reserve(need->heap, need->bytes, e);
     if (rc && td_flow_pending(o->flow)) { /* its own tasks always end */

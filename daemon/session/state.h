@@ -261,7 +261,7 @@ struct td_session {
     /* Memory that it lacks, and what its client has mapped. */
     struct {
         struct td_growing *growing; /* the segment that is made for it; NULL: none is, or nobody waits for it */
-        td_error grow_failed;       /* the system refused the segment that the current record needs */
+        td_error grow_failed; /* the system refused the segment that the current record needs; code 0: it did not */
         enum { TD_MAKES_NONE, TD_MAKES, TD_MADE } making; /* the segment that the current record needs */
         uint64_t lacks_since_ms;                          /* it waits for others to free memory; 0: it does not */
         uint64_t ask_round;      /* all->ask_round in which others are asked for it; 0: it needs none yet */

@@ -49,8 +49,8 @@ def torch_on_it():
 
 
 class Bench:
-    def __init__(self, td, daemon, name):
-        self.td, self.daemon, self.name, self.torch = td, daemon, name, torch_on_it()
+    def __init__(self, td, daemon):
+        self.td, self.daemon, self.torch = td, daemon, torch_on_it()
 
     def wait(self):
         self.td.cuda.synchronize() if DEVICE.startswith("cuda") else self.td.zeros(1, device=DEVICE).item()
@@ -215,7 +215,7 @@ def main():
         if not ONCE and ("fake" in name or not DEVICE.startswith("cuda")):
             print("this is no GPU, and nothing is timed on it", flush=True)
             return 1
-        bench, good = Bench(td, daemon, name), True
+        bench, good = Bench(td, daemon), True
         for line, measure in LINES.items():
             try:
                 measure(bench)

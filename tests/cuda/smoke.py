@@ -140,8 +140,8 @@ CHECKS = {"values": values, "beside the cpu": beside_the_cpu, "training": traini
 
 
 @contextlib.contextmanager
-def daemon_of(prefix, ended=None):
-    """$TENSORD_DAEMON at a socket of its own, where the package finds it. `ended` is told its exit status, or "killed"."""
+def daemon_of(prefix):
+    """$TENSORD_DAEMON at a socket of its own, where the package finds it. It has ended behind this; one that does not is killed."""
     with tempfile.TemporaryDirectory(prefix=prefix) as scratch:
         os.environ["TENSORD_SOCKET"] = socket = os.path.join(scratch, "socket")
         daemon = subprocess.Popen([os.environ["TENSORD_DAEMON"], "--socket", socket])
@@ -152,17 +152,15 @@ def daemon_of(prefix, ended=None):
         finally:
             daemon.send_signal(signal.SIGTERM)
             try:
-                rc = daemon.wait(30)
+                daemon.wait(30)
             except subprocess.TimeoutExpired:
                 daemon.kill()
-                rc = "killed"
-            if ended:
-                ended(rc)
+                daemon.wait()
 
 
 def main():
-    statuses, good = [], True
-    with daemon_of("tensord-smoke-", statuses.append) as daemon:
+    good = True
+    with daemon_of("tensord-smoke-") as daemon:
         import tensord as td
         for name, check in CHECKS.items():
             try:
@@ -173,7 +171,7 @@ def main():
                 word, said, good = "NO", f"{type(e).__name__}: {' '.join(str(e).split())[:220]}", False
             print(f"{name:16} {word:5} {said}", flush=True)
         td.disconnect()
-    (rc,) = statuses
+    rc = daemon.returncode
     left = [p for p in processes_of(daemon.pid, "tensord-cuda") if os.path.exists(f"/proc/{p}")]
     print(f"{'end':16} {'ok' if rc == 0 and not left else 'NO':5} exit status {rc}, processes left {len(left)}")
     return int(not good or rc != 0)

@@ -65,19 +65,23 @@ def traces(source):
     return left | {line[3:] for line in git.stdout.splitlines() if not line[3:].startswith("build")}
 
 
-def orphans():
-    """Processes that the suites started and left to us (we are the subreaper)."""
+def processes():
+    """(pid, name, state, parent's pid) of each."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
             with open(f"/proc/{pid}/stat") as f:
                 name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
             state, parent = rest.split()[:2]
-            if int(parent) == os.getpid() and state != "Z":
-                found.append((int(pid), name))
+            found.append((int(pid), name, state, int(parent)))
         except (OSError, IndexError):
             pass
     return found
+
+
+def orphans():
+    """Processes that the suites started and left to us (we are the subreaper)."""
+    return [(pid, name) for pid, name, state, parent in processes() if parent == os.getpid() and state != "Z"]
 
 
 def words_of(pid):

@@ -30,13 +30,7 @@ def own_memory_names():
 
 def below(parent):
     """All processes below one, children of children too."""
-    parents = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                parents[int(pid)] = int(f.read().rpartition(")")[2].split()[1])
-        except OSError:
-            pass
+    parents = {pid: above for pid, _, _, above in suites.processes()}
     found, last = set(), {parent}
     while last:
         last = {pid for pid, above in parents.items() if above in last} - found

@@ -34,7 +34,7 @@ static void grown(td_growth *g)
     } else {
         bool failed = g->rc != 0 && !(g->rc == TD_E_BUSY && td_sessions_shed(s->all)); /* else once more */
         if (failed) s->memory.grow_failed = g->error; /* so that it does not ask for ever */
-        s->memory.grow_failed.code = failed ? g->rc : TD_OK;
+        else s->memory.grow_failed.code = TD_OK;
         td_session_ready(s);
     }
     free(j);
@@ -118,9 +118,9 @@ int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
     const td_account *full = td_account_full(s->account);
     td_session_made(s);
     if (s->memory.grow_failed.code) {
-        td_error why = s->memory.grow_failed;
-        td_error_clear(&s->memory.grow_failed);
-        return td_grow_refused(why.code, why.message, need, e);
+        rc = td_grow_refused(&s->memory.grow_failed, need, e);
+        s->memory.grow_failed.code = TD_OK;
+        return rc;
     }
     if (device == TD_CPU && inherit(s, need->heap)) return TD_AGAIN;
     if (rc == TD_WAIT_GROW) rc = td_heap_reserve(need->heap, need->bytes, e);

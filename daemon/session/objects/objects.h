@@ -62,7 +62,7 @@ static inline void td_session_made(td_session *s)
 static inline void td_session_lacks_nothing(td_session *s)
 {
     td_session_made(s);
-    td_error_clear(&s->memory.grow_failed); /* it had room without that segment */
+    s->memory.grow_failed.code = TD_OK; /* it had room without that segment */
     s->memory.lacks_since_ms = s->memory.ask_round = s->memory.asked_until_ms = 0;
 }
 /* A step lacks memory, or its due: the code (td_need_may_pass) and what it says beside that. TD_AGAIN when it is worth

@@ -230,23 +230,25 @@ static void stopped_before_much(void)
     td_disconnect(c);
 }
 
-/* A call that nobody is to answer is stopped by whoever waits behind it. */
+/* It gives a tensor alone, so nobody is to answer it. */
+static const char counts[] = "graph(%x : Tensor, %most : int):\n"
+                             "  %one : int = prim::Constant[value=1]()\n"
+                             "  %yes : bool = prim::Constant[value=1]()\n"
+                             "  %y : Tensor = prim::Loop(%most, %yes, %x)\n"
+                             "    block0(%i : int, %z : Tensor):\n"
+                             "      %n : Tensor = td::add(%z, %one, %one)\n"
+                             "      -> (%yes, %n)\n"
+                             "  return (%y)\n";
+
+/* Such a call is stopped by whoever waits behind it. */
 static void stopped_by_who_waits_behind(void)
 {
-    static const char turns[] = "graph(%x : Tensor):\n"
-                                "  %most : int = prim::Constant[value=9223372036854775807]()\n"
-                                "  %yes : bool = prim::Constant[value=1]()\n"
-                                "  %y : Tensor = prim::Loop(%most, %yes, %x)\n"
-                                "    block0(%i : int, %z : Tensor):\n"
-                                "      %n : Tensor = td::neg(%z)\n"
-                                "      -> (%yes, %n)\n"
-                                "  return (%y)\n";
     td_client *c = join();
     td_array *x = td_ones(c, td_dims(3), TD_FLOAT32);
-    td_program *p = read_program(c, turns, NOTHING);
-    td_value out, in[] = {td_value_array(x)};
+    td_program *p = read_program(c, counts, NOTHING);
+    td_value out, in[] = {td_value_array(x), td_value_int(INT64_MAX)};
     for (int times = 0; times < 3; times++) {
-        CU_ASSERT_EQUAL_FATAL(td_program_call(p, 1, in, &out), TD_OK);
+        CU_ASSERT_EQUAL_FATAL(td_program_call(p, 2, in, &out), TD_OK);
         stop = true;
         td_set_interrupt(c, stop_now, NULL);
         CU_ASSERT_EQUAL(td_sync(c), TD_E_CANCELLED);
@@ -266,21 +268,12 @@ static void stopped_by_who_waits_behind(void)
 /* It is over when its request is cancelled; what stood before it in the stream comes to its end. */
 static void cancelled_alone(void)
 {
-    static const char counts[] = "graph(%x : Tensor):\n"
-                                 "  %most : int = prim::Constant[value=20000]()\n"
-                                 "  %one : int = prim::Constant[value=1]()\n"
-                                 "  %yes : bool = prim::Constant[value=1]()\n"
-                                 "  %y : Tensor = prim::Loop(%most, %yes, %x)\n"
-                                 "    block0(%i : int, %z : Tensor):\n"
-                                 "      %n : Tensor = td::add(%z, %one, %one)\n"
-                                 "      -> (%yes, %n)\n"
-                                 "  return (%y)\n";
     td_client *c = join();
     td_array *x = td_ones(c, td_dims(3), TD_FLOAT32);
     td_program *p = read_program(c, counts, NOTHING), *behind = read_program(c, idle, NOTHING);
-    td_value out, in[] = {td_value_array(x)};
+    td_value out, in[] = {td_value_array(x), td_value_int(20000)};
     for (int times = 0; times < 3; times++) {
-        CU_ASSERT_EQUAL_FATAL(td_program_call(p, 1, in, &out), TD_OK);
+        CU_ASSERT_EQUAL_FATAL(td_program_call(p, 2, in, &out), TD_OK);
         td_request *r = td_async_call(behind, 1, in, -1, NULL, NULL);
         td_request_cancel(r);
         CU_ASSERT_EQUAL(td_request_result(r), TD_E_CANCELLED);

@@ -142,7 +142,7 @@ static int64_t plan_operand(td_kcall *k, td_gemm *g, td_gemm_mat *x, int64_t row
 /* A column-major B is turned by oneDNN once more for each tile, and slowly: where it has less than 128 columns, and
  * where all of them begin at one place of the first cache (K = 1024: 2.6 ns an element, a fifth of the speed). Turned
  * once, by the first phase, it costs 0.3 ns an element. Of up to 15 rows oneDNN reads B as it lies: eight rows by
- * 784 x 512 took 62 us so, and 57 of an untransposed B; to turn it took as long as both. */
+ * 784 x 512 took 62 us so, and 57 of an untransposed B; to turn it took 90. */
 static bool worth_turning(const td_gemm *g)
 {
     const td_gemm_mat *b = &g->b;
