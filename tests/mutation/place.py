@@ -19,7 +19,7 @@ from tree import tracked
 
 SUBREAPER, NEW_NAMESPACE, PRIVATE = 36, 0x20000, 0x40000  # prctl: PR_SET_CHILD_SUBREAPER; unshare: CLONE_NEWNS; mount: MS_PRIVATE
 RECURSIVE = 0x4000
-SKIPPED = 77
+SKIPPED, SKIPPING = 77, ", which is skipped"
 
 
 def own_memory_names():
@@ -62,10 +62,13 @@ def reap(but=()):
 class Place:
     def __init__(self, root, jobs):
         self.root, self.jobs, self.kept, self.took, self.out, self.alone, self.building = root, jobs, {}, {}, {}, False, None
+        self.sound, self.planted = set(), None  # suites that were seen to pass without a fault
 
     def __enter__(self):
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
         self.alone = own_memory_names()
+        if self.times().exists():
+            self.took = json.loads(self.times().read_text())
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="td-mutate-"))
         self.top.chmod(0o755)  # suites run the daemon as another user, too
         self.tree = self.top / "tree"
@@ -75,6 +78,12 @@ class Place:
     def __exit__(self, *_):
         end_all()
         shutil.rmtree(self.top, ignore_errors=True)
+        if self.took and self.times().parent.is_dir():
+            self.times().write_text(json.dumps(self.took, indent=1))
+
+    def times(self):
+        """Where it is kept what suites took, for the order of the next time."""
+        return pathlib.Path(self.root) / "build" / "mutate-times.json"
 
     def prepare(self):
         """Copy, configure, and learn what is built for which suite."""
@@ -146,38 +155,43 @@ class Place:
                 compile(fault.plant(text), fault.path, "exec")
             except SyntaxError:
                 return False
-            (self.tree / fault.path).write_text(fault.plant(text))
+            self.put(fault)
             return True
         before = self.compiled(fault.path)
-        (self.tree / fault.path).write_text(fault.plant(text))
+        self.put(fault)
         if before and (after := self.compiled(fault.path)) and after != before:
             return True
-        self.heal(fault)
+        self.heal()
         return False
 
-    def heal(self, fault):
-        (self.tree / fault.path).write_text(self.read(fault.path))
+    def put(self, fault):
+        (self.tree / fault.path).write_text(fault.plant(self.read(fault.path)))
+        self.planted = fault
 
-    def learn(self, names):
-        """Run suites of the tree as it is, that were not yet: what each takes, and which cannot tell of a fault."""
-        for name in names:
-            if name in self.took or name in self.out:
-                continue
-            if not self.ninja(self.suites[name]["outputs"]):
-                raise SystemExit(f"mutate: what {name} needs does not compile")
-            start = time.monotonic()
-            why = self.run([name], lambda _: self.suites[name]["timeout"], skips=True)
-            self.took[name] = time.monotonic() - start
-            if why:
-                self.out[name] = why
-        self.between()
+    def heal(self):
+        (self.tree / self.planted.path).write_text(self.read(self.planted.path))
 
     def usable(self, names):
-        """Those that can tell, the shortest first."""
-        return sorted((n for n in names if n not in self.out), key=self.took.get)
+        """Those that can tell, as far as it is known, the shortest first. What one takes is unknown until it passes."""
+        return sorted((n for n in names if n not in self.out), key=lambda n: self.took.get(n, 0))
 
     def limit(self, name):
-        return min(self.suites[name]["timeout"], 30 + 8 * self.took[name])
+        return min(self.suites[name]["timeout"], 30 + 8 * self.took.get(name, 1000))
+
+    def can_tell(self, name):
+        """Whether a suite passes where nothing is planted, too; else it is not asked again."""
+        if name not in self.sound:
+            self.heal()
+            try:
+                why = self.run([name])
+            finally:
+                self.end()
+                self.put(self.planted)
+            if why is False:
+                raise SystemExit(f"mutate: what {name} needs does not compile")
+            if why:
+                self.out[name] = why[1]
+        return name not in self.out
 
     def between(self):
         """What suites left: as suites.py does, processes have time to end by themselves."""
@@ -190,36 +204,50 @@ class Place:
     def judge(self, names):
         """Who notices what is planted, in words; None: nobody. A build that fails later says False."""
         waiting = self.usable(names)
-        why = self.run(waiting, self.limit)
-        if why is None and (left := self.between()):
-            return f"left behind: {left[0]}"
+        try:
+            while why := self.run(waiting):
+                self.end()
+                name, how = why
+                if self.can_tell(name) and how != SKIPPING:
+                    return name + how
+            if why is None and (left := self.between()):
+                return f"left behind: {left[0]}"
+            return why
+        finally:
+            self.end()
+
+    def end(self):
+        """End what suites that did not pass left running."""
         end_all()
         self.clear()
-        return why
 
-    def run(self, names, limit, skips=False):
-        """Run suites, until one fails: its name and why; None: all passed. False: not all could be built."""
-        waiting, running = list(names), {}
+    def run(self, waiting):
+        """Run suites until one does not pass, and take from the list those that ended: (its name, how it ended). None: all passed. False: not all could be built."""
+        running = {}
         try:
-            while waiting or running:
-                while waiting and len(running) < self.jobs:
-                    name = waiting.pop(0)
+            while waiting:
+                while len(running) < min(self.jobs, len(waiting)):
+                    name = next(n for n in waiting if n not in running)
                     if not self.ninja(self.suites[name]["outputs"]):
                         return False
-                    running[name] = self.start(name), time.monotonic() + limit(name)
-                reap({p.pid for p, _ in running.values()})
-                for name, (process, end) in list(running.items()):
-                    if (status := process.poll()) is not None:
-                        del running[name]
-                        if status == SKIPPED and skips:
-                            return "it is skipped here"
-                        if status not in (0, SKIPPED):
-                            return name if status > 0 else f"{name}, by {signal.Signals(-status).name}"
-                    elif time.monotonic() > end:
-                        return f"{name}, which does not end"
+                    start = time.monotonic()
+                    running[name] = self.start(name), start, start + self.limit(name)
+                reap({p.pid for p, *_ in running.values()})
+                for name, (process, start, end) in list(running.items()):
+                    status = process.poll()
+                    if status is None and time.monotonic() < end:
+                        continue
+                    waiting.remove(name)
+                    if status is None:
+                        return name, ", which does not end"
+                    del running[name]
+                    if status:
+                        return name, SKIPPING if status == SKIPPED else "" if status > 0 else f", by {signal.Signals(-status).name}"
+                    self.took[name] = time.monotonic() - start
+                    self.sound.add(name)
                 time.sleep(0.02)
         finally:
-            for process, _ in running.values():
+            for process, *_ in running.values():
                 process.kill()
                 process.wait()
         return None

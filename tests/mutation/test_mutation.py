@@ -125,47 +125,63 @@ class Rooms(unittest.TestCase):
 class Running(unittest.TestCase):
     """Suites that are lines for a shell, and need nothing to be built."""
 
-    def judged(self, *lines, limit=1000, ninja="", jobs=1):
-        with place.Place(str(ROOT), jobs) as it:
+    def judged(self, *lines, limit=1000, ninja="", jobs=1, sound=()):
+        """Who notices a fault. A line finds it as $PLANTED."""
+        with place.Place("/nowhere", jobs) as it:
             it.own_places()
             it.build, it.tree = it.top, it.top / "tree"
             subprocess.run(["git", "init", "-q", it.tree], check=True)  # the one around it has what suites beside this one make just then
-            it.suites = {f"s{k}": {"cmd": ["sh", "-c", line], "env": {}, "workdir": None, "timeout": limit, "outputs": [ninja] * bool(ninja)} for k, line in enumerate(lines)}
+            (it.top / "it.py").write_text("a = b < c")
+            line = f"PLANTED=$(grep -o '<=' {it.top}/it.py); "
+            it.suites = {f"s{k}": {"cmd": ["sh", "-c", line + end], "env": {}, "workdir": None, "timeout": limit, "outputs": [ninja] * bool(ninja)} for k, end in enumerate(lines)}
             it.took = {name: k for k, name in enumerate(it.suites)}
+            it.sound = set(sound)
+            it.plant(next(f for f in faults.find("../it.py", "a = b < c") if f.kind == "bound"))
             if ninja:
                 (it.top / "ninja").write_text(f"#!/bin/sh\n{ninja}\n")
                 (it.top / "ninja").chmod(0o700)
                 it.building["PATH"] = f"{it.top}:{it.building['PATH']}"
             said = it.judge(list(it.suites))
             self.assertEqual(place.below(os.getpid()), set())
+            self.assertEqual((it.top / "it.py").read_text(), "a = b <= c")
         self.assertFalse(it.top.exists())
+        self.out = it.out
         return said
 
     def test_who_notices(self):
-        self.assertIsNone(self.judged("exit 0", "exit 77"))
-        self.assertEqual(self.judged("exit 0", "exit 1", "exit 2"), "s1")
-        self.assertEqual(self.judged("kill -SEGV $$"), "s0, by SIGSEGV")
-        self.assertEqual(self.judged("sleep 1000", limit=0), "s0, which does not end")
+        self.assertIsNone(self.judged("exit 0", "exit 0"))
+        self.assertEqual(self.judged("exit 0", 'test -z "$PLANTED"', "exit 2"), "s1")
+        self.assertEqual(self.judged('test -z "$PLANTED" || kill -SEGV $$'), "s0, by SIGSEGV")
+        self.assertEqual(self.judged("sleep 1000", limit=0, sound=["s0"]), "s0, which does not end")
         self.assertRegex(self.judged("echo > $TMPDIR/it"), "^left behind: .*/it$")
+
+    def test_suites_that_cannot_tell(self):
+        """They fail, are skipped or do not end without the fault, too; one that is skipped with a fault alone has not noticed it."""
+        self.assertEqual(self.judged("exit 1", "exit 77", 'test -z "$PLANTED" || exit 77', 'test -z "$PLANTED"'), "s3")
+        self.assertEqual(self.out, {"s0": "", "s1": place.SKIPPING})
+        self.assertIsNone(self.judged("sleep 1000", limit=0))
+        self.assertEqual(self.out, {"s0": ", which does not end"})
 
     def test_two_at_a_time(self):
         self.assertIsNone(self.judged("until rm $TMPDIR/it; do sleep 0.01; done", "echo > $TMPDIR/it", "exit 0", jobs=2))
-        self.assertEqual(self.judged("sleep 1000", "exit 1", "sleep 1000", jobs=2), "s1")
+        self.assertEqual(self.judged("sleep 1000", 'test -z "$PLANTED"', "sleep 1000", jobs=2), "s1")
 
     def test_what_left_its_parent_ends_too(self):
-        self.assertEqual(self.judged("setsid sleep 1000 & sleep 1000 & exit 1"), "s0")
+        self.assertEqual(self.judged("setsid sleep 1000 & sleep 1000 & test -z \"$PLANTED\""), "s0")
 
     def test_what_compilers_leave_is_no_suites(self):
         self.assertIsNone(self.judged("exit 0", ninja="echo > $TMPDIR/it; echo > $XDG_RUNTIME_DIR/it"))
         self.assertIs(self.judged("exit 0", ninja="exit 1"), False)
 
-    def test_a_suite_that_cannot_tell(self):
-        with place.Place(str(ROOT), 1) as it:
-            it.build = it.top
-            it.suites = {f"s{k}": {"cmd": ["sh", "-c", f"exit {k}"], "env": {}, "workdir": None, "timeout": 1000, "outputs": []} for k in (0, 1, 77)}
-            with unittest.mock.patch.object(it, "between"):
-                it.learn(list(it.suites))
-            self.assertEqual((it.usable(list(it.suites)), sorted(it.out)), (["s0"], ["s1", "s77"]))
+    def test_times_are_kept_for_the_next_time(self):
+        with place.Place("/nowhere", 1) as top:
+            (top.top / "build").mkdir()
+            for before, after in ({}, {"a": 2}), ({"a": 2}, {"a": 3, "b": 1}), ({"a": 3, "b": 1}, {}):
+                with place.Place(str(top.top), 1) as it:
+                    self.assertEqual(it.took, before)
+                    it.suites = {"a": {"timeout": 1000}}
+                    self.assertEqual(it.limit("a"), 30 + 8 * before["a"] if before else 1000)
+                    it.took = after
 
 
 if __name__ == "__main__":
