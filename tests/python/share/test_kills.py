@@ -14,8 +14,7 @@ import tensord as td
 from common import SLOW, daemon, seed, wait_for
 
 ROUNDS, SECONDS = 40, 10
-HAVE_TORCH = importlib.util.find_spec("torch") is not None
-HAVE_NUMPY = importlib.util.find_spec("numpy") is not None
+HAVE_NUMPY, HAVE_TORCH = (importlib.util.find_spec(name) is not None for name in ("numpy", "torch"))
 
 
 def producer(rng, name, out):
@@ -200,3 +199,10 @@ def test_kills(tmp_path, monkeypatch):
             td.disconnect()
             if HAVE_TORCH:
                 torch.multiprocessing.set_sharing_strategy("file_descriptor")
+
+
+@pytest.mark.parametrize("module, role", [("numpy", numpy_memory), ("torch", torch_child)])
+def test_who_was_there(module, role):
+    """A role that needs what is not installed was left out above: that is said as skipped."""
+    pytest.importorskip(module)
+    assert role in ROLES
