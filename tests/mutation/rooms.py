@@ -16,7 +16,7 @@ ROOMS = {
     "daemon/service": "service jobs models kept full import hostile_groups hostile_models client_queues client_handles client_groups client_collectives client_regroup "
                       "client_models waits greedy sessions crash_models tools python_queued python_share",
     "daemon/session": "starved fuzz_session asked hooks waits turns many random sessions hostile frames greedy programs hostile_groups hostile_models client_ops client_calls "
-                      "client_hooks client_queues client_mangled client_programs python_errors",
+                      "client_hooks client_queues client_mangled client_programs python_errors python_tables",
     "daemon/tensor": "tensor ops autograd sched_ops starved_ops many kept client_handles client_device python_memory python_layouts",
     "client/files": "client_files client_program_files fuzz_files python/files python_torchscript python_jit_files",
     "client/grad": "client_graph client_hooks python_autograd python_hooks python_checkpoint python_saved",
@@ -31,7 +31,7 @@ ROOMS = {
     "client/share": "client_queues client_handles client_loop python_queued python_items python_share python_handles python_meeting python_gone",
     "client/tensor": "client client_loop client_ops client_bits client_handles client_device fake_cuda_memory fake_cuda_share python_tensor python_values python_numpy python_memory "
                      "python_crossing python_index",
-    "client/tensorctl": "tools",
+    "client/tensorctl": "tools python_tables python_jit_files python_torchscript python_plans python_pool",
     "client/wire": "client client_loop client_loop_ring client_mangled client_mangled_ring client_meeting client_processes client_queues_ring python_process python_meeting "
                    "python_lost python_errors python_signals python_threads python_ends",
     "proto/base": "proto_* shm_segment tensor ops conformance client frames client_bits sched python_types python_errors",

@@ -115,6 +115,8 @@ class Tensorctl(Place):
         self.assertGreater(status["descriptors"], 5)
         pids = [row["pid"] for row in say("sessions")]
         self.assertIn(os.getpid(), pids)
+        row = next(row for row in say("daemons") if row["kind"] == "shared")
+        self.assertEqual((row["pid"], row["program"], row["sessions"], row["socket"]), (p.pid, "", 1, self.socket))
         tensor = next(row for row in say("tensors") if row["bytes"] == 48)
         self.assertIn("float64", tensor["tensor"])
         self.assertEqual([row["name"] for row in say("names")], ["tools/x"])
@@ -159,6 +161,10 @@ class Tensorctl(Place):
         kept = [line for line in shown if f" {os.getpid()}  tensor " in line]
         self.assertEqual(len(kept), 1, shown)
         self.assertRegex(kept[0], r" 4 +[\d.]+  float64\[9\] +\(opened, taken or cloned\)$")
+        for x, name in zip(made, (b"b", b"a", b"c")):
+            self.assertEqual(lib.td_publish(x, name, 0), 0)
+        shown = ctl("--socket", self.socket, "tensors")
+        self.assertEqual(re.findall(r"float64\[(\d)\] .* ([abc])$", shown, re.M), [("9", "a"), ("2", "b"), ("0", "c")], "the largest first")
         for x in made:
             lib.td_release(x)
         lib.td_disconnect(c)
@@ -278,6 +284,9 @@ class Tensorctl(Place):
         self.assertIn("1 tensors come, and 2 files", run("--in", "x=1", "--in", "n=1", "--in", "by=1", *words, "--out", "/a.npy", "--out", "/b.npy", code=1))
         self.assertIn("calls, us", subprocess.run([CTL, "--socket", self.socket, "run", path, "--repeat", "5", "--in", "x=1", "--in", "n=1", "--in", "by=1", *words],
                                                   capture_output=True, text=True, env=environment()).stderr)
+        once = subprocess.run([CTL, "--socket", self.socket, "run", path, "--repeat", "1", "--in", "x=1", "--in", "n=1", "--in", "by=1", *words],
+                              capture_output=True, text=True, env=environment())
+        self.assertEqual((once.returncode, once.stderr.count("calls")), (0, 0), once.stderr)
         self.assertIn("nothing is published", ctl("--socket", self.socket, "run", "nothing", code=1))
         self.assertIn("nothing is published", ctl("--socket", self.socket, "program", "show", "nothing", code=1))
         self.assertIn("nothing is published", ctl("--socket", self.socket, "program", "plan", "nothing", code=1))

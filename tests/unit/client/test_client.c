@@ -1,5 +1,6 @@
 /* libtensord against a fake daemon: what goes over the wire, and how it fails. */
 #include "client/tensord.h"
+#include "client/wire/client.h"
 #include "tests/unit/cunit_main.h"
 #include "tests/unit/fake_daemon.h"
 
@@ -137,6 +138,41 @@ static void names_the_line_of_a_late_error(void)
     snprintf(expected, sizeof expected, "test_client.c:%d", line);
     CU_ASSERT_PTR_NOT_NULL(strstr(td_last_error()->where, expected));
     td_release(x), td_release(y), td_release(z);
+    stop();
+}
+
+/* A place of the table of lines, as client/wire/site.c finds it. */
+static unsigned site_of(const char *where)
+{
+    return (unsigned)((uintptr_t)where * UINT64_C(0x9E3779B97F4A7C15) >> 40) % TD_SITES;
+}
+
+/* Nine lines of one batch want the same eight places: what goes with the batch is not overwritten, and the ninth has no
+ * place. In the next batch it takes that of another line. */
+static void lines_that_want_one_place(void)
+{
+    enum { PLACES = 8, STEP = 16 };
+    static char texts[TD_SITES * STEP * 4 * (PLACES + 1)];
+    start(NULL);
+    td_array *x = td_ones(client, td_dims(3), TD_FLOAT32), *y[PLACES + 2];
+    char *at = texts;
+    for (int k = 0; k <= PLACES; k++, at += STEP) {
+        while (site_of(at) != site_of(texts) && at < texts + sizeof texts - STEP) at += STEP;
+        CU_ASSERT_EQUAL_FATAL(site_of(at), site_of(texts));
+        snprintf(at, STEP, "same.c:%d", k);
+        y[k] = td_at_log(at, x);
+    }
+    at -= STEP;
+    float v[3];
+    for (int k = 0; k <= PLACES; k++) {
+        char expected[STEP] = "";
+        if (k < PLACES) snprintf(expected, sizeof expected, "same.c:%d", k);
+        CU_ASSERT_EQUAL(td_read(y[k], v, sizeof v), TD_E_INVALID);
+        CU_ASSERT_STRING_EQUAL(td_last_error()->where, expected);
+    }
+    y[PLACES + 1] = td_at_log(at, x);
+    CU_ASSERT_EQUAL(td_read(y[PLACES + 1], v, sizeof v), TD_E_INVALID);
+    CU_ASSERT_STRING_EQUAL(td_last_error()->where, "same.c:8");
     stop();
 }
 
@@ -664,6 +700,21 @@ static void unmaps_when_asked(void)
     stop();
 }
 
+static void what_is_given_anew_stays(void)
+{
+    start(NULL);
+    td_array *x = td_ones(client, td_dims(4000), TD_FLOAT32), *y = td_ones(client, td_dims(4000), TD_FLOAT32);
+    CU_ASSERT_PTR_NOT_NULL(td_data(x));
+    fake_unmap(fake);
+    for (int i = 0; i < 50; i++) td_sync(client), usleep(1000);
+    CU_ASSERT_PTR_NOT_NULL(td_data(y));
+    CU_ASSERT_EQUAL(fake_seen(fake)->descriptors_sent, 2);
+    td_release(x), td_release(y);
+    td_sync(client);
+    CU_ASSERT_EQUAL(fake_seen(fake)->unmapped, 0);
+    stop();
+}
+
 static void tables(void)
 {
     start(NULL);
@@ -731,8 +782,9 @@ static void composites(void)
 
 TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_the_call},
               {"names the line of a late error", names_the_line_of_a_late_error},
-              {"releases in order", releases_in_order}, {"scopes release", scopes_release},
-              {"data in and out", data_in_and_out}, {"unknown handles are refused", unknown_handles_are_refused},
+              {"lines that want one place", lines_that_want_one_place}, {"releases in order", releases_in_order},
+              {"scopes release", scopes_release}, {"data in and out", data_in_and_out},
+              {"unknown handles are refused", unknown_handles_are_refused},
               {"leases are fetched ahead", leases_are_fetched_ahead}, {"leases ahead are few", leases_ahead_are_few},
               {"leases are what was asked for", leases_are_what_was_asked_for},
               {"addresses end with their memory", addresses_end_with_their_memory},
@@ -745,4 +797,5 @@ TD_CUNIT_MAIN("client", {"computes", computes}, {"fails at the call", fails_at_t
               {"names and queues", names_and_queues}, {"stopped between slices", stopped_between_slices},
               {"mixed answers", mixed_answers}, {"no memory for an item", no_memory_for_an_item},
               {"what hooks are given", what_hooks_are_given}, {"untaken", untaken},
-              {"unmaps when asked", unmaps_when_asked}, {"tables", tables}, {"composites", composites})
+              {"unmaps when asked", unmaps_when_asked}, {"what is given anew stays", what_is_given_anew_stays},
+              {"tables", tables}, {"composites", composites})
