@@ -125,25 +125,27 @@ class Rooms(unittest.TestCase):
 class Running(unittest.TestCase):
     """Suites that are lines for a shell, and need nothing to be built."""
 
-    def judged(self, *lines, limit=1000, ninja="", jobs=1, sound=()):
-        """Who notices a fault. A line finds it as $PLANTED."""
+    def judged(self, *lines, limit=1000, ninja="", jobs=1, sound=(), kind="bound"):
+        """Who notices the fault that is the example of its kind. A line finds it as $PLANTED, and knows by $LEAKS that it looks for leaks."""
+        before, after = faults.KINDS[kind][2]
         with place.Place("/nowhere", jobs) as it:
             it.own_places()
             it.build, it.tree = it.top, it.top / "tree"
             subprocess.run(["git", "init", "-q", it.tree], check=True)  # the one around it has what suites beside this one make just then
-            (it.top / "it.py").write_text("a = b < c")
-            line = f"PLANTED=$(grep -o '<=' {it.top}/it.py); "
+            (it.top / "it.py").write_text(before)
+            line = f"PLANTED=$(grep -xF '{after}' {it.top}/it.py); "
             it.suites = {f"s{k}": {"cmd": ["sh", "-c", line + end], "env": {}, "workdir": None, "timeout": limit, "outputs": [ninja] * bool(ninja)} for k, end in enumerate(lines)}
+            it.suites |= {name + place.LEAKS: {**s, "env": {"LEAKS": "1"}} for name, s in it.suites.items()}
             it.took = {name: k for k, name in enumerate(it.suites)}
             it.sound = set(sound)
-            it.plant(next(f for f in faults.find("../it.py", "a = b < c") if f.kind == "bound"))
+            it.plant(next(f for f in faults.find("../it.py", before) if f.kind == kind))
             if ninja:
                 (it.top / "ninja").write_text(f"#!/bin/sh\n{ninja}\n")
                 (it.top / "ninja").chmod(0o700)
                 it.building["PATH"] = f"{it.top}:{it.building['PATH']}"
-            said = it.judge(list(it.suites))
+            said = it.judge([f"s{k}" for k in range(len(lines))])
             self.assertEqual(place.below(os.getpid()), set())
-            self.assertEqual((it.top / "it.py").read_text(), "a = b <= c")
+            self.assertEqual((it.top / "it.py").read_text(), after)
         self.assertFalse(it.top.exists())
         self.out = it.out
         return said
@@ -161,6 +163,12 @@ class Running(unittest.TestCase):
         self.assertEqual(self.out, {"s0": "", "s1": place.SKIPPING})
         self.assertIsNone(self.judged("sleep 1000", limit=0))
         self.assertEqual(self.out, {"s0": ", which does not end"})
+
+    def test_leaks(self):
+        """Suites look for them where a release is planted, and no one noticed that it is gone."""
+        looks = 'test -z "$LEAKS" || test -z "$PLANTED"'
+        self.assertEqual(self.judged("exit 0", looks, kind="release"), "s1" + place.LEAKS)
+        self.assertIsNone(self.judged("exit 0", looks, kind="call"))
 
     def test_two_at_a_time(self):
         self.assertIsNone(self.judged("until rm $TMPDIR/it; do sleep 0.01; done", "echo > $TMPDIR/it", "exit 0", jobs=2))
