@@ -181,7 +181,7 @@ static void answer_index(call *c)
 static void answer_load(call *c)
 {
     const td_plain *parameters = http_get(c->body, "parameters");
-    if (http_get(parameters, "config") || (parameters && parameters->kind == TD_PLAIN_DICT && parameters->n))
+    if (parameters && parameters->kind == TD_PLAIN_DICT && parameters->n)
         http_refuse(c->x, 400, "a model is loaded as its files say: parameters are not taken");
     else http_repository_load(c->front, c->x, c->name);
 }

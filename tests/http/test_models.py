@@ -242,8 +242,13 @@ class Models(Served):
         self.assertIn("config.pbtxt:1", said["error"])
         self.has_answer(f, "m", 1.0)
         self.write("r/m/config.pbtxt", "# nothing")
-        self.assertEqual(self.load(f, "m")[0], 200)
+        for asked in {"parameters": {"config": "{}"}}, {"parameters": {"file:1/model.onnx": "AAAA"}}:
+            status, said = f.json("POST", "/v2/repository/models/m/load", asked)
+            self.assertEqual((status, said), (400, {"error": "a model is loaded as its files say: parameters are not taken"}))
+        self.has_answer(f, "m", 1.0)
+        self.assertEqual(f.json("POST", "/v2/repository/models/m/load", {"parameters": {}})[0], 200)
         self.has_answer(f, "m", 2.0)
+        self.assertEqual(f.json("POST", "/v2/repository/index", {"ready": 1}), (400, {"error": "ready is true or false"}))
         self.assertTrue(good)
 
     def test_files_of_other_kinds(self):

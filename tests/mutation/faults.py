@@ -78,6 +78,31 @@ def bare(text):
     return text
 
 
+CHOSEN = re.compile(r" ([^?;{}]+?) \? ([^?:;{}]+?) : ")
+KEPT = re.compile(r" ([^;{}]+?)\)\s+([^=;{}]+?) = ([^=;{}]+);")
+
+
+def ends_with(text, operand):
+    """Whether it is all that is compared on the left."""
+    return text.endswith(operand) and re.search(r"(?:[(=,?:{\[&|]|\breturn)\s*$", text[: len(text) - len(operand)])
+
+
+def begins_with(text, operand):
+    return text.startswith(operand) and re.match(r"\s*[;,)\]}:]", text[len(operand) :])
+
+
+def is_edge_of_a_choice(text, start, end):
+    """Is it the comparison of `a < b ? a : b` or of `if (a < b) a = b`? Of equals each one is as good."""
+    before = text[: start - 1]
+    if m := CHOSEN.match(text, end):
+        right, first, rest = m.group(1), m.group(2), text[m.end() : m.end() + 80]
+        if first == right:
+            return any(begins_with(rest, rest[:n]) and ends_with(before, rest[:n]) for n in range(1, len(rest)))
+        return bool(begins_with(rest, right) and ends_with(before, first))
+    m, left = KEPT.match(text, end), before[before.rfind("if (") + len("if (") :]
+    return bool(m) and {left, m.group(1)} == {m.group(2), m.group(3)} and left != m.group(1)
+
+
 def words_in_c(text):
     """(kind, start, end, what stands there then) of the words of a bare text."""
     for kind, pattern, table in (
@@ -89,7 +114,8 @@ def words_in_c(text):
         ("argument", r"(?:(?<=\w\()|(?<=, ))(?:true|false)(?=[,)])", ANSWERS),
     ):
         for m in re.finditer(pattern, text):
-            yield kind, *m.span(), table[m.group()]
+            if kind != "bound" or not is_edge_of_a_choice(text, *m.span()):
+                yield kind, *m.span(), table[m.group()]
     for m in re.finditer(r"(?<![\w)\]])!(?=[\w(*])", text):
         yield "not", *m.span(), ""
     for m in re.finditer(r"(?<=[\w)\]]) [+-] 1\b(?![.\w])", text):

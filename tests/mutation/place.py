@@ -106,6 +106,7 @@ class Place:
             needed = s["depends"] + installed * (s["name"] in rooms.INSTALLING)
             s["outputs"] = [os.path.relpath(f, self.build) for d in needed for f in outputs.get(d, [])]
             self.suites[s["name"]] = s
+        self.names = list(self.suites)
         self.look_for_leaks()
         with open(self.build / "compile_commands.json") as f:
             self.objects = {}

@@ -58,6 +58,13 @@ class Finding(unittest.TestCase):
         for text in ("int *a = b->c;", "uint32_t f(const char *a, int b);", "x = a << 3 >> 1;", "    return f(a) |\n           g(b);", "    int a = f(b);", "f(-1);"):
             self.assertEqual(faults.find("it.c", text), [], text)
 
+    def test_of_equals_each_is_as_good(self):
+        for text, there in (("x = (int)a->b < c ? (int)a->b : c;", False), ("f(a <= b[i] ? b[i] : a, 7);", False), ("if (a.b > c) c = a.b;", False), ("if (a > b) a = b;", False),
+                            ("x = a < b ? a + 1 : b;", True), ("x = a < b ? c : b;", True), ("x = a < b ? b : c->a;", True), ("if (a > b) c = a;", True), ("if (a > b) b = a + 1;", True),
+                            ("x = y->a < b ? a : b;", True), ("x = a < b ? a : b2;", True), ("x = a < b ? b : a[i];", True), ("x = y - a < b ? a : b;", True),
+                            ("x = a < b ? a : b - 1;", True)):
+            self.assertEqual("bound" in kinds("it.c", text), there, text)
+
     def test_a_call_is_a_whole_statement(self):
         text = "void f(int *a)\n{\n    if (a)\n        g(a,\n          h(a));\n    else h(a);\n    b = h(a);\n}\n"
         planted = [f.plant(text) for f in faults.find("it.c", text) if f.kind == "call"]
