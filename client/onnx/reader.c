@@ -187,13 +187,13 @@ static bool varint(reader *r, uint64_t *out)
     return wrong(r, "a number of more than 64 bits");
 }
 
+/* Of more than BUFFER bytes length() has said that they are there. */
 static bool copy(reader *r, void *to, uint64_t n)
 {
     if (n <= BUFFER) {
         const unsigned char *p = bytes(r, n);
         return p && memcpy(to, p, n);
     }
-    if (n > left(r)) return wrong(r, "the message ends too early");
     if (td_source_read(&r->f->source, r->at, to, n, r->e)) return false;
     r->at += n;
     return true;

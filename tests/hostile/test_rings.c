@@ -38,6 +38,7 @@ static bool answered(ringer *x, uint64_t serial)
         int got = td_reader_next(&x->r.reader, &f, &e);
         td_writer_flush(&x->writer, x->r.fd, true, NULL);
         if (got < 0) return false;
+        if (got > 0 && f.fd >= 0) close(f.fd);
         if (got > 0) until = test_now_ms() + TEST_LONG_MS;
         if (got > 0 && f.kind == TD_FRAME_REPLY) {
             td_arena_reset(&x->r.arena);

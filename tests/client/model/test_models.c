@@ -112,6 +112,52 @@ static void a_model_answers_in_every_process(void)
     td_disconnect(c);
 }
 
+/* The card of so many inputs x0, x1, ... of so many sizes each, and of one output. */
+static td_model *model_with(td_client *c, int inputs, int sizes)
+{
+    static char source[8192], text[65536];
+    size_t at = 0, said = 0;
+    for (int k = 0; k < inputs; k++) {
+        at += (size_t)snprintf(source + at, sizeof source - at, "%sx%d", k ? ", " : "def f(", k);
+        said +=
+            (size_t)snprintf(text + said, sizeof text - said, "%s{\"name\": \"x%d\", \"dtype\": \"int8\", \"shape\": [",
+                             k ? "," : "{\"inputs\": [", k);
+        for (int i = 0; i < sizes; i++) said += (size_t)snprintf(text + said, sizeof text - said, "%s1", i ? "," : "");
+        said += (size_t)snprintf(text + said, sizeof text - said, "]}");
+    }
+    snprintf(source + at, sizeof source - at, "):\n    return x0\n");
+    snprintf(text + said, sizeof text - said,
+             "], \"outputs\": [{\"name\": \"y\", \"dtype\": \"int8\", \"shape\": null}]}");
+    return td_model_of(script(c, source, 0, NULL), text);
+}
+
+static void a_card_has_its_bounds(void)
+{
+    td_client *c = join();
+    td_model *most = model_with(c, 256, 1), *deep = model_with(c, 1, 8);
+    CU_ASSERT_PTR_NOT_NULL(most);
+    CU_ASSERT_PTR_NOT_NULL(deep);
+    CHECK_FAILS(model_with(c, 257, 1), TD_E_INVALID, "has a list \"inputs\", of at most 256");
+    CHECK_FAILS(model_with(c, 1, 9), TD_E_INVALID, "has too many dimensions");
+    td_model_free(most), td_model_free(deep);
+    static const char *const wrong[][2] = {
+        {"7", "has no name"},
+        {"{\"name\": 7}", "has no name"},
+        {"{\"name\": \"x\"}", "has no dtype that is known"},
+        {"{\"name\": \"x\", \"dtype\": \"int7\"}", "has no dtype that is known"},
+        {"{\"name\": \"x\", \"dtype\": \"int8\"}", "has no shape"},
+        {"{\"name\": \"x\", \"dtype\": \"int8\", \"shape\": 7}", "has no shape"},
+        {"{\"name\": \"x\", \"dtype\": \"int8\", \"shape\": [1, 0.5]}", "neither a number, a text nor null"},
+        {"{\"name\": \"x\", \"dtype\": \"int8\", \"shape\": [-1]}", "neither a number, a text nor null"},
+    };
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        char text[256];
+        snprintf(text, sizeof text, "{\"inputs\": [%s], \"outputs\": []}", wrong[k][0]);
+        CHECK_FAILS(td_model_of(script(c, "def f(x):\n    return x\n", 0, NULL), text), TD_E_INVALID, wrong[k][1]);
+    }
+    td_disconnect(c);
+}
+
 static void an_input_that_does_not_fit_is_named(void)
 {
     td_client *c = join();
@@ -656,6 +702,7 @@ static void tables_tell_of_models(void)
 
 TD_CUNIT_MAIN_WITH("client_models", start_server, stop_server,
                    {"a model answers in every process", a_model_answers_in_every_process},
+                   {"a card has its bounds", a_card_has_its_bounds},
                    {"an input that does not fit is named", an_input_that_does_not_fit_is_named},
                    {"a reload is a switch", a_reload_is_a_switch}, {"requests are joined", requests_are_joined},
                    {"one row that fails is alone", one_row_that_fails_is_alone},

@@ -489,7 +489,9 @@ static bool outlives_its_parent(void *context)
     waitpid(middle, NULL, 0);
     char ok = 0;
     close(done[1]);
-    return read(done[0], &ok, 1) == 1 && ok == 'y';
+    bool said = read(done[0], &ok, 1) == 1;
+    close(done[0]);
+    return said && ok == 'y';
 }
 
 static void orphans_keep_their_session(void)

@@ -8,7 +8,7 @@
 #include "proto/program/verify.h"
 #include <stdlib.h>
 
-static td_ir *read(const char *text)
+static td_ir *read_ir(const char *text)
 {
     td_error e = {0};
     td_ir *ir = td_ir_read(text, strlen(text), &e);
@@ -21,7 +21,7 @@ static td_ir *read(const char *text)
 static void code_is(const char *text, const char *wanted)
 {
     td_error e = {0};
-    td_ir *ir = read(text);
+    td_ir *ir = read_ir(text);
     char *code = td_ir_code(ir, &e);
     CU_ASSERT_PTR_NOT_NULL_FATAL(code);
     CU_ASSERT_STRING_EQUAL(code, wanted);
@@ -172,7 +172,7 @@ static const char branches[] = "captured %w : Tensor = \"a<b>&\\\"c\\\"\\x01\"\n
 static void pictures(void)
 {
     td_error e = {0};
-    td_ir *ir = read(branches);
+    td_ir *ir = read_ir(branches);
     char *dot = td_ir_dot(ir, &e), *svg = td_ir_svg(ir, &e);
     CU_ASSERT_PTR_NOT_NULL_FATAL(dot);
     CU_ASSERT_PTR_NOT_NULL_FATAL(svg);

@@ -5,7 +5,7 @@
 #include "proto/program/text.h"
 #include <stdlib.h>
 
-static td_ir *read(const char *text)
+static td_ir *read_ir(const char *text)
 {
     td_error e = {0};
     td_ir *ir = td_ir_read(text, strlen(text), &e);
@@ -16,12 +16,12 @@ static td_ir *read(const char *text)
 
 static void prints_as(const char *text, const char *wanted)
 {
-    td_ir *ir = read(text);
+    td_ir *ir = read_ir(text);
     char *printed = td_ir_print(ir, NULL);
     CU_ASSERT_PTR_NOT_NULL_FATAL(printed);
     CU_ASSERT_STRING_EQUAL(printed, wanted);
     if (strcmp(printed, wanted) != 0) printf("printed:\n%s", printed);
-    td_ir *again = read(printed);
+    td_ir *again = read_ir(printed);
     CU_ASSERT_TRUE(td_ir_equal(ir, again));
     td_ir_unref(ir), td_ir_unref(again);
     free(printed);
@@ -90,7 +90,7 @@ static void keeps_sources(void)
         td_ir_returns(e, td_ir_cursor(e), 1, &v);
         td_ir *ir = td_ir_seal(e, NULL);
         char *text = td_ir_print(ir, NULL);
-        td_ir *again = read(text);
+        td_ir *again = read_ir(text);
         CU_ASSERT_TRUE(td_ir_equal(ir, again));
         free(text);
         td_ir_unref(ir), td_ir_unref(again);
@@ -107,7 +107,7 @@ static void keeps_floats(void)
         td_ir_returns(e, td_ir_cursor(e), 1, &v);
         td_ir *ir = td_ir_seal(e, NULL);
         char *text = td_ir_print(ir, NULL);
-        td_ir *again = read(text);
+        td_ir *again = read_ir(text);
         CU_ASSERT_TRUE(td_ir_equal(ir, again));
         free(text);
         td_ir_unref(ir), td_ir_unref(again);

@@ -8,7 +8,7 @@
 #include "proto/program/verify.h"
 #include <stdlib.h>
 
-static td_ir *read(const char *text)
+static td_ir *read_ir(const char *text)
 {
     td_error e = {0};
     td_ir *ir = td_ir_read(text, strlen(text), &e);
@@ -60,7 +60,7 @@ static void good_programs(void)
         G "  %s : int? = prim::Constant()\n" R "",
     };
     for (size_t i = 0; i + 1 < sizeof rows / sizeof *rows; i++) {
-        td_ir *ir = read(rows[i]);
+        td_ir *ir = read_ir(rows[i]);
         says(ir, 0, "");
         td_ir_unref(ir);
     }
@@ -184,11 +184,11 @@ static const struct {
 static void bad_programs(void)
 {
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        td_ir *ir = read(bad[i].text);
+        td_ir *ir = read_ir(bad[i].text);
         says(ir, 0, bad[i].said);
         td_ir_unref(ir);
     }
-    td_ir *ir = read(G "  %y : Tensor = aten::add.Tensor(%x, %n)\n" R);
+    td_ir *ir = read_ir(G "  %y : Tensor = aten::add.Tensor(%x, %n)\n" R);
     says(ir, TD_VERIFY_ATEN, "");
     td_ir_unref(ir);
 }
@@ -204,7 +204,7 @@ static void bad_programs(void)
 static void every_array(void)
 {
     /* which word of which array, and what is said when it is another */
-    td_ir *ir = read(WHOLE);
+    td_ir *ir = read_ir(WHOLE);
     says(ir, 0, "");
     const uint32_t odd[] = {
         0, 1, 2, 3, 7, 255, 256, 1 << 16, 1 << 24, 3 << 24, UINT32_MAX, INT32_MAX, UINT32_MAX - 1, 1u << 31, 3u << 30};
@@ -260,7 +260,7 @@ static void breaks(uint32_t *what, uint32_t value, const td_ir *ir, const char *
 
 static void rules_of_arrays(void)
 {
-    td_ir *ir = read(WHOLE);
+    td_ir *ir = read_ir(WHOLE);
     breaks(&ir->args[0], 99, ir, "argument 0 is no value");
     breaks(&ir->args[6], td_ir_out(ir, 0, 0), ir, "is not defined before it, in its block or around it");
     breaks(&ir->defs[1], ir->defs[0], ir, "a value is defined twice, or out of order");

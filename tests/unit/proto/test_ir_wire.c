@@ -31,7 +31,7 @@ static const char whole[] = "captured %w : Float(2, n) = \"w\"\n"
                             "  %q : Tensor = td::sum(%p, %none, %no, %none) # a.py:7:7\n"
                             "  return (%q)\n";
 
-static td_ir *read(const char *text)
+static td_ir *read_ir(const char *text)
 {
     td_error e = {0};
     td_ir *ir = td_ir_read(text, strlen(text), &e);
@@ -42,7 +42,7 @@ static td_ir *read(const char *text)
 
 static void comes_back(void)
 {
-    td_ir *ir = read(whole);
+    td_ir *ir = read_ir(whole);
     td_error e = {0};
     size_t n;
     uint8_t *bytes = td_ir_encode(ir, &n, &e);
@@ -63,7 +63,7 @@ static void comes_back(void)
 /* Any byte may be another: it is refused, or is another program. */
 static void any_byte(void)
 {
-    td_ir *ir = read(whole);
+    td_ir *ir = read_ir(whole);
     size_t n;
     uint8_t *bytes = td_ir_encode(ir, &n, NULL);
     unsigned refused = 0;
@@ -88,7 +88,7 @@ static void as_if(const char *name, const char *signature, const char *wanted)
 {
     Td__Wire__Program m;
     td_error e = {0};
-    td_ir *ir = read(whole), *now;
+    td_ir *ir = read_ir(whole), *now;
     CU_ASSERT_EQUAL_FATAL(td_ir_to_message(ir, &m, &e), 0);
     for (size_t i = 0; i < m.n_op_ids; i++) {
         if (strncmp(m.op_signatures[i], name, strlen(name)) != 0) continue;
@@ -131,8 +131,8 @@ static void defaults_are_filled_in(void)
 {
     Td__Wire__Program m;
     td_error e = {0};
-    td_ir *ir = read("graph(%x : Tensor, %d : int[], %k : bool, %n : dtype?):\n"
-                     "  %y : Tensor = td::sum(%x, %d, %k, %n) # a:1:2\n  return (%y)\n");
+    td_ir *ir = read_ir("graph(%x : Tensor, %d : int[], %k : bool, %n : dtype?):\n"
+                        "  %y : Tensor = td::sum(%x, %d, %k, %n) # a:1:2\n  return (%y)\n");
     CU_ASSERT_EQUAL_FATAL(td_ir_to_message(ir, &m, &e), 0);
     m.op_hashes[0]++;
     free(m.op_signatures[0]);
@@ -158,8 +158,8 @@ static void written_beside(void)
 {
     Td__Wire__Program m;
     td_error e = {0};
-    td_ir *ir = read("graph(%x : Tensor, %out : Tensor, %d : int[], %k : bool, %n : dtype?):\n"
-                     "  %y : Tensor = td::sum_(%out, %x, %d, %k, %n)\n  return (%y)\n");
+    td_ir *ir = read_ir("graph(%x : Tensor, %out : Tensor, %d : int[], %k : bool, %n : dtype?):\n"
+                        "  %y : Tensor = td::sum_(%out, %x, %d, %k, %n)\n  return (%y)\n");
     CU_ASSERT_EQUAL_FATAL(td_ir_to_message(ir, &m, &e), 0);
     m.op_hashes[0]++;
     free(m.op_signatures[0]);
@@ -212,10 +212,10 @@ static void numbers_of_texts(void)
 {
     Td__Wire__Program m;
     td_error e = {0};
-    td_ir *ir = read("graph(%x : Float(3, n)):\n"
-                     "  %t : str = prim::Constant[value=\"one\"]() # a.py:1:1\n"
-                     "  prim::Print(%t)\n"
-                     "  return (%x)\n");
+    td_ir *ir = read_ir("graph(%x : Float(3, n)):\n"
+                        "  %t : str = prim::Constant[value=\"one\"]() # a.py:1:1\n"
+                        "  prim::Print(%t)\n"
+                        "  return (%x)\n");
     CU_ASSERT_EQUAL_FATAL(td_ir_to_message(ir, &m, &e), 0);
     CU_ASSERT_TRUE_FATAL(m.n_sources >= 4 && m.n_words == 2 && m.n_strings > 1);
     at_the_count(&m, &m.words[1], 0, "a literal has no text");
@@ -248,7 +248,7 @@ static void too_large(void)
 {
     Td__Wire__Program m;
     td_error e = {0};
-    td_ir *ir = read("graph(%x : Tensor):\n  return (%x)\n");
+    td_ir *ir = read_ir("graph(%x : Tensor):\n  return (%x)\n");
     CU_ASSERT_EQUAL_FATAL(td_ir_to_message(ir, &m, &e), 0);
     size_t *const counts[] = {&m.n_strings, &m.n_sources, &m.n_types,   &m.n_parts, &m.n_captures, &m.n_functions,
                               &m.n_values,  &m.n_blocks,  &m.chars.len, &m.n_args,  &m.n_words,    &m.n_nodes};

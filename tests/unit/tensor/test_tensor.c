@@ -345,17 +345,17 @@ static void late(void)
 }
 
 /* What a graph does: the meta of each tensor holds the one before. */
-typedef struct link {
+typedef struct chain_link {
     td_meta meta;
     td_tensor *before;
     const void *stack;
-} link;
+} chain_link;
 
 static const void *lowest, *highest;
 
 static void link_free(td_meta *m, td_tensor *owner)
 {
-    link *l = (link *)m;
+    chain_link *l = (chain_link *)m;
     const void *here = __builtin_frame_address(0);
     if (!lowest || here < lowest) lowest = here;
     if (here > highest) highest = here;
@@ -374,8 +374,8 @@ static td_tensor *chain(int n, bool views)
         if (td_tensor_new(&t, s, &d, payer, NULL)) abort();
         if (views && i % 2) t->view_base = last;
         else {
-            link *l = malloc(sizeof *l);
-            *l = (link){.meta = {link_free}, .before = last};
+            chain_link *l = malloc(sizeof *l);
+            *l = (chain_link){.meta = {link_free}, .before = last};
             t->meta = &l->meta;
         }
         last = t;
