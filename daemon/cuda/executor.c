@@ -11,6 +11,7 @@
 #include "daemon/kernels/cuda/launch.h"
 #include "daemon/ops/ops.h"
 #include "proto/base/device.h"
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +39,7 @@ typedef struct item {
     td_call *call; /* when it was begun and is to run */
     uint64_t place;
     bool may_go, begun, sent, ended;
+    int launched; /* of its launches, when they do not fit into one message */
     int nbehind, room;
     point *behind;
     td_cuda_transfer transfer;
@@ -335,31 +337,55 @@ static void take_numbers(td_kcall *k)
     if (some && k->replan) k->replan(k);
 }
 
+static size_t room_for(const td_cuda_launch *l)
+{
+    return td_gpu_put_bytes(sizeof(td_gpu_launch) + l->bytes);
+}
+
 static size_t room_for_launches(td_kcall *k)
 {
     size_t bytes = 0;
     for (int i = 0, n = td_cuda_count(k); i < n; i++) {
         td_cuda_launch l;
         td_cuda_launch_at(k, i, &l);
-        bytes += td_gpu_put_bytes(sizeof(td_gpu_launch) + l.bytes);
+        bytes += room_for(&l);
     }
     return bytes;
 }
 
+static void send_launch(executor *x, unsigned stream, const td_cuda_launch *l)
+{
+    td_gpu_launch *c = td_gpu_put(x->cuda->gpu, TD_GPU_LAUNCH, stream, sizeof *c + l->bytes);
+    c->kernel = l->kernel;
+    c->shared_bytes = l->shared;
+    c->args_bytes = l->bytes;
+    memcpy(c->grid, l->grid, sizeof c->grid);
+    memcpy(c->block, l->block, sizeof c->block);
+    memcpy(c + 1, l->args, l->bytes);
+}
+
 static void send_launches(executor *x, unsigned stream, td_kcall *k)
 {
-    take_numbers(k);
     for (int i = 0, n = td_cuda_count(k); i < n; i++) {
         td_cuda_launch l;
         td_cuda_launch_at(k, i, &l);
-        td_gpu_launch *c = td_gpu_put(x->cuda->gpu, TD_GPU_LAUNCH, stream, sizeof *c + l.bytes);
-        c->kernel = l.kernel;
-        c->shared_bytes = l.shared;
-        c->args_bytes = l.bytes;
-        memcpy(c->grid, l.grid, sizeof c->grid);
-        memcpy(c->block, l.block, sizeof c->block);
-        memcpy(c + 1, l.args, l.bytes);
+        send_launch(x, stream, &l);
     }
+}
+
+/* More than a message takes: one by one. The fault of a task is where its end will be, and another end may come before
+ * it, so these are of kernels that find nothing wrong. False: there is no memory for the commands just now. */
+static bool send_many(executor *x, item *it, unsigned stream)
+{
+    td_kcall *k = &it->call->k;
+    assert(k->sure);
+    for (int n = td_cuda_count(k); it->launched < n; it->launched++) {
+        td_cuda_launch l;
+        td_cuda_launch_at(k, it->launched, &l);
+        if (!td_gpu_room(x->cuda->gpu, room_for(&l))) return false;
+        send_launch(x, stream, &l);
+    }
+    return true;
 }
 
 /* False: there is no staging memory just now, or none for the commands. */
@@ -400,7 +426,27 @@ static void begin(executor *x, item *it, const td_error *why)
         return;
     }
     td_task_phase(it->task, 0, 1);
+    if (it->call->copy) td_cuda_behind(it->call->copy);
     if (td_cuda_is_transfer(&it->call->k)) td_cuda_transfer_begin(&it->transfer, &it->call->k);
+    else take_numbers(&it->call->k);
+}
+
+/* False: it was sent in part, if at all. */
+static bool send_work(executor *x, item *it)
+{
+    td_gpu *g = x->cuda->gpu;
+    td_kcall *k = &it->call->k, *copy = it->call->copy;
+    unsigned stream = (unsigned)it->lane->stream;
+    bool moves = td_cuda_is_transfer(k);
+    size_t mine = moves ? 0 : room_for_launches(k), room = copy ? room_for_launches(copy) : 0;
+    bool many = mine + room + sizeof(td_gpu_mark) > TD_GPU_ROOM;
+    if (it->transfer.bytes && !send_pieces(x, it, stream)) return false;
+    if (many && !send_many(x, it, stream)) return false;
+    if (!td_gpu_room(g, (many ? 0 : mine) + room + sizeof(td_gpu_mark))) return false;
+    if (!many && !moves) send_launches(x, stream, k);
+    if (copy) send_launches(x, stream, copy);
+    put_mark(x, it, stream, -1, 0, 0);
+    return true;
 }
 
 /* False: it was sent in part, if at all, and goes on when there is room. */
@@ -411,16 +457,7 @@ static bool send(executor *x, item *it, const td_error *why)
         if (!why && !td_gpu_room(g, COMPUTE * sizeof(td_gpu_wait))) return false;
         begin(x, it, why);
     }
-    if (!it->ended) {
-        unsigned stream = (unsigned)it->lane->stream;
-        size_t room = td_cuda_is_transfer(&it->call->k) ? 0 : room_for_launches(&it->call->k);
-        if (it->call->copy) room += room_for_launches(it->call->copy);
-        if (it->transfer.bytes && !send_pieces(x, it, stream)) return false;
-        if (!td_gpu_room(g, room + sizeof(td_gpu_mark))) return false;
-        if (!td_cuda_is_transfer(&it->call->k)) send_launches(x, stream, &it->call->k);
-        if (it->call->copy) send_launches(x, stream, it->call->copy);
-        put_mark(x, it, stream, -1, 0, 0);
-    }
+    if (!it->ended && !send_work(x, it)) return false;
     pthread_mutex_lock(&x->lock);
     is_sent(it);
     pthread_mutex_unlock(&x->lock);

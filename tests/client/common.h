@@ -36,6 +36,35 @@ __attribute__((unused)) static const char *test_device(void)
     return device && device[0] ? device : NULL;
 }
 
+/* ... and some on a GPU of the fake driver, whose kernels run on one thread of the host, and not for every op. */
+__attribute__((unused)) static bool on_gpu(void)
+{
+    return test_device() && strncmp(test_device(), "cuda", 4) == 0;
+}
+
+/* Is the device told of tasks before those ahead of them have ended? Then what is behind a failure may have run. */
+__attribute__((unused)) static bool runs_ahead(void)
+{
+    return getenv("FAKE_DEVICE_AHEAD") || on_gpu();
+}
+
+/* What the running test does from here on needs an op that has no kernel there: that is skipped, until there is one.
+ * TEST_CUDA_PLANS names the generated list of those that have one. */
+__attribute__((unused)) static bool lacks(const char *op)
+{
+    const char *path = getenv("TEST_CUDA_PLANS");
+    char line[256], wanted[64];
+    bool there = false;
+    if (!on_gpu()) return false;
+    FILE *f = path ? fopen(path, "r") : NULL;
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    snprintf(wanted, sizeof wanted, "/* %s */", op);
+    while (!there && fgets(line, sizeof line, f)) there = strstr(line, wanted);
+    fclose(f);
+    if (!there) td_test_skip("%s has no kernel for %s", op, test_device());
+    return !there;
+}
+
 /* The running test is about bytes that are mapped: there it is skipped. */
 __attribute__((unused)) static bool is_away(void)
 {

@@ -402,20 +402,68 @@ static void draw_index(const td_op *op, int64_t size, agree_case *c, char *text,
     c->limit = x.at[dim] + (agree_below(10) == 0);
 }
 
+/* Few that lie row by row go in one launch; what has gaps, other dtypes or many parts goes in a launch each. */
 static void draw_parts(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
 {
     shape s = draw_shape(3, size / 8);
     int t = draw_dtype(0x7fff), n = 1 + (int)agree_below(6), dim;
-    bool cat = !strcmp(op->name, "cat");
+    bool cat = !strcmp(op->name, "cat"), many = agree_below(6) == 0, mixed = !many && agree_below(3) == 0;
     if (!s.n && cat) s = (shape){1, {4}};
+    if (many) s = (shape){1, {3}}, n = 25 + (int)agree_below(8);
     dim = (int)agree_below(s.n + !cat);
     for (int i = 0; i < n; i++) {
+        int own = mixed && agree_below(3) == 0 ? draw_dtype(0x7fff) : t;
         if (cat) s.at[dim] = draw_size(20);
-        plain(text, room, t, s);
+        if (mixed) operand(text, room, own, s);
+        else plain(text, room, own, s);
     }
     append(text, room, " |");
     append_int(text, room, dim);
+    c->fill = mixed ? AGREE_EXACT : AGREE_WILD;
+}
+
+/* The same elements at other places, or zeros in their stead. */
+static void draw_moved(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape s = draw_shape(3, size / 4);
+    int64_t v[TD_MAX_DIMS], dims[TD_MAX_DIMS];
+    int n = 0;
+    if (!strcmp(op->name, "tril") || !strcmp(op->name, "triu"))
+        while (s.n < 2) s.at[s.n++] = 1 + agree_below(40);
+    operand(text, room, draw_dtype(0x7fff), s);
+    append(text, room, " |");
+    for (int i = 0; i < s.n; i++)
+        if (agree_below(2)) v[n] = agree_below(21) - 10, dims[n++] = i;
+    if (!strcmp(op->name, "repeat")) {
+        for (int i = 0; i < s.n + 1; i++) v[i] = 1 + agree_below(3);
+        append_list(text, room, " ", s.n + (int)agree_below(2), v);
+    } else if (!strcmp(op->name, "flip")) {
+        append_list(text, room, " ", n, dims);
+    } else if (!strcmp(op->name, "roll")) {
+        v[0] = agree_below(41) - 20;
+        append_list(text, room, " ", n ? n : 1, v), append_list(text, room, " ", n, dims);
+    } else if (!strcmp(op->name, "constant_pad")) {
+        n = 2 * (int)agree_below(s.n + 1);
+        for (int i = 0; i < n; i++) v[i] = agree_below(6);
+        for (int i = 0; i < n; i++)
+            if (s.at[s.n - 1 - i / 2] > 4 && agree_below(3) == 0) v[i] = -1 - agree_below(2);
+        append_list(text, room, " ", n, v), append(text, room, agree_below(2) ? " 2" : " 0");
+    } else {
+        append_int(text, room, agree_below(41) - 20);
+    }
     c->fill = AGREE_WILD;
+}
+
+/* Lines short and long, in one piece or several. */
+static void draw_scan(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape s = draw_shape(3, size);
+    bool product = !strcmp(op->name, "cumprod");
+    operand(text, room, draw_dtype(op->dtypes & 0x73ff ? op->dtypes : 0x73ff), s);
+    append(text, room, " |");
+    append_int(text, room, agree_below(s.n ? s.n : 1));
+    near(c, product ? 64 : 2);
+    if (product) c->fill = AGREE_UNIT, c->scaled = false, c->allowed = 300;
 }
 
 static void draw_slice(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
@@ -445,6 +493,24 @@ static void draw_random(const td_op *op, int64_t size, agree_case *c, char *text
 {
     shape s = draw_shape(3, size);
     int t = draw_float();
+    c->fill = AGREE_EXACT;
+    if (!strcmp(op->name, "bernoulli")) {
+        operand(text, room, t, s);
+        c->fill = agree_below(8) ? AGREE_UNIT : AGREE_WILD; /* now and then no probabilities */
+        return;
+    }
+    if (!strcmp(op->name, "randint") || !strcmp(op->name, "randperm")) {
+        int64_t low = agree_below(100) - 50;
+        append(text, room, " |");
+        if (!strcmp(op->name, "randperm")) append_int(text, room, draw_size(size));
+        else
+            append_int(text, room, low),
+                append_int(text, room, agree_below(4) ? low + 1 + agree_below(300) : INT64_MAX),
+                append_list(text, room, " ", s.n, s.at);
+        append(text, room, " ");
+        append(text, room, names[agree_below(3) ? TD_INT64 : agree_below(2) ? TD_INT32 : TD_FLOAT64]);
+        return;
+    }
     if (!strncmp(op->name, "dropout", 7)) {
         operand(text, room, t, s);
         if (strstr(op->name, "backward")) plain(text, room, TD_INT64, (shape){1, {2}});
@@ -455,7 +521,6 @@ static void draw_random(const td_op *op, int64_t size, agree_case *c, char *text
         append(text, room, " ");
         append(text, room, names[t]);
     }
-    c->fill = AGREE_EXACT;
 }
 
 /* Images of some planes. */
@@ -527,6 +592,7 @@ bool agree_draw(const td_op *op, int64_t size, agree_case *c, char *text, size_t
     static const char *const products[] = {"mm", "bmm", "addmm", "linear", "dot", "mv", NULL};
     static const char *const created[] = {"full", "arange", "linspace", "eye", NULL};
     static const char *const indexed[] = {"index_select", "embedding", "gather", "index_add", "scatter_add", NULL};
+    static const char *const moved[] = {"repeat", "flip", "roll", "constant_pad", "tril", "triu", NULL};
     static const char *const lines[] = {"softmax", "log_softmax", "softmax_backward", "log_softmax_backward", NULL};
     *c = (agree_case){.text = text};
     snprintf(text, room, "%s", op->name);
@@ -541,6 +607,8 @@ bool agree_draw(const td_op *op, int64_t size, agree_case *c, char *text, size_t
         draw_norm(op, size, c, text, room);
     else if (is_one_of(op->name, indexed)) draw_index(op, size, c, text, room);
     else if (!strcmp(op->name, "cat") || !strcmp(op->name, "stack")) draw_parts(op, size, c, text, room);
+    else if (is_one_of(op->name, moved)) draw_moved(op, size, c, text, room);
+    else if (!strcmp(op->name, "cumsum") || !strcmp(op->name, "cumprod")) draw_scan(op, size, c, text, room);
     else if (!strcmp(op->name, "select_scatter") || !strcmp(op->name, "slice_scatter"))
         draw_slice(op, size, c, text, room);
     else if (op->flags & TD_OF_RANDOM || !strcmp(op->name, "dropout_backward")) draw_random(op, size, c, text, room);

@@ -11,7 +11,7 @@
 #include "proto/types.h"
 
 /* Bits of a fault beside TD_PW_...: */
-enum { TD_CUDA_BAD_INDEX = 8 };
+enum { TD_CUDA_BAD_INDEX = 8, TD_CUDA_NO_CHANCE = 16 };
 enum { TD_CUDA_THREADS = 256 }; /* of a block, unless its plan says otherwise */
 enum { TD_CUDA_PW_OPS = 4, TD_CUDA_PW_ATTRS = 3 };
 
@@ -57,6 +57,7 @@ typedef struct td_ca_copy {
     int64_t shape[TD_MAX_DIMS], to_stride[TD_MAX_DIMS], from_stride[TD_MAX_DIMS];
     int32_t ndim;
     uint8_t to_dtype, from_dtype;
+    uint8_t behind; /* nothing is written when the task has left a fault */
 } td_ca_copy;
 
 /* arange, linspace, eye. */

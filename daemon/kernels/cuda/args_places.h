@@ -52,6 +52,17 @@ typedef struct td_ca_add {
     uint8_t dtype, src_dtype, idx_dtype;
 } td_ca_add;
 
+/* Matrices whose elements are zero above a diagonal, or below it. */
+typedef struct td_ca_triangle {
+    uint32_t *error;
+    int64_t n, diagonal;
+    const void *x;
+    void *to;
+    int64_t shape[TD_MAX_DIMS], stride[TD_MAX_DIMS];
+    int32_t ndim, size;
+    uint8_t lower;
+} td_ca_triangle;
+
 enum td_cuda_drawn { TD_DRAWN_UNIFORM, TD_DRAWN_NORMAL };
 typedef struct td_ca_random {
     uint32_t *error;
@@ -64,6 +75,8 @@ typedef struct td_ca_random {
     const void *x;
     int64_t shape[TD_MAX_DIMS], stride[TD_MAX_DIMS];
     uint64_t threshold;
+    int64_t low; /* randint: the lowest number, and how many there are; 0: 2^64 */
+    uint64_t range;
     double scale;
     int32_t ndim, kind;
     uint8_t dtype, x_dtype;

@@ -1,6 +1,6 @@
-/* What kernels leave for the end of their task when a value is wrong: bits, and where an index is, the first one of them.
- * Kernels write it in memory of the host, tensord-cuda carries it, and the daemon makes an error of it. All zeros:
- * nothing is wrong. */
+/* What kernels leave for the end of their task when a value is wrong: bits, and where an index is, the first one of
+ * them. Kernels write it in memory of the host, tensord-cuda carries it, and the daemon makes an error of it. All
+ * zeros: nothing is wrong. */
 #ifndef TENSORD_DAEMON_KERNELS_CUDA_FAULT_H
 #define TENSORD_DAEMON_KERNELS_CUDA_FAULT_H
 

@@ -9,9 +9,11 @@
 #include "daemon/kernels/cuda/args_conv.h"
 #include "daemon/kernels/cuda/args_nets.h"
 #include "daemon/kernels/cuda/args_places.h"
+#include "daemon/kernels/cuda/args_scan.h"
 #include "daemon/kernels/cuda_pointwise.h" /* generated: TD_CUDA_POINTWISE */
 
-/* Images behind the shards of pointwise kernels: moving, folding, products (where arithmetic is fused), networks. */
+/* Images behind the shards of pointwise kernels: moving, folding, products (where arithmetic is fused), networks; what
+ * lies at indices or is drawn; convolutions; scans. */
 enum {
     TD_CUDA_IMAGE_MOVE = TD_CUDA_SHARDS,
     TD_CUDA_IMAGE_REDUCE,
@@ -19,6 +21,7 @@ enum {
     TD_CUDA_IMAGE_NETS,
     TD_CUDA_IMAGE_PLACES,
     TD_CUDA_IMAGE_CONV,
+    TD_CUDA_IMAGE_SCAN,
     TD_CUDA_IMAGES
 };
 
@@ -26,11 +29,17 @@ enum {
     X(sum_f32)                                                                                                         \
     X(sum_f64)                                                                                                         \
     X(sum_i64)                                                                                                         \
-    X(squares_f32) X(squares_f64) X(prod_f32) X(prod_f64) X(prod_i64) X(best_f32) X(best_f64) X(best_i64) X(best_u64)  \
-        X(least_f32) X(least_f64) X(least_i64) X(least_u64) X(var_f32) X(var_f64) X(lse_f32) X(lse_f64) X(any_u8)      \
-            X(all_u8)
+    X(squares_f32)                                                                                                     \
+    X(squares_f64) X(prod_f32) X(prod_f64) X(prod_i64) X(best_f32) X(best_f64) X(best_i64) X(best_u64) X(least_f32)    \
+        X(least_f64) X(least_i64) X(least_u64) X(var_f32) X(var_f64) X(lse_f32) X(lse_f64) X(any_u8) X(all_u8)
 #define TD_CUDA_FOLD(NAME, X)                                                                                          \
     X(TD_CUDA_IMAGE_REDUCE, fold_##NAME, td_ca_reduce) X(TD_CUDA_IMAGE_REDUCE, merge_##NAME, td_ca_reduce)
+
+#define TD_CUDA_SCAN(NAME, X)                                                                                          \
+    X(TD_CUDA_IMAGE_SCAN, scan_down_##NAME, td_ca_scan)                                                                \
+    X(TD_CUDA_IMAGE_SCAN, scan_fold_##NAME, td_ca_scan)                                                                \
+    X(TD_CUDA_IMAGE_SCAN, scan_parts_##NAME, td_ca_scan)                                                               \
+    X(TD_CUDA_IMAGE_SCAN, scan_along_##NAME, td_ca_scan)
 
 #define TD_CUDA_WRITTEN(X)                                                                                             \
     X(TD_CUDA_IMAGE_MOVE, copy_1, td_ca_copy)                                                                          \
@@ -89,6 +98,10 @@ enum {
     X(TD_CUDA_IMAGE_PLACES, add_i64, td_ca_add)                                                                        \
     X(TD_CUDA_IMAGE_PLACES, random_f32, td_ca_random)                                                                  \
     X(TD_CUDA_IMAGE_PLACES, random_f64, td_ca_random)                                                                  \
+    X(TD_CUDA_IMAGE_PLACES, triangle, td_ca_triangle)                                                                  \
+    X(TD_CUDA_IMAGE_PLACES, randint, td_ca_random)                                                                     \
+    X(TD_CUDA_IMAGE_PLACES, randperm, td_ca_random)                                                                    \
+    X(TD_CUDA_IMAGE_PLACES, bernoulli, td_ca_random)                                                                   \
     X(TD_CUDA_IMAGE_PLACES, drop_f32, td_ca_random)                                                                    \
     X(TD_CUDA_IMAGE_PLACES, drop_f64, td_ca_random)                                                                    \
     X(TD_CUDA_IMAGE_CONV, conv_f32, td_ca_conv)                                                                        \
@@ -106,7 +119,11 @@ enum {
     X(TD_CUDA_IMAGE_CONV, max_pool_f64, td_ca_pool)                                                                    \
     X(TD_CUDA_IMAGE_CONV, max_pool_back_f64, td_ca_pool)                                                               \
     X(TD_CUDA_IMAGE_CONV, avg_pool_f64, td_ca_pool)                                                                    \
-    X(TD_CUDA_IMAGE_CONV, avg_pool_back_f64, td_ca_pool)
+    X(TD_CUDA_IMAGE_CONV, avg_pool_back_f64, td_ca_pool)                                                               \
+    TD_CUDA_SCAN(sum_f64, X)                                                                                           \
+    TD_CUDA_SCAN(sum_i64, X)                                                                                           \
+    TD_CUDA_SCAN(product_f64, X)                                                                                       \
+    TD_CUDA_SCAN(product_i64, X)
 
 enum td_cuda_kernel_number {
 #define TD_CUDA_PAIR(shard, name) TD_CK_flat_##name, TD_CK_walk_##name,

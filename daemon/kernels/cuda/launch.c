@@ -6,18 +6,24 @@
 #include <assert.h>
 #include <string.h>
 
-/* The list: this, then for each launch an `entry`, its arguments and its places, each a multiple of eight bytes. */
+/* The list: this, then for each launch an `entry`, its arguments and its places, each a multiple of eight bytes; or,
+ * where launches are made, `made` and its notes. */
 typedef struct list {
     uint16_t count, used; /* used: bytes of state */
-    uint32_t unused;
+    bool is_made;
+    uint8_t unused[3];
 } list;
+typedef struct made {
+    td_cuda_make_fn make;
+    uint64_t notes[];
+} made;
 typedef struct entry {
     uint16_t kernel, bytes, nplaces, of; /* of: where in the state the entry is whose arguments it has; 0: its own */
     unsigned grid[3];
     uint16_t block[3], unused2;
     unsigned shared;
 } entry;
-_Static_assert(sizeof(entry) % 8 == 0 && sizeof(td_cuda_place) == 8, "entries stay aligned");
+_Static_assert(sizeof(list) == 8 && sizeof(entry) % 8 == 0 && sizeof(td_cuda_place) == 8, "entries stay aligned");
 
 static size_t round8(size_t n)
 {
@@ -109,11 +115,23 @@ static void write_number(const td_karg *a, unsigned more, void *to)
     td_scalar_store(v, dtype_of[more & 255], to);
 }
 
+void *td_cuda_made(td_kcall *k, int count, td_cuda_make_fn make, size_t bytes)
+{
+    list *l = (list *)k->state;
+    made *m = (made *)(k->state + sizeof(uint64_t));
+    size_t all = sizeof(uint64_t) + sizeof *m + bytes;
+    assert(all <= TD_KSTATE_BYTES && count < UINT16_MAX);
+    memset(k->state, 0, all);
+    *l = (list){.count = (uint16_t)count, .used = (uint16_t)all, .is_made = true};
+    m->make = make;
+    return m->notes;
+}
+
 static void addresses(td_kcall *k)
 {
     list *l = (list *)k->state;
     size_t at = sizeof *l;
-    for (int i = 0; i < l->count; i++) {
+    for (int i = 0; i < l->count && !l->is_made; i++) {
         entry *e = (entry *)(k->state + at);
         const td_cuda_place *places = places_of(e);
         for (int j = 0; j < e->nplaces; j++) {
@@ -163,11 +181,26 @@ int td_cuda_count(const td_kcall *k)
 void td_cuda_launch_at(td_kcall *k, int i, td_cuda_launch *l)
 {
     size_t at = sizeof(list);
+    if (((const list *)k->state)->is_made) {
+        made *m = (made *)(k->state + sizeof(uint64_t));
+        m->make(k, m->notes, i, l);
+        return;
+    }
     while (i-- > 0) at += entry_bytes((entry *)(k->state + at));
     entry *e = (entry *)(k->state + at);
     entry *of = e->of ? (entry *)(k->state + e->of) : e;
     *l = (td_cuda_launch){.kernel = e->kernel, .shared = e->shared, .bytes = e->bytes, .args = arguments(of)};
     for (int j = 0; j < 3; j++) l->grid[j] = e->grid[j], l->block[j] = e->block[j];
+}
+
+void td_cuda_behind(td_kcall *copy)
+{
+    for (int i = 0, n = td_cuda_count(copy); i < n; i++) {
+        td_cuda_launch l;
+        td_cuda_launch_at(copy, i, &l);
+        assert(l.bytes == sizeof(td_ca_copy));
+        ((td_ca_copy *)l.args)->behind = true;
+    }
 }
 
 static int64_t product(const td_desc *d, int from)
@@ -233,6 +266,8 @@ void td_cuda_explain(td_kcall *k, const td_cuda_fault *f)
         td_kernel_fail(k, TD_E_INVALID, "all elements of input should be between 0 and 1");
     else if (f->bits & TD_PW_NO_TARGET)
         td_kernel_fail(k, TD_E_INVALID, "all elements of target should be between 0 and 1");
+    else if (f->bits & TD_CUDA_NO_CHANCE)
+        td_kernel_fail(k, TD_E_INVALID, "bernoulli: expected every probability to be in [0, 1]");
     else if (f->bits & TD_CUDA_BAD_INDEX) explain_index(k, f);
     else if (f->bits) td_kernel_fail(k, TD_E_INTERNAL, "%s: fault %#x", k->op->name, f->bits);
 }

@@ -32,6 +32,10 @@ extern const td_plan_fn td_cuda_plans[];
 int td_cuda_count(const td_kcall *k);
 void td_cuda_launch_at(td_kcall *k, int i, td_cuda_launch *l);
 
+/* The launches of a copy come behind those of another call, in the same task: they write nothing when those have left a
+ * fault. */
+void td_cuda_behind(td_kcall *copy);
+
 /* What a fault means, as a failure of the call, in the words of the CPU's kernels. */
 void td_cuda_explain(td_kcall *k, const td_cuda_fault *f);
 
@@ -56,6 +60,10 @@ bool td_cuda_add(td_kcall *k, unsigned kernel, td_cuda_shape shape, const void *
                  const td_cuda_place *places, int nplaces);
 /* A further launch with the arguments of the last one. */
 bool td_cuda_again(td_kcall *k, unsigned kernel, td_cuda_shape shape);
+/* Instead of a list: `count` launches that `make` makes when they are asked for, from more arguments than a state
+ * holds. Its own notes: so many bytes of the state, zeros now. */
+typedef void (*td_cuda_make_fn)(td_kcall *k, void *notes, int i, td_cuda_launch *l);
+void *td_cuda_made(td_kcall *k, int count, td_cuda_make_fn make, size_t bytes);
 /* Before the first launch, and when all are there. ns: what the device is busy for. */
 void td_cuda_begin(td_kcall *k);
 int td_cuda_end(td_kcall *k, double ns, td_error *e);

@@ -1,6 +1,5 @@
 /* Plans of copies and of what is filled with one number: by size where the dtype stays, else a cast. */
-#include "daemon/kernels/cuda/kernels.h"
-#include "daemon/kernels/cuda/launch.h"
+#include "daemon/kernels/cuda/move.h"
 #include "daemon/kernels/cuda/plans.h"
 #include "daemon/kernels/cuda/walk.h"
 #include <string.h>
@@ -59,6 +58,17 @@ static td_cuda_shape walk_shape(int64_t n)
         {(unsigned)(blocks < TD_CUDA_MOST_BLOCKS ? blocks : TD_CUDA_MOST_BLOCKS), 1, 1}, {TD_CUDA_THREADS, 1, 1}, 0};
 }
 
+unsigned td_cuda_copy_kernel(td_ca_copy *a, bool moves, td_cuda_shape *shape)
+{
+    unsigned kernel = a->to_dtype == a->from_dtype ? by_size(a->to_dtype) : cast_of(a->from_dtype, a->to_dtype);
+    *shape = walk_shape(a->n);
+    if (a->to_dtype != a->from_dtype || !moves || !turns(a)) return kernel;
+    int64_t rest = a->n / (a->shape[0] ? a->shape[0] * a->shape[1] : 1);
+    *shape =
+        (td_cuda_shape){{(unsigned)((a->shape[0] + 31) / 32 * ((a->shape[1] + 31) / 32) * rest), 1, 1}, {32, 8, 1}, 0};
+    return kernel + TD_CK_turn_1 - TD_CK_copy_1;
+}
+
 static int plan_moves(td_kcall *k, td_ca_copy *a, const td_desc *y, const td_desc *x, td_error *e)
 {
     td_cuda_place places[2] = {{offsetof(td_ca_copy, to), TD_CUDA_OUT, 0, 0},
@@ -70,14 +80,8 @@ static int plan_moves(td_kcall *k, td_ca_copy *a, const td_desc *y, const td_des
     memcpy(a->to_stride, w.stride[0], sizeof a->to_stride);
     memcpy(a->from_stride, w.stride[1], sizeof a->from_stride);
     a->to_dtype = y->dtype, a->from_dtype = x->dtype;
-    unsigned kernel = x->dtype == y->dtype ? by_size(y->dtype) : cast_of(x->dtype, y->dtype);
-    td_cuda_shape shape = walk_shape(a->n);
-    if (x->dtype == y->dtype && k->nin && turns(a)) {
-        int64_t rest = a->n / (a->shape[0] ? a->shape[0] * a->shape[1] : 1);
-        kernel += TD_CK_turn_1 - TD_CK_copy_1;
-        shape = (td_cuda_shape){
-            {(unsigned)((a->shape[0] + 31) / 32 * ((a->shape[1] + 31) / 32) * rest), 1, 1}, {32, 8, 1}, 0};
-    }
+    td_cuda_shape shape;
+    unsigned kernel = td_cuda_copy_kernel(a, k->nin > 0, &shape);
     td_cuda_begin(k);
     td_cuda_add(k, kernel, shape, a, sizeof *a, places, k->nin ? 2 : 1);
     k->sure = true;

@@ -1,4 +1,5 @@
-/* Plans of what reads and writes by index, puts tensors together, and draws numbers. */
+/* Plans of what reads and writes by index, puts plain tensors together, and draws numbers. */
+#include "daemon/kernels/cpu/plan.h"
 #include "daemon/kernels/cuda/kernels.h"
 #include "daemon/kernels/cuda/launch.h"
 #include "daemon/kernels/cuda/plans.h"
@@ -131,7 +132,9 @@ static int plan_add(td_kcall *k, int idx_in, int src_in, bool each, td_scalar al
         td_cuda_add(k, TD_CK_add_check, td_cuda_over(a.lines * a.count), &a, sizeof a, places, 3);
         td_cuda_again(k, kernel, td_cuda_over(a.lines));
     }
-    return td_cuda_end(k, td_cuda_ns(2 * (double)td_desc_nbytes(y)) + 1000.0 * (double)a.count, e);
+    int rc = td_cuda_end(k, td_cuda_ns(2 * (double)td_desc_nbytes(y)) + 1000.0 * (double)a.count, e);
+    td_plan_clean_until_here(k); /* all indices are looked at before anything is added */
+    return rc;
 }
 
 int td_cuda_plan_index_add(td_kcall *k, td_error *e)
@@ -143,9 +146,26 @@ int td_cuda_plan_scatter_add(td_kcall *k, td_error *e)
     return plan_add(k, 1, 2, true, td_int(1), e);
 }
 
-/* ---- cat, stack */
+/* ---- cat, stack of few that lie row by row */
 
-static int plan_parts(td_kcall *k, int dim, bool stacks, td_error *e)
+static bool is_empty(const td_desc *x)
+{
+    return (x->ndim == 1 && x->shape[0] == 0) || !td_desc_numel(x);
+}
+
+bool td_cuda_are_plain(const td_kcall *k)
+{
+    const td_desc *y = k->out[0].desc;
+    int some = 0;
+    for (int i = 0; i < k->nin; i++) {
+        const td_desc *x = k->in[i].desc;
+        if (is_empty(x)) continue;
+        if (x->dtype != y->dtype || !td_desc_is_contiguous(x) || ++some > TD_CUDA_PARTS) return false;
+    }
+    return td_desc_is_contiguous(y) && k->nin <= UINT8_MAX; /* a place in the arguments names its input by a byte */
+}
+
+int td_cuda_plan_parts(td_kcall *k, int dim, bool stacks, td_error *e)
 {
     const td_desc *y = k->out[0].desc;
     td_ca_parts a = {.outer = 1, .size = (int)td_dtype_size((td_dtype)y->dtype)};
@@ -157,12 +177,7 @@ static int plan_parts(td_kcall *k, int dim, bool stacks, td_error *e)
     td_cuda_begin(k);
     for (int i = 0; i < k->nin; i++) {
         const td_desc *x = k->in[i].desc;
-        if ((x->ndim == 1 && x->shape[0] == 0) || !td_desc_numel(x)) continue;
-        if (x->dtype != y->dtype || !td_desc_is_contiguous(x) || a.count == TD_CUDA_PARTS)
-            return td_fail(e, TD_E_UNSUPPORTED,
-                           "%s has no kernel for CUDA for more than %d tensors, for such of several dtypes, or with "
-                           "gaps: copy them first",
-                           k->op->name, TD_CUDA_PARTS);
+        if (is_empty(x)) continue;
         a.start[a.count] = at;
         at += (stacks ? 1 : x->shape[dim]) * inner;
         places[n++] = (td_cuda_place){(uint16_t)(offsetof(td_ca_parts, from) + (size_t)a.count * sizeof(void *)),
@@ -173,18 +188,6 @@ static int plan_parts(td_kcall *k, int dim, bool stacks, td_error *e)
     if (a.count) td_cuda_add(k, TD_CK_parts, td_cuda_over(a.outer * a.total), &a, sizeof a, places, n);
     k->sure = true;
     return td_cuda_end(k, td_cuda_ns(2 * (double)td_desc_nbytes(y)), e);
-}
-int td_cuda_plan_cat(td_kcall *k, td_error *e)
-{
-    int dim;
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), k->out[0].desc->ndim, &dim, e)) return TD_E_INDEX;
-    return plan_parts(k, dim, false, e);
-}
-int td_cuda_plan_stack(td_kcall *k, td_error *e)
-{
-    int dim;
-    if (td_wrap_dim(td_attr_int(k->attrs, 0), k->out[0].desc->ndim, &dim, e)) return TD_E_INDEX;
-    return plan_parts(k, dim, true, e);
 }
 
 /* ---- select_scatter, slice_scatter: as cpu/places/slice_scatter.c reads them */
@@ -310,4 +313,81 @@ int td_cuda_plan_dropout(td_kcall *k, td_error *e)
 int td_cuda_plan_dropout_backward(td_kcall *k, td_error *e)
 {
     return plan_drop(k, true, e);
+}
+
+int td_cuda_plan_randint(td_kcall *k, td_error *e)
+{
+    const td_desc *y = k->out[0].desc;
+    td_ca_random a = {.n = td_desc_numel(y), .dtype = y->dtype, .low = td_attr_int(k->attrs, 0)};
+    td_cuda_place places[2] = {{offsetof(td_ca_random, to), TD_CUDA_OUT, 0, 0},
+                               {offsetof(td_ca_random, seed), TD_CUDA_SEED, 0, 0}};
+    if (td_dtype_is_complex((td_dtype)y->dtype)) return td_cuda_refuse(k, y->dtype, e);
+    a.range = (uint64_t)td_attr_int(k->attrs, 1) - (uint64_t)a.low;
+    td_cuda_begin(k);
+    td_cuda_add(k, TD_CK_randint, td_cuda_over(a.n), &a, sizeof a, places, 2);
+    k->sure = true;
+    return td_cuda_end(k, td_cuda_ns((double)td_desc_nbytes(y)), e);
+}
+
+/* One thread draws it, so it takes its time; where the result has another dtype, it is drawn in work memory. */
+int td_cuda_plan_randperm(td_kcall *k, td_error *e)
+{
+    enum { MOST = 1 << 22 };
+    const td_desc *y = k->out[0].desc;
+    td_ca_random a = {.n = td_desc_numel(y)};
+    td_ca_copy c = {.n = a.n, .ndim = 1, .to_dtype = y->dtype, .from_dtype = TD_INT64};
+    const bool whole = y->dtype == TD_INT64;
+    td_cuda_place places[2] = {{offsetof(td_ca_random, to), whole ? TD_CUDA_OUT : TD_CUDA_WORK, 0, 0},
+                               {offsetof(td_ca_random, seed), TD_CUDA_SEED, 0, 0}};
+    td_cuda_place copied[2] = {{offsetof(td_ca_copy, to), TD_CUDA_OUT, 0, 0},
+                               {offsetof(td_ca_copy, from), TD_CUDA_WORK, 0, 0}};
+    if (td_dtype_is_complex((td_dtype)y->dtype)) return td_cuda_refuse(k, y->dtype, e);
+    if (a.n > MOST)
+        return td_fail(e, TD_E_UNSUPPORTED, "randperm has no kernel for CUDA for more than %d numbers", MOST);
+    c.shape[0] = a.n, c.to_stride[0] = c.from_stride[0] = 1;
+    if (!whole) copied[1].more = places[0].more = (uint32_t)(td_cuda_work(k, (size_t)a.n * sizeof(int64_t)) / 64);
+    td_cuda_begin(k);
+    td_cuda_add(k, TD_CK_randperm, (td_cuda_shape){{a.n > 0, 1, 1}, {1, 1, 1}, 0}, &a, sizeof a, places, 2);
+    if (!whole) td_cuda_add(k, TD_CK_cast_i64, td_cuda_over(a.n), &c, sizeof c, copied, 2);
+    k->sure = true;
+    return td_cuda_end(k, 1000.0 * (double)a.n, e);
+}
+
+int td_cuda_plan_bernoulli(td_kcall *k, td_error *e)
+{
+    const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
+    td_ca_random a = {.n = td_desc_numel(y), .dtype = y->dtype, .x_dtype = x->dtype};
+    td_cuda_place places[3] = {{offsetof(td_ca_random, to), TD_CUDA_OUT, 0, 0},
+                               {offsetof(td_ca_random, seed), TD_CUDA_SEED, 0, 0},
+                               {offsetof(td_ca_random, x), TD_CUDA_IN, 0, 0}};
+    if (td_dtype_is_complex((td_dtype)y->dtype)) return td_cuda_refuse(k, y->dtype, e);
+    for (int d = x->ndim - 1; d >= 0; d--) a.shape[a.ndim] = x->shape[d], a.stride[a.ndim++] = x->stride[d];
+    td_cuda_begin(k);
+    td_cuda_add(k, TD_CK_bernoulli, td_cuda_over((a.n + 3) / 4), &a, sizeof a, places, 3);
+    return td_cuda_end(k, td_cuda_ns(2 * (double)td_desc_nbytes(y)), e);
+}
+
+/* ---- tril, triu */
+
+static int plan_triangle(td_kcall *k, bool lower, td_error *e)
+{
+    const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
+    td_ca_triangle a = {.n = td_desc_numel(y), .diagonal = td_attr_int(k->attrs, 0), .lower = lower};
+    td_cuda_place places[2] = {{offsetof(td_ca_triangle, x), TD_CUDA_IN, 0, 0},
+                               {offsetof(td_ca_triangle, to), TD_CUDA_OUT, 0, 0}};
+    if (!td_desc_is_contiguous(y)) return td_plan_wants_rows(k);
+    a.size = (int32_t)td_dtype_size((td_dtype)y->dtype);
+    for (int d = x->ndim - 1; d >= 0; d--) a.shape[a.ndim] = x->shape[d], a.stride[a.ndim++] = x->stride[d];
+    td_cuda_begin(k);
+    td_cuda_add(k, TD_CK_triangle, td_cuda_over(a.n), &a, sizeof a, places, 2);
+    k->sure = true;
+    return td_cuda_end(k, td_cuda_ns(2 * (double)td_desc_nbytes(y)), e);
+}
+int td_cuda_plan_tril(td_kcall *k, td_error *e)
+{
+    return plan_triangle(k, true, e);
+}
+int td_cuda_plan_triu(td_kcall *k, td_error *e)
+{
+    return plan_triangle(k, false, e);
 }

@@ -170,10 +170,10 @@ static void test_waits(void)
     td_client *c = join();
     td_program *p = read_program(c, squares, NOTHING);
     td_array *ones = td_full(c, td_dims(700, 700), 1.0, TD_FLOAT64), *big = td_mm(ones, ones);
-    td_array *row = td_slice(big, 0, td_arg_int(0), td_arg_int(1), 1), *x = td_div(row, 700.0 * 7);
+    td_array *row = td_slice(big, 0, td_arg_int(0), td_arg_int(1), 1), *x = td_div(row, 700.0 * 4);
     td_value out, in[] = {td_value_array(x)};
     CU_ASSERT_EQUAL_FATAL(td_program_call(p, 1, in, &out), TD_OK);
-    CU_ASSERT_EQUAL(out.items[1].i, 0); /* a hundred */
+    CU_ASSERT_EQUAL(out.items[1].i, 0); /* 175, in whatever order it is summed */
     td_value_free(&out);
     td_array *y = numbers(c, 3, (double[]){1, 2, 1});
     in[0] = td_value_array(y);
@@ -189,6 +189,7 @@ static void test_waits(void)
 /* A shape that only values tell, in the middle. */
 static void test_shapes_of_values(void)
 {
+    if (lacks("nonzero")) return;
     td_client *c = join();
     td_program *p = read_program(c,
                                  "graph(%x : Tensor):\n"

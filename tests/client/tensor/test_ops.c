@@ -337,6 +337,7 @@ static void errors_late_and_early(void)
 /* Indices are checked before anything is written: a tensor that was to be changed in place is as it was, and works. */
 static void refused_indices_change_nothing(void)
 {
+    if (lacks("scatter") || lacks("index_put")) return;
     begin();
     enum { N = 200000 }; /* small ones run in the loop, large ones on workers */
     for (int64_t n = 4; n <= N; n += N - 4) {
@@ -347,11 +348,11 @@ static void refused_indices_change_nothing(void)
         snprintf(message, sizeof message, "index %d is out of bounds for dimension 0 with size %d (element 2", (int)n,
                  (int)n);
         for (int op = 0; op < 4; op++) {
+            static const char *const names[] = {"scatter", "scatter_add", "index_add", "index_put"};
             int rc = op == 0   ? td_scatter_(x, 0, i, v)
                      : op == 1 ? td_scatter_add_(x, 0, i, v)
                      : op == 2 ? td_index_add_(x, 0, i, v)
                                : td_index_put_(x, td_arrays(i), v);
-            static const char *const names[] = {"scatter", "scatter_add", "index_add", "index_put"};
             CU_ASSERT_EQUAL(rc, TD_OK);
             CU_ASSERT_EQUAL(td_sync(c), TD_E_INDEX);
             CU_ASSERT_STRING_EQUAL(td_last_error()->op, names[op]);
@@ -444,6 +445,7 @@ static void an_overwritten_value_fails_backward(void)
 
 static void data_shapes(void)
 {
+    if (lacks("nonzero")) return;
     begin();
     td_array *x = FLOATS(td_dims(2, 3), 1, 0, 2, 0, 3, 4), *mask = td_gt(x, 1.5);
     td_array *places = td_nonzero(x);
@@ -487,14 +489,16 @@ static void composites_have_values(void)
     CU_ASSERT_EQUAL(td_chunk(x, 2, 4, parts, 1), 2);
     CHECK_VALUES(parts[1], 3, 6);
     CHECK_VALUES(td_movedim(td_reshape(x, td_dims(1, 2, 3)), 2, 0), 1, 4, 2, 5, 3, 6);
-    order = td_argsort(td_neg(x), 1, false);
-    CHECK_VALUES(order, 2, 1, 0, 2, 1, 0);
     td_array *batch = td_reshape(td_arange(c, 0, 12, 1, TD_FLOAT32), td_dims(2, 2, 3));
     CHECK_VALUES(td_matmul(batch, td_select(x, 0, 0)), 8, 26, 44, 62);
     CHECK_VALUES(td_matmul(batch, td_t(x)), 8, 17, 26, 62, 44, 107, 62, 152);
     CHECK_VALUES(td_matmul(batch, td_transpose(batch, 1, 2)), 5, 14, 14, 50, 149, 212, 212, 302);
     int64_t classes[2] = {2, 0};
     CHECK_VALUES(td_cross_entropy(x, td_from_data(c, TD_INT64, td_dims(2), classes)), (0.4076059 + 2.4076059) / 2);
+    if (!lacks("sort")) {
+        order = td_argsort(td_neg(x), 1, false);
+        CHECK_VALUES(order, 2, 1, 0, 2, 1, 0);
+    }
     end();
 }
 
@@ -510,16 +514,11 @@ static void more_composites(void)
     CHECK_VALUES(td_isclose(v, FLOATS(td_dims(3), 1, 2.5, 4)), 1, 0, 1);
     CHECK_VALUES(td_aminmax(x, &max, 1), 1, 4);
     CHECK_VALUES(max, 3, 9);
-    CHECK_VALUES(td_median(x), 3);
-    CHECK_VALUES(td_median_dim(x, 1, &at), 2, 6);
-    CHECK_VALUES(at, 2, 2);
-    CHECK_VALUES(td_quantile(v, FLOATS(td_dims(2), 0.25, 1)), 1.5, 4);
     CHECK_VALUES(td_diff(v), 1, 2);
     CHECK_VALUES(td_diff(v, 2, 0, v, NULL), 1, -5, 4, 1);
     CHECK_FAILS(td_diff(v, -1), TD_E_INVALID, "order must be non-negative but got -1");
     CHECK_VALUES(td_cumprod(v, 0), 1, 2, 8);
     CHECK_VALUES(td_searchsorted(v, FLOATS(td_dims(4), 0, 2, 3, 9)), 0, 1, 2, 3);
-    CHECK_VALUES(td_isin(x, v), 0, 1, 1, 0, 1, 0);
     CHECK_VALUES(td_repeat_interleave(v, 2), 1, 1, 2, 2, 4, 4);
     CHECK_VALUES(td_vstack(td_arrays(v, x)), 1, 2, 4, 3, 1, 2, 9, 4, 6);
     td_array *row = td_reshape(v, td_dims(1, 1, 3)), *twice = FLOATS(td_dims(1, 1, 1), 2);
@@ -530,6 +529,13 @@ static void more_composites(void)
                 "output padding must be smaller");
     CHECK_VALUES(td_resample_linear(v, 0, 5, td_none(), true), 1, 1.5, 2, 3, 4);
     CHECK_VALUES(td_resample_nearest(v, 0, 6), 1, 1, 2, 2, 4, 4);
+    if (!lacks("sort")) {
+        CHECK_VALUES(td_median(x), 3);
+        CHECK_VALUES(td_median_dim(x, 1, &at), 2, 6);
+        CHECK_VALUES(at, 2, 2);
+        CHECK_VALUES(td_quantile(v, FLOATS(td_dims(2), 0.25, 1)), 1.5, 4);
+        CHECK_VALUES(td_isin(x, v), 0, 1, 1, 0, 1, 0);
+    }
     end();
 }
 
@@ -546,18 +552,20 @@ static void grids_sets_and_sums(void)
     CU_ASSERT_EQUAL(td_broadcast_tensors(td_arrays(x, v), 1, parts), -1);
     CU_ASSERT_EQUAL(td_broadcast_tensors(td_arrays(x, v), 3, parts), 2);
     CHECK_VALUES(parts[1], 1, 2, 4, 1, 2, 4);
-    CHECK_VALUES(td_unique_counts(x, &counts), 1, 2, 3, 4);
-    CHECK_VALUES(counts, 2, 1, 2, 1);
     td_array *classes = td_to(v, TD_INT64), *picture = td_reshape(x, td_dims(1, 2, 3));
-    CHECK_VALUES(td_one_hot(classes, 5), 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1);
     CHECK_VALUES(td_bincount(classes, v, 5), 0, 1, 2, 0, 4);
-    CHECK_VALUES(td_adaptive_avg_pool2d(picture, td_dims(1, 2)), 2.75, 2);
-    CHECK_VALUES(td_multinomial(FLOATS(td_dims(2), 0, 3), 2, true), 1, 1);
     CHECK_VALUES(td_einsum("ij,kj->ik", td_arrays(x, x)), 14, 15, 15, 26);
     CHECK_VALUES(td_einsum("...i, i -> ...", td_arrays(x, v)), 13, 15);
     CHECK_FAILS(td_einsum("ij,ji", td_arrays(x, x)), TD_E_SHAPE, "subscript 'j' has size 2 for operand 1, but size 3");
     CHECK_FAILS(td_einsum("i,i->k", td_arrays(v, v)), TD_E_INVALID, "subscript 'k' of the result is in no operand");
     CHECK_FAILS(td_einsum(NULL, td_arrays(v)), TD_E_TYPE, "argument 'equation' must be a text");
+    if (!lacks("scatter") && !lacks("sort") && !lacks("resample") && !lacks("multinomial")) {
+        CHECK_VALUES(td_one_hot(classes, 5), 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1);
+        CHECK_VALUES(td_unique_counts(x, &counts), 1, 2, 3, 4);
+        CHECK_VALUES(counts, 2, 1, 2, 1);
+        CHECK_VALUES(td_adaptive_avg_pool2d(picture, td_dims(1, 2)), 2.75, 2);
+        CHECK_VALUES(td_multinomial(FLOATS(td_dims(2), 0, 3), 2, true), 1, 1);
+    }
     end();
 }
 

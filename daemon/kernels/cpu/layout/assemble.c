@@ -119,7 +119,7 @@ static bool skipped(const td_desc *d)
     return d->ndim == 1 && d->shape[0] == 0;
 }
 
-static void lay_cat(const td_kcall *k, int64_t part, td_copy_layout *l)
+void td_lay_cat(const td_kcall *k, int64_t part, td_copy_layout *l)
 {
     const td_desc *x = k->in[part].desc;
     int dim = td_wrapped(td_attr_int(k->attrs, 0), k->out[0].desc->ndim);
@@ -132,11 +132,11 @@ static void lay_cat(const td_kcall *k, int64_t part, td_copy_layout *l)
 int td_cpu_plan_cat(td_kcall *k, td_error *e)
 {
     (void)e;
-    td_assemble_plan(k, lay_cat, k->nin, 0);
+    td_assemble_plan(k, td_lay_cat, k->nin, 0);
     return TD_OK;
 }
 
-static void lay_stack(const td_kcall *k, int64_t part, td_copy_layout *l)
+void td_lay_stack(const td_kcall *k, int64_t part, td_copy_layout *l)
 {
     const td_desc *x = k->in[part].desc, *y = k->out[0].desc;
     int dim = td_wrapped(td_attr_int(k->attrs, 0), y->ndim);
@@ -152,6 +152,6 @@ static void lay_stack(const td_kcall *k, int64_t part, td_copy_layout *l)
 int td_cpu_plan_stack(td_kcall *k, td_error *e)
 {
     (void)e;
-    td_assemble_plan(k, lay_stack, k->nin, 0);
+    td_assemble_plan(k, td_lay_stack, k->nin, 0);
     return TD_OK;
 }

@@ -24,6 +24,15 @@ typedef void (*td_layout_fn)(const td_kcall *k, int64_t part, td_copy_layout *l)
 void td_assemble_plan(td_kcall *k, td_layout_fn lay, int64_t parts, int phase);
 /* All of input `in`, laid at the start of the result along its own dimensions. */
 void td_layout_whole(const td_kcall *k, int in, td_copy_layout *l);
+/* Of cat and stack: a part is an input. Of repeat and flip there is one part, of constant_pad one, too: what is left of
+ * the source. Of roll 2 to the power of the dimensions; of roll without dimensions two, of a contiguous source. */
+void td_lay_cat(const td_kcall *k, int64_t part, td_copy_layout *l);
+void td_lay_stack(const td_kcall *k, int64_t part, td_copy_layout *l);
+void td_lay_repeat(const td_kcall *k, int64_t part, td_copy_layout *l);
+void td_lay_flip(const td_kcall *k, int64_t part, td_copy_layout *l);
+void td_lay_pad(const td_kcall *k, int64_t part, td_copy_layout *l);
+void td_lay_roll(const td_kcall *k, int64_t part, td_copy_layout *l);
+void td_lay_roll_flat(const td_kcall *k, int64_t part, td_copy_layout *l);
 
 static inline char *td_layout_move(char *p, int64_t elements, td_dtype t)
 {

@@ -7,7 +7,7 @@
 
 /* ---- repeat: each dimension becomes two, the outer one with source stride 0 */
 
-static void lay_repeat(const td_kcall *k, int64_t part, td_copy_layout *l)
+void td_lay_repeat(const td_kcall *k, int64_t part, td_copy_layout *l)
 {
     const td_desc *x = k->in[0].desc, *y = k->out[0].desc;
     int n, lead = y->ndim - x->ndim;
@@ -29,13 +29,13 @@ static void lay_repeat(const td_kcall *k, int64_t part, td_copy_layout *l)
 int td_cpu_plan_repeat(td_kcall *k, td_error *e)
 {
     (void)e;
-    td_assemble_plan(k, lay_repeat, 1, 0);
+    td_assemble_plan(k, td_lay_repeat, 1, 0);
     return TD_OK;
 }
 
 /* ---- flip: the source is read backwards */
 
-static void lay_flip(const td_kcall *k, int64_t part, td_copy_layout *l)
+void td_lay_flip(const td_kcall *k, int64_t part, td_copy_layout *l)
 {
     int n;
     const int64_t *dims = td_attr_ints(k->attrs, 0, &n);
@@ -51,7 +51,7 @@ static void lay_flip(const td_kcall *k, int64_t part, td_copy_layout *l)
 int td_cpu_plan_flip(td_kcall *k, td_error *e)
 {
     (void)e;
-    if (td_desc_numel(k->out[0].desc) > 0) td_assemble_plan(k, lay_flip, 1, 0);
+    if (td_desc_numel(k->out[0].desc) > 0) td_assemble_plan(k, td_lay_flip, 1, 0);
     return TD_OK;
 }
 
@@ -67,7 +67,7 @@ static int64_t shift_of(const td_kcall *k, int dim, int64_t size)
     return (shift + size) % size;
 }
 
-static void lay_roll(const td_kcall *k, int64_t part, td_copy_layout *l)
+void td_lay_roll(const td_kcall *k, int64_t part, td_copy_layout *l)
 {
     td_layout_whole(k, 0, l);
     for (int d = 0; d < l->ndim; d++) {
@@ -83,7 +83,7 @@ static void lay_roll(const td_kcall *k, int64_t part, td_copy_layout *l)
 }
 
 /* Without dimensions the tensor counts as flat: two runs of a contiguous one, any other element by element. */
-static void lay_roll_flat(const td_kcall *k, int64_t part, td_copy_layout *l)
+void td_lay_roll_flat(const td_kcall *k, int64_t part, td_copy_layout *l)
 {
     int n;
     int64_t size = td_desc_numel(k->in[0].desc), shift = td_attr_ints(k->attrs, 0, &n)[0] % size;
@@ -121,9 +121,9 @@ int td_cpu_plan_roll(td_kcall *k, td_error *e)
     td_attr_ints(k->attrs, 1, &m);
     if (td_desc_numel(k->out[0].desc) == 0) return TD_OK;
     if (m > 0) {
-        td_assemble_plan(k, lay_roll, (int64_t)1 << k->in[0].desc->ndim, 0);
+        td_assemble_plan(k, td_lay_roll, (int64_t)1 << k->in[0].desc->ndim, 0);
     } else if (td_desc_is_contiguous(k->in[0].desc)) {
-        td_assemble_plan(k, lay_roll_flat, 2, 0);
+        td_assemble_plan(k, td_lay_roll_flat, 2, 0);
     } else {
         k->phase[0].fn = roll_any_chunk;
         k->phase[0].chunks = k->nphases = 1;
@@ -135,7 +135,7 @@ int td_cpu_plan_roll(td_kcall *k, td_error *e)
 
 /* ---- constant_pad: the whole is filled first, then what is left of the source is laid over it */
 
-static void lay_pad(const td_kcall *k, int64_t part, td_copy_layout *l)
+void td_lay_pad(const td_kcall *k, int64_t part, td_copy_layout *l)
 {
     int n;
     const int64_t *pad = td_attr_ints(k->attrs, 0, &n);
@@ -171,6 +171,6 @@ int td_cpu_plan_constant_pad(td_kcall *k, td_error *e)
     if (!td_desc_is_dense(k->out[0].desc)) return td_plan_wants_rows(k); /* what is filled is one block */
     k->phase[0].fn = pad_fill_chunk;
     k->phase[0].chunks = (numel + per - 1) / per;
-    td_assemble_plan(k, lay_pad, 1, 1);
+    td_assemble_plan(k, td_lay_pad, 1, 1);
     return TD_OK;
 }

@@ -30,6 +30,7 @@ template <class T> TD_FN void td_copy(const td_ca_copy &a)
     int64_t step = (int64_t)gridDim.x * blockDim.x, i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     const T *from = (const T *)a.from;
     T *to = (T *)a.to, value;
+    if (a.behind && *a.error) return;
     memcpy(&value, a.value, sizeof value);
     if (a.ndim <= 1) {
         const int64_t ts = a.ndim ? a.to_stride[0] : 0, fs = a.ndim ? a.from_stride[0] : 0;
@@ -48,6 +49,7 @@ template <class T> TD_FN void td_turn(const td_ca_copy &a, T (*tile)[33])
 {
     int64_t tiles0 = (a.shape[0] + 31) / 32, tiles1 = (a.shape[1] + 31) / 32, b = blockIdx.x, t = 0, f = 0;
     int64_t i0 = b % tiles0 * 32, i1 = b / tiles0 % tiles1 * 32;
+    if (a.behind && *a.error) return; /* all threads see the same */
     td_copy_places(a, b / tiles0 / tiles1, 2, &t, &f);
     const T *from = (const T *)a.from + f;
     T *to = (T *)a.to + t;
@@ -79,6 +81,7 @@ TD_COPY(16, td_wide)
 template <class T> TD_FN void td_cast(const td_ca_copy &a)
 {
     int64_t step = (int64_t)gridDim.x * blockDim.x;
+    if (a.behind && *a.error) return;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += step) {
         int64_t t = 0, f = 0;
         td_copy_places(a, i, 0, &t, &f);
@@ -116,6 +119,7 @@ TD_KERNEL(cast_complex, td_ca_copy)
     const bool from = a.from_dtype == TD_COMPLEX64 || a.from_dtype == TD_COMPLEX128,
                to = a.to_dtype == TD_COMPLEX64 || a.to_dtype == TD_COMPLEX128;
     const unsigned fd = td_part(a.from_dtype), td = td_part(a.to_dtype);
+    if (a.behind && *a.error) return;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < a.n; i += step) {
         int64_t t = 0, f = 0;
         td_copy_places(a, i, 0, &t, &f);

@@ -87,6 +87,25 @@ TD_KERNEL(slice, td_ca_slice)
     }
 }
 
+/* Columns are dimension 0, rows 1. */
+TD_KERNEL(triangle, td_ca_triangle)
+{
+    const uint64_t zero[2] = {0, 0};
+    TD_GRID(i, a.n)
+    {
+        int64_t rest = i, x = 0, column = 0, row = 0;
+        for (int d = 0; d < a.ndim; d++) {
+            const int64_t q = td_quotient(rest, a.shape[d]), c = rest - q * a.shape[d];
+            x += c * a.stride[d];
+            if (d == 0) column = c;
+            if (d == 1) row = c;
+            rest = q;
+        }
+        const bool kept = a.lower ? column - row <= a.diagonal : column - row >= a.diagonal;
+        td_move_element(a.to, i, kept ? a.x : zero, kept ? x : 0, a.size);
+    }
+}
+
 TD_FN void td_line_places(const td_ca_add &a, int64_t line, int64_t *out, int64_t *src, int64_t *idx)
 {
     *out = *src = *idx = 0;
@@ -184,6 +203,63 @@ TD_KERNEL(random_f64, td_ca_random)
         for (int j = 0; j < 2 && 2 * group + j < a.n; j++) td_store<double>(a.to, 2 * group + j, a.dtype, v[j]);
     }
 }
+/* Word `index` of 64 bits, of one attempt. */
+TD_FN uint64_t td_word64(const td_ca_random &a, int64_t index, uint64_t attempt)
+{
+    uint32_t w[4];
+    td_words(a.seed[0], a.seed[1], (uint64_t)(index / 2) | attempt << 56, w);
+    return index % 2 ? (uint64_t)w[3] << 32 | w[2] : (uint64_t)w[1] << 32 | w[0];
+}
+/* A number below `range`, as cpu/random/random.c draws it. */
+TD_FN uint64_t td_below(const td_ca_random &a, int64_t index, uint64_t range)
+{
+    __extension__ typedef unsigned __int128 wide;
+    const uint64_t word = td_word64(a, index, 0);
+    if (range == 0) return word;
+    wide m = (wide)word * range;
+    if ((uint64_t)m < range) {
+        const uint64_t reject = (0 - range) % range;
+        for (uint64_t attempt = 1; (uint64_t)m < reject && attempt < 256; attempt++) m = (wide)td_word64(a, index, attempt) * range;
+    }
+    return (uint64_t)(m >> 64);
+}
+TD_KERNEL(randint, td_ca_random)
+{
+    TD_GRID(i, a.n) td_store<int64_t>(a.to, i, a.dtype, (int64_t)((uint64_t)a.low + td_below(a, i, a.range)));
+}
+/* Fisher and Yates, one exchange after the other, by one thread. */
+TD_KERNEL(randperm, td_ca_random)
+{
+    int64_t *p = (int64_t *)a.to;
+    for (int64_t i = 0; i < a.n && !blockIdx.x && !threadIdx.x; i++) {
+        const int64_t j = (int64_t)td_below(a, i, (uint64_t)i + 1);
+        p[i] = p[j];
+        p[j] = i;
+    }
+}
+TD_FN int64_t td_drawn_place(const td_ca_random &a, int64_t i)
+{
+    int64_t at = 0;
+    for (int d = 0; d < a.ndim; d++) {
+        const int64_t q = td_quotient(i, a.shape[d]);
+        at += (i - q * a.shape[d]) * a.stride[d];
+        i = q;
+    }
+    return at;
+}
+TD_KERNEL(bernoulli, td_ca_random)
+{
+    TD_GRID(group, (a.n + 3) / 4)
+    {
+        uint32_t w[4];
+        td_words(a.seed[0], a.seed[1], (uint64_t)group, w);
+        for (int j = 0; j < 4 && 4 * group + j < a.n; j++) {
+            const double p = td_load<double>(a.x, td_drawn_place(a, 4 * group + j), a.x_dtype);
+            if (!(p >= 0 && p <= 1)) atomicOr(a.error, (unsigned)TD_CUDA_NO_CHANCE);
+            td_store<double>(a.to, 4 * group + j, a.dtype, (double)w[j] * 0x1p-32 < p ? 1 : 0);
+        }
+    }
+}
 template <class T> TD_FN void td_drop(const td_ca_random &a)
 {
     const uint64_t seed = a.given ? (uint64_t)a.given[0] : a.seed[0], op = a.given ? (uint64_t)a.given[a.given_step] : a.seed[1];
@@ -194,13 +270,7 @@ template <class T> TD_FN void td_drop(const td_ca_random &a)
         uint32_t w[4];
         td_words(seed, op, (uint64_t)group, w);
         for (int j = 0; j < 4 && 4 * group + j < a.n; j++) {
-            int64_t rest = 4 * group + j, at = 0;
-            for (int d = 0; d < a.ndim; d++) {
-                const int64_t q = td_quotient(rest, a.shape[d]);
-                at += (rest - q * a.shape[d]) * a.stride[d];
-                rest = q;
-            }
-            const T v = td_load<T>(a.x, at, a.x_dtype) * scale;
+            const T v = td_load<T>(a.x, td_drawn_place(a, 4 * group + j), a.x_dtype) * scale;
             td_store<T>(a.to, 4 * group + j, a.dtype, (uint64_t)w[j] >= a.threshold ? v : (T)0);
         }
     }
