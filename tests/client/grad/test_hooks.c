@@ -9,7 +9,8 @@ typedef struct played {
     char log[512];
     double times; /* the answer of a hook of a tensor; 0: it stays */
     bool gives_up;
-    td_array *inner; /* a backward of its own */
+    td_array *foreign; /* of another connection, and so no answer */
+    td_array *inner;   /* a backward of its own */
 } played;
 
 static int on_hook(td_client *c, const td_hook_call *call, void *context)
@@ -20,6 +21,11 @@ static int on_hook(td_client *c, const td_hook_call *call, void *context)
     snprintf(end, sizeof p->log - (size_t)(end - p->log), "%d:%d/%d/%d ", (int)call->kind, call->n, call->first,
              call->wanted);
     if (p->gives_up) return -1;
+    if (p->foreign) {
+        call->answer[0] = p->foreign;
+        p->foreign = NULL;
+        return 1;
+    }
     if (p->inner) {
         td_array *inner = p->inner;
         p->inner = NULL;
@@ -64,7 +70,16 @@ static void hooks_and_their_answers(void)
     CHECK_VALUES(td_grad(x), 200, 400);
     p.gives_up = true;
     CU_ASSERT_EQUAL(td_backward(z, NULL, TD_RETAIN_GRAPH), TD_E_CANCELLED);
+    CU_ASSERT_STRING_EQUAL(td_last_error()->message, "a hook gave the backward up");
     p.gives_up = false;
+    td_client *other = join();
+    CU_ASSERT_NOT_EQUAL(td_hook(y, TD_ON_TENSOR), 0);
+    p.foreign = td_ones(other, td_dims(2), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_backward(z, NULL, TD_RETAIN_GRAPH), TD_E_CANCELLED);
+    CU_ASSERT_STRING_EQUAL(td_last_error()->message, "a hook's answer belongs to another connection");
+    CU_ASSERT_EQUAL(td_sync(other), TD_OK);
+    td_disconnect(other);
+    p.times = 1;
     td_array *g = NULL;
     CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(z), td_arrays_of(0, NULL), td_arrays(x), 0, &g), TD_OK);
     CHECK_VALUES(g, 18, 36);
