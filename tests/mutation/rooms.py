@@ -13,7 +13,7 @@ ROOMS = {
     "daemon/ops": "ops ops_kernels conformance device starved_ops random rewritten work client_ops client_bits python_tensor python_index python_errors",
     "daemon/sched": "sched sched_* device device_ahead graph_run turns waits many endless client_queues greedy",
     "daemon/server": "hostile sessions rings import fuse frames ending crowd intake own stoppers waits client_meeting client_processes tools",
-    "daemon/service": "service jobs models kept full import hostile_groups hostile_models client_queues client_handles client_groups client_collectives client_regroup "
+    "daemon/service": "service groups jobs models kept full import hostile_groups hostile_models client_queues client_handles client_groups client_collectives client_regroup "
                       "client_models waits greedy sessions crash_models tools python_queued python_share",
     "daemon/session": "starved fuzz_session asked hooks waits turns many random sessions hostile frames greedy programs hostile_groups hostile_models client_ops client_calls "
                       "client_hooks client_queues client_mangled client_programs python_errors python_tables",

@@ -184,6 +184,45 @@ static void in_vain(void)
     }
 }
 
+/* Of a group of 20 the ranks 0, `step`, 2 `step`... come, `n` of them: what the first is told, who waits no longer, and
+ * then the last. */
+static void check_words(int n, int step, const char *come_first, const char *come_last, const char *missing)
+{
+    static const td_group_form many = {20, 20, 0};
+    one o[20];
+    char first[400], last[400];
+    for (int k = 0; k < n; k++) {
+        o[k] = come("many", &many, k * step);
+        CU_ASSERT_EQUAL(await(&o[k], TD_GROUP_BOARD, 100), TD_WAIT);
+    }
+    pass(100);
+    snprintf(first, sizeof first, "group 'many': %d of 20 came in 0.1 s: %s%s did not", n, come_first, missing);
+    CU_ASSERT_STRING_EQUAL(o[0].message, first);
+    snprintf(last, sizeof last, "group 'many': %d of 20 came in 0.1 s: %s", n - 1, come_last);
+    CU_ASSERT_NSTRING_EQUAL(o[n - 1].message, last, strlen(last));
+    CU_ASSERT_PTR_NOT_NULL(strstr(o[n - 1].message, "; rank 0 (pid 0, ) came and gave up 0.0 s ago"));
+    all_leave(o, n);
+}
+
+#define WHO(rank) "rank " #rank " (pid 0, )"
+
+/* Six are named, and six spans of ranks. */
+static void who_came_and_who_did_not(void)
+{
+    check_words(2, 19, WHO(0) ", " WHO(19), WHO(19) "; ranks 0 to 18 did not; ", "; ranks 1 to 18");
+    check_words(6, 3, WHO(0) ", " WHO(3) ", " WHO(6) ", " WHO(9) ", " WHO(12) ", " WHO(15),
+                WHO(3) ", " WHO(6) ", " WHO(9) ", " WHO(12) ", " WHO(15) "; ranks 0 to 2, ",
+                "; ranks 1 to 2, ranks 4 to 5, ranks 7 to 8, ranks 10 to 11, ranks 13 to 14, ranks 16 to 19");
+    check_words(
+        8, 2, WHO(0) ", " WHO(2) ", " WHO(4) ", " WHO(6) ", " WHO(8) ", " WHO(10) " and 2 more",
+        WHO(2) ", " WHO(4) ", " WHO(6) ", " WHO(8) ", " WHO(10) ", " WHO(12) " and 1 more; ranks 0 to 1, rank 3, ",
+        "; rank 1, rank 3, rank 5, rank 7, rank 9, rank 11 and more");
+    check_words(
+        19, 1, WHO(0) ", " WHO(1) ", " WHO(2) ", " WHO(3) ", " WHO(4) ", " WHO(5) " and 13 more",
+        WHO(1) ", " WHO(2) ", " WHO(3) ", " WHO(4) ", " WHO(5) ", " WHO(6) " and 12 more; rank 0, rank 19 did not; ",
+        "; rank 19");
+}
+
 /* When all have come there are ten seconds to make the board, however little the last would have waited. */
 static void time_for_the_board(void)
 {
@@ -348,6 +387,6 @@ static void the_roll(void)
 }
 
 TD_CUNIT_MAIN_WITH("groups", init, cleanup, {"two meet", two_meet}, {"in vain", in_vain},
-                   {"time for the board", time_for_the_board}, {"parts of the memory", parts_of_the_memory},
-                   {"two groups at once", two_groups_at_once}, {"without the late", without_the_late},
-                   {"made for nobody", made_for_nobody}, {"the roll", the_roll})
+                   {"who came and who did not", who_came_and_who_did_not}, {"time for the board", time_for_the_board},
+                   {"parts of the memory", parts_of_the_memory}, {"two groups at once", two_groups_at_once},
+                   {"without the late", without_the_late}, {"made for nobody", made_for_nobody}, {"the roll", the_roll})
