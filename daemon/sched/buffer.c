@@ -5,6 +5,9 @@
  * is collected; by then nobody has more of it than is kept. What the machine has not is refused all the same. */
 #include "daemon/sched/internal.h"
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static size_t rounded(size_t size)
 {
@@ -29,6 +32,16 @@ void td_buffer_trim(td_buffer *b, size_t keep)
     if (b->size <= keep) return;
     free(b->data);
     *b = (td_buffer){0};
+}
+
+/* malloc keeps the end of a thread's arena for itself, whatever lies there (malloc_trim, too): so the pages go first.
+ */
+void td_buffer_shed(td_buffer *b)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = ((uintptr_t)b->data + page - 1) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)b->data + b->size) & ~(page - 1);
+    if (b->data && begin < end) madvise((void *)begin, end - begin, MADV_DONTNEED);
+    td_buffer_trim(b, 0);
 }
 
 /* The smallest spare that fits and is not wasted on it; -1: none. */
@@ -75,4 +88,16 @@ void td_work_give(td_work *w, td_buffer b)
     pthread_mutex_unlock(&w->lock);
     free(old.data);
     free(b.data);
+}
+
+void td_work_shed(td_work *w)
+{
+    td_buffer old[TD_WORK_SPARES];
+    pthread_mutex_lock(&w->lock);
+    int n = w->count;
+    memcpy(old, w->spare, (size_t)n * sizeof *old);
+    w->count = 0;
+    w->bytes = 0;
+    pthread_mutex_unlock(&w->lock);
+    while (n--) td_buffer_shed(&old[n]);
 }

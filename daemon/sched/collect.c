@@ -210,3 +210,15 @@ void td_sched_get_stats(const td_sched *s, td_sched_stats *out)
         out->busy_ns += (double)atomic_load_explicit(&w->busy_ns, memory_order_relaxed);
     }
 }
+
+size_t td_sched_kept(td_sched *s)
+{
+    return s->scratch.size + s->work.size + td_pool_kept(&s->pool);
+}
+
+bool td_sched_settle(td_sched *s)
+{
+    td_buffer_shed(&s->scratch);
+    td_buffer_shed(&s->work);
+    return td_pool_settle(&s->pool);
+}

@@ -186,18 +186,28 @@ static bool look_on(td_pool *p)
     return false;
 }
 
+/* A thread's scratch is its own, so it is asked: all of it goes back, once, before it sleeps again. */
+static void trim(td_worker *w)
+{
+    uint32_t settled = atomic_load(&w->s->pool.settled);
+    if (w->settled == settled) td_buffer_trim(&w->scratch, TD_KEEP_SCRATCH);
+    else td_buffer_shed(&w->scratch);
+    w->settled = settled;
+    atomic_store_explicit(&w->kept, w->scratch.size, memory_order_relaxed);
+}
+
 void td_worker_idle(td_worker *w)
 {
     td_pool *p = &w->s->pool;
     atomic_store_explicit(&w->cpu, -1, memory_order_relaxed);
     search(w, true);
     if (look_on(p)) return;
-    td_buffer_trim(&w->scratch, TD_KEEP_SCRATCH);
+    trim(w);
     search(w, false);
     _Atomic uint64_t *asleep = &p->asleep[w->index / 64];
     uint64_t bit = (uint64_t)1 << (w->index % 64);
     atomic_store(&w->awake, 0);
     atomic_fetch_or(asleep, bit);
-    if (!wanted(p)) sleep_until_woken(w);
+    if (!wanted(p) && w->settled == atomic_load(&p->settled)) sleep_until_woken(w);
     get_up(w, asleep, bit);
 }

@@ -191,8 +191,10 @@ typedef struct td_buffer {
 /* At least `size` bytes, 64-byte aligned; contents are lost when it grows. NULL: out of memory. */
 void *td_buffer_fit(td_buffer *b, size_t size);
 void td_buffer_trim(td_buffer *b, size_t keep);
+void td_buffer_shed(td_buffer *b); /* to the system, not only to malloc */
 #define TD_KEEP_SCRATCH                                                                                                \
-    ((size_t)16 << 20) /* of a worker, and of the loop: more goes back with the call that wanted it */
+    ((size_t)16 << 20) /* of a worker, and of the loop: more goes back with the call that wanted it, and this too when \
+                        * it has been quiet for a while (td_sched_settle) */
 
 #define TD_WORK_SPARES 16
 /* Work memory of tasks, recycled warm. */
@@ -204,6 +206,7 @@ typedef struct td_work {
 } td_work;
 td_buffer td_work_take(td_work *w, size_t size);
 void td_work_give(td_work *w, td_buffer b);
+void td_work_shed(td_work *w); /* all that is kept */
 
 #define TD_WAYS 4 /* how many chunks may have given way to each other on one thread */
 
@@ -229,6 +232,8 @@ typedef struct td_worker {
     int64_t chunk_since; /* when the last of them began */
     int64_t until;       /* no claim after this; 0: as long as it may */
     double most_ns;      /* it takes no chunk that is thought to take longer; 0: any */
+    uint32_t settled;    /* pool.settled, when it last gave its scratch back */
+    _Atomic size_t kept; /* bytes of its scratch, while it sleeps */
     _Atomic uint64_t chunks, tasks, busy_ns;
 } td_worker;
 
@@ -265,6 +270,7 @@ typedef struct td_pool {
     _Atomic int64_t load_ns; /* estimate of what is ready or runs */
     _Atomic bool stop;
     _Atomic uint32_t running; /* workers; a futex word */
+    _Atomic uint32_t settled; /* how often workers were asked for their scratch */
     td_work work;
     int nworkers, started;
     td_worker *workers;
@@ -279,6 +285,9 @@ void td_pool_deinit(td_pool *p);
 /* See td_sched_help(). (loop) */
 bool td_pool_help(td_pool *p);
 uint64_t td_pool_worked_ns(const td_pool *p);
+/* See td_sched_settle(). (loop) */
+bool td_pool_settle(td_pool *p);
+size_t td_pool_kept(td_pool *p);
 /* Tasks that may run now. `worker`: from one, or from a loop that helps. */
 void td_pool_post(td_pool *p, td_chain *ready, bool worker);
 /* A task's run is over: its work memory goes back, and who comes next is to know how it went. (owner) */

@@ -375,6 +375,25 @@ uint64_t td_pool_worked_ns(const td_pool *p)
     return ns;
 }
 
+size_t td_pool_kept(td_pool *p)
+{
+    pthread_mutex_lock(&p->work.lock);
+    size_t bytes = p->work.bytes + p->helper.scratch.size;
+    pthread_mutex_unlock(&p->work.lock);
+    for (int i = 0; i < p->nworkers; i++) bytes += atomic_load_explicit(&p->workers[i].kept, memory_order_relaxed);
+    return bytes;
+}
+
+bool td_pool_settle(td_pool *p)
+{
+    td_work_shed(&p->work);
+    td_buffer_shed(&p->helper.scratch);
+    if (!td_pool_kept(p)) return false;
+    atomic_fetch_add(&p->settled, 1);
+    td_pool_wake_all(p);
+    return true;
+}
+
 /* By no clock that somebody may set. */
 bool td_pool_stop(td_pool *p)
 {

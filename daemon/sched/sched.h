@@ -104,6 +104,12 @@ void td_sched_drain(td_sched *s);
 /* Is no task pending? Costs nothing, for who asks at every turn. */
 bool td_sched_idle(const td_sched *s);
 
+/* At a quiet moment: what is kept warm for kernels goes back to the system. True: sleeping workers were asked for theirs,
+ * and give it back soon. */
+bool td_sched_settle(td_sched *s);
+/* Bytes of it, without what workers keep that are awake. */
+size_t td_sched_kept(td_sched *s);
+
 typedef struct td_sched_stats {
     uint64_t pending, run_inline, run_pool, chunks, workers;
     double busy_ns; /* all workers together, and the loop where it helped */

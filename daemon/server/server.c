@@ -293,7 +293,9 @@ static void settle(uv_timer_t *t)
     } else if (how == TD_SETTLE_LATER || before != s->seen) {
         uv_timer_start(t, settle, SETTLE_MS, 0);
         if (much_was_freed(s)) trim_aside(s);
-    } else { /* nothing has happened in between: there is time for this */
+    } else if (td_sched_settle(s->service.sched)) { /* nothing has happened in between: there is time for this */
+        uv_timer_start(t, settle, SETTLE_MS, 0);    /* and for malloc's part when they have given back */
+    } else {
         trim_aside(s);
         s->settling = false;
         s->settled = before;

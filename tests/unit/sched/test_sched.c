@@ -345,6 +345,53 @@ static void phases_follow_each_other(void)
     }
 }
 
+enum { WARM = 3 << 20 };
+
+/* One at each of two workers, with scratch and work memory. */
+static void run_two_that_need_memory(void)
+{
+    atomic_store(&gate, 0);
+    atomic_store(&at_gate, 0);
+    for (int i = 0; i < 2; i++) {
+        td_call *call = make('m', NULL, NULL, k_gate, FAKE_BIG);
+        call->k.scratch_bytes = call->k.work_bytes = WARM;
+        td_sched_submit(s, call);
+    }
+    CU_ASSERT_TRUE_FATAL(comes(&at_gate, 2, LONG_MS));
+    settle();
+    CU_ASSERT_TRUE_FATAL(all_are_asleep());
+}
+
+static bool keeps(size_t bytes)
+{
+    for (int ms = 0; ms < LONG_MS && td_sched_kept(s) != bytes; ms++) usleep(1000);
+    return td_sched_kept(s) == bytes;
+}
+
+/* Workers that sleep are asked for theirs, and sleep again. */
+static void what_is_kept_warm_goes_back(void)
+{
+    start(2);
+    CU_ASSERT_FALSE(td_sched_settle(s));
+    for (int round = 0; round < 3; round++) {
+        run_two_that_need_memory();
+        CU_ASSERT_EQUAL(td_sched_kept(s), 4 * WARM);
+        CU_ASSERT_TRUE(td_sched_settle(s));
+        CU_ASSERT_TRUE(keeps(0));
+        CU_ASSERT_TRUE(all_are_asleep());
+        CU_ASSERT_FALSE(td_sched_settle(s));
+    }
+    CU_ASSERT_STRING_EQUAL(done_order, "mmmmmm");
+    td_sched_submit(s, make('x', &a, &b, k_nothing, 10)); /* here, with memory of the loop's */
+    td_call *call = make('y', NULL, NULL, k_nothing, 10);
+    call->k.scratch_bytes = call->k.work_bytes = WARM;
+    td_sched_submit(s, call);
+    CU_ASSERT_EQUAL(td_sched_kept(s), 2 * WARM);
+    CU_ASSERT_FALSE(td_sched_settle(s));
+    CU_ASSERT_EQUAL(td_sched_kept(s), 0);
+    finish();
+}
+
 static void nothing_to_run(void)
 {
     start(1);
@@ -1286,7 +1333,8 @@ TD_CUNIT_MAIN(
     {"the loop helps with short chunks", the_loop_helps_with_short_chunks},
     {"big runs in the pool", big_runs_in_the_pool}, {"without workers all runs here", without_workers_all_runs_here},
     {"small waits for what it needs", small_waits_for_what_it_needs}, {"intervals are apart", intervals_are_apart},
-    {"phases follow each other", phases_follow_each_other}, {"nothing to run", nothing_to_run},
+    {"phases follow each other", phases_follow_each_other},
+    {"what is kept warm goes back", what_is_kept_warm_goes_back}, {"nothing to run", nothing_to_run},
     {"failure reaches readers only", failure_reaches_readers_only},
     {"failure beside what is gone", failure_beside_what_is_gone},
     {"poison is known at issue", poison_is_known_at_issue}, {"cause given with the call", cause_given_with_the_call},
