@@ -1,5 +1,6 @@
 /* Owners that are no session, and their turns. See job.h. */
 #include "daemon/ops/prepacked.h"
+#include "daemon/service/models.h"
 #include "daemon/service/service.h"
 #include "proto/base/text.h"
 
@@ -188,6 +189,8 @@ int td_owner_lacks(td_owner *o, int rc, td_need *need, td_error *e)
         return td_grow_refused(&o->growth.error, need, e);
     }
     if (grows) rc = td_heap_reserve(need->heap, need->bytes, e);
+    bool more = false;
+    if (rc == TD_E_MEMORY && need->device == TD_CPU && td_models_settle(o->service, true, &more)) return TD_AGAIN;
     if (rc && td_flow_pending(o->flow)) { /* its own tasks always end */
         o->throttled = true;
         return TD_WAIT;

@@ -482,6 +482,17 @@ int td_model_retire(td_service *s, const char *name, uint32_t number, const td_a
     return TD_OK;
 }
 
+uint64_t td_models_settle(td_service *s, bool at_once, bool *more)
+{
+    uint64_t bytes = 0;
+    for (td_named_model *m = s->models; m; m = m->hh.next)
+        for (td_served *v = m->versions; v; v = v->next) {
+            bytes += v->weights ? td_heap_settle(v->weights, at_once, NULL, NULL, more) : 0;
+            bytes += v->work ? td_heap_settle(v->work, at_once, NULL, NULL, more) : 0;
+        }
+    return bytes;
+}
+
 void td_models_drop(td_service *s)
 {
     td_error why = {0};

@@ -85,6 +85,8 @@ int td_model_retire(td_service *s, const char *name, uint32_t number, const td_a
 void td_model_unnamed(td_named_model *m);
 void td_model_ref(td_named_model *m);
 void td_model_unref(td_named_model *m);
+/* td_heap_settle() over the heaps of all. */
+uint64_t td_models_settle(td_service *s, bool at_once, bool *more);
 /* At the end of the service. */
 void td_models_drop(td_service *s);
 

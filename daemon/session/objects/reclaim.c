@@ -2,6 +2,7 @@
  *
  * Clients are asked to unmap what lies empty. From those that do not answer it is taken: its pages go to the system,
  * and to nobody who would find in them what is written there after all. */
+#include "daemon/service/models.h"
 #include "daemon/session/objects/objects.h"
 
 enum {
@@ -131,11 +132,18 @@ static bool wait_for_segments(td_session *s)
     return true;
 }
 
+/* Nobody has it mapped, so nobody is asked. */
+static bool take_from_models(td_session *s)
+{
+    bool more = false;
+    return td_models_settle(s->service, true, &more) != 0;
+}
+
 /* Of the CPU's memory some may lie idle with others; what a device has to give its storages have. */
 bool td_session_reclaims(td_session *s, int rc, unsigned device)
 {
     bool own = rc == TD_E_QUOTA && !td_heap_user_strained(s->heap);
-    return device == TD_CPU && !own && (wait_for_unmaps(s) || wait_for_segments(s));
+    return device == TD_CPU && !own && (take_from_models(s) || wait_for_unmaps(s) || wait_for_segments(s));
 }
 
 bool td_sessions_shed(td_sessions *all)
@@ -146,6 +154,7 @@ bool td_sessions_shed(td_sessions *all)
     if (now - all->shed_ms >= SHED_MS) { /* to look at all takes time, and who asks may ask for each of many */
         all->shed_ms = now;
         td_heap_settle(v->heap, true, NULL, NULL, &more);
+        td_models_settle(v, true, &more);
         for (td_session *s = all->first; s; s = s->next) td_heap_settle(s->heap, true, NULL, NULL, &more);
     }
     return td_budget_shed(&v->budget);
@@ -158,6 +167,7 @@ td_settled td_sessions_settle(td_sessions *all, int most)
         all->settle_next = all->first;
         all->settle_later = false;
         td_heap_settle(v->heap, false, NULL, NULL, &all->settle_later);
+        td_models_settle(v, false, &all->settle_later);
     }
     for (; all->settle_next && most > 0; most--) {
         td_session *s = all->settle_next;

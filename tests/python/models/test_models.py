@@ -6,11 +6,12 @@ import pathlib
 import pickle
 import signal
 import threading
+import time
 
 import pytest
 import tensord as td
 import tensord.aio
-from common import script
+from common import daemon, script, wait_for
 from onnx_file import FLOAT, write
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
@@ -306,3 +307,40 @@ def test_killed_callers(layer):
         assert ask(k)
     row = next(r for r in td.status("models") if r["name"] == "asked")
     assert row["failed"] == 0 and row["version"] == 1
+
+
+def a_wide_file(path, columns=2500):
+    """A row takes twice `columns` floats to work with, and gives one."""
+    nodes = [("MatMul", ["x", "w"], ["p"]), ("Relu", ["p"], ["r"]), ("MatMul", ["r", "v"], ["y"])]
+    ones = {"w": np.ones((1, columns), np.float32), "v": np.ones((columns, 1), np.float32)}
+    return write(path, nodes, [("x", FLOAT, ["n", 1])], [("y", FLOAT, ["n", 1])], ones)
+
+
+def test_what_lies_empty_in_models_is_for_others(tmp_path):
+    """Six models keep 12 MB each for their next request: a tensor of 100 MB has room in 134 MB all the same, and so has a request of a seventh."""
+    path = a_wide_file(tmp_path / "wide.onnx")
+    with daemon(str(tmp_path), "--memory", "128M") as d:
+        r = script("""
+            import sys
+            import numpy as np
+            import tensord as td
+            for k in range(7): td.load_model(sys.argv[1]).publish(f"m{k}")
+            models = [td.model(f"m{k}") for k in range(7)]
+            def call_six():
+                assert all((m(np.ones((1200, 1), np.float32)).numpy() == 2500).all() for m in models[:6])
+                return sum(row["bytes_committed"] for row in td.status("models")) > 60e6
+            print(call_six(), td.full((25_000_000,), 2.0).sum().item())
+            print(call_six(), models[6](np.ones((5000, 1), np.float32)).sum().item())
+        """, str(path), TENSORD_SOCKET=d.path)
+    assert r.stdout == "True 50000000.0\nTrue 12500000.0\n", (r.stdout, r.stderr[-3000:])
+
+
+def test_what_models_keep_goes_back_at_a_quiet_moment(tmp_path):
+    path = a_wide_file(tmp_path / "wide.onnx")
+    td.load_model(path).publish("quiet")
+    model = td.model("quiet")
+    committed = lambda: next(row["bytes_committed"] for row in td.status("models") if row["name"] == "quiet")
+    model(np.ones((1200, 1), np.float32)).numpy()
+    assert committed() > 10e6
+    assert wait_for(lambda: time.sleep(1) or committed() < 1e6)
+    assert (model(np.ones((1200, 1), np.float32)).numpy() == 2500).all()
