@@ -2,7 +2,8 @@
  *
  * The thread waits for the socket and for a descriptor that pokes it. It never waits to send: what the socket does not
  * take stays in a list, or the process, which waits for its ends to be read, and this thread would wait for each other.
- * A process that cannot be started is tried again a second later at the earliest; until then all hear why.
+ * A process that cannot be started is tried again a second later at the earliest; until then all hear why. After some
+ * starts without a word it is told to leave libraries alone: one of them may have ended it.
  *
  * Where memory is out nothing that was issued is lost: one message is kept, so that commands can always be sent, if
  * only one message after the other; who asks for an arena or for bytes is refused; and an arena's end waits. */
@@ -21,7 +22,7 @@
 
 /* INNER: of places: an end that the channel asked for itself. */
 #define INNER (UINT64_C(1) << 63)
-enum { RESERVED = 1, AGAIN_MS = 1000, FULL_MESSAGES = 64, GREETING_MS = 120000 };
+enum { RESERVED = 1, AGAIN_MS = 1000, FULL_MESSAGES = 64, GREETING_MS = 120000, WORDLESS = 3 };
 
 typedef struct message {
     struct message *next;
@@ -67,6 +68,7 @@ struct td_gpu {
     requests asked;
     td_gpu_memory *memories;
     td_gpu_facts facts;
+    _Atomic uint8_t products; /* of the facts; asked by every plan, so without the lock */
 
     /* the thread's own */
     td_gpu_process process; /* .socket: -1: there is none */
@@ -81,6 +83,7 @@ struct td_gpu {
     bool piece_used[TD_GPU_PIECES];
     char told[TD_GPU_STREAMS][160];
     td_error last_word; /* of this process: why it ends */
+    unsigned wordless;  /* starts in a row that ended without a greeting, or while a library was tried */
     uint64_t failed_ms; /* when it could not be started; 0: it could */
     td_error failure;
     uint64_t received[TD_GPU_MESSAGE_MAX / 8];
@@ -369,8 +372,14 @@ static int tell_names(td_gpu *g, td_error *e)
 static int start(td_gpu *g, td_error *e)
 {
     td_gpu_greeting greeting;
-    int rc = td_gpu_process_start(&g->process, g->program, g->o.ordinal, g->o.handles,
-                                  (uint64_t)TD_GPU_PIECES * TD_GPU_PIECE, GREETING_MS, &greeting, e);
+    const td_gpu_start how = {.program = g->program,
+                              .ordinal = g->o.ordinal,
+                              .handles = g->o.handles,
+                              .libraries = g->wordless < WORDLESS,
+                              .staging = (uint64_t)TD_GPU_PIECES * TD_GPU_PIECE,
+                              .patience_ms = GREETING_MS};
+    int rc = td_gpu_process_start(&g->process, &how, &greeting, e);
+    if (how.libraries) g->wordless = rc && (!greeting.kind || greeting.library[0]) ? g->wordless + 1 : 0;
     if (!rc) rc = take_over(g, e);
     if (!rc) rc = tell_names(g, e);
     if (!rc && !g->kept && !(g->kept = message_new(TD_GPU_MESSAGE_MAX))) rc = td_no_memory(e, "for its messages");
@@ -385,6 +394,7 @@ static int start(td_gpu *g, td_error *e)
     g->facts.starts++;
     g->facts.pid = g->process.pid;
     g->facts.greeting = greeting;
+    atomic_store(&g->products, (uint8_t)greeting.products);
     pthread_mutex_unlock(&g->lock);
     return TD_OK;
 }
@@ -661,6 +671,11 @@ void td_gpu_get_facts(td_gpu *g, td_gpu_facts *out)
     pthread_mutex_lock(&g->lock);
     *out = g->facts;
     pthread_mutex_unlock(&g->lock);
+}
+
+uint8_t td_gpu_products(const td_gpu *g)
+{
+    return atomic_load_explicit(&g->products, memory_order_relaxed);
 }
 
 int td_gpu_new(td_gpu **out, const td_gpu_options *o, const td_gpu_client *client, td_error *e)

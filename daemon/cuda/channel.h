@@ -65,6 +65,8 @@ void td_gpu_free(td_gpu *g);
 /* Any thread: call turn() soon. */
 void td_gpu_poke(td_gpu *g);
 void td_gpu_get_facts(td_gpu *g, td_gpu_facts *out);
+/* Any thread: what the process that began last said of its library (greeting); 0 before the first. */
+uint8_t td_gpu_products(const td_gpu *g);
 
 /* Any thread but the channel's; waits. TD_E_MEMORY: the GPU has no room; TD_E_DEVICE: there is no process. */
 int td_gpu_make(td_gpu *g, uint64_t bytes, td_gpu_memory **out, td_error *e);

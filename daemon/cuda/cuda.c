@@ -39,6 +39,7 @@ static int plan(td_kcall *k, td_error *e)
 {
     void *data[64];
     uint64_t taken = 0;
+    k->libraries = td_gpu_products(((const td_cuda *)td_device_get(k->device)->self)->gpu);
     for (int i = 0; i < k->nin && i < 64; i++) {
         td_karg *a = (td_karg *)&k->in[i]; /* of a call that is being prepared */
         if (!a->desc || !a->data || a->desc->device != TD_CPU || td_karg_is_number(a)) continue;

@@ -353,8 +353,28 @@ static size_t room_for_launches(td_kcall *k)
     return bytes;
 }
 
+/* What all addresses and all steps are multiples of. Extents are aligned, so it follows from where views begin. */
+static uint32_t alignment_of(const td_cuda_product *p)
+{
+    const td_cuda_matrix_at *all[] = {&p->a, &p->b, &p->d};
+    uint64_t size = td_dtype_size((td_dtype)p->dtype), bits = TD_CUDA_ALIGNED;
+    for (int i = 0; i < 3; i++) bits |= all[i]->at | (p->batch > 1 ? (uint64_t)all[i]->step * size : 0);
+    return (uint32_t)(bits & (~bits + 1));
+}
+
+static void send_product(executor *x, unsigned stream, const void *args)
+{
+    td_gpu_product *c = td_gpu_put(x->cuda->gpu, TD_GPU_PRODUCT, stream, sizeof *c);
+    memcpy(&c->of, args, sizeof c->of);
+    c->of.alignment = alignment_of(&c->of);
+}
+
 static void send_launch(executor *x, unsigned stream, const td_cuda_launch *l)
 {
+    if (l->product) {
+        send_product(x, stream, l->args);
+        return;
+    }
     td_gpu_launch *c = td_gpu_put(x->cuda->gpu, TD_GPU_LAUNCH, stream, sizeof *c + l->bytes);
     c->kernel = l->kernel;
     c->shared_bytes = l->shared;

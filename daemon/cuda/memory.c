@@ -209,6 +209,7 @@ static void cuda_tell(unsigned number, td_device_told *out)
     out->starts = f.starts;
     snprintf(out->name, sizeof out->name, "%s", f.greeting.name);
     snprintf(out->driver, sizeof out->driver, "%u.%u", f.greeting.version / 1000, f.greeting.version % 1000 / 10);
+    snprintf(out->library, sizeof out->library, "%s", f.greeting.library);
     if (f.greeting.handles < sizeof handles / sizeof *handles)
         snprintf(out->handles, sizeof out->handles, "%s", handles[f.greeting.handles]);
 }

@@ -115,7 +115,7 @@ static int spawn(td_gpu_process *p, const char *program, int socket, td_error *e
     return err ? td_fail_errno(e, err, "its process cannot be started (%s)", program) : TD_OK;
 }
 
-static int hello(td_gpu_process *p, unsigned ordinal, td_gpu_handles handles, td_error *e)
+static int hello(td_gpu_process *p, const td_gpu_start *how, td_error *e)
 {
     int fd = memfd_create("tensord-staging", MFD_CLOEXEC);
     if (fd < 0) return td_fail_errno(e, errno, "no staging memory");
@@ -123,7 +123,8 @@ static int hello(td_gpu_process *p, unsigned ordinal, td_gpu_handles handles, td
     void *at = MAP_FAILED;
     if (!ftruncate(fd, (off_t)p->staging_bytes))
         at = mmap(NULL, p->staging_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    const td_gpu_hello m = {TD_GPU_HELLO, TD_GPU_WIRE, ordinal, (uint32_t)handles, p->staging_bytes};
+    const td_gpu_hello m = {
+        TD_GPU_HELLO, TD_GPU_WIRE, how->ordinal, (uint32_t)how->handles, p->staging_bytes, how->libraries, 0};
     if (at == MAP_FAILED) rc = td_fail_errno(e, errno, "no staging memory");
     else p->staging = at;
     if (!rc && send_with(p, &m, sizeof m, fd, 0) < 0)
@@ -132,22 +133,22 @@ static int hello(td_gpu_process *p, unsigned ordinal, td_gpu_handles handles, td
     return rc;
 }
 
-int td_gpu_process_start(td_gpu_process *p, const char *program, unsigned ordinal, td_gpu_handles handles,
-                         uint64_t staging, int patience_ms, td_gpu_greeting *g, td_error *e)
+int td_gpu_process_start(td_gpu_process *p, const td_gpu_start *how, td_gpu_greeting *g, td_error *e)
 {
     int pair[2];
-    *p = (td_gpu_process){.socket = -1, .staging_bytes = staging};
+    *p = (td_gpu_process){.socket = -1, .staging_bytes = how->staging};
+    *g = (td_gpu_greeting){0};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
         return td_fail_errno(e, errno, "no pair of sockets");
     p->socket = pair[0];
-    int rc = spawn(p, program, pair[1], e);
+    int rc = spawn(p, how->program, pair[1], e);
     close(pair[1]);
-    if (!rc) rc = hello(p, ordinal, handles, e);
-    if (!rc) rc = await(p, g, sizeof *g, patience_ms, e);
+    if (!rc) rc = hello(p, how, e);
+    if (!rc) rc = await(p, g, sizeof *g, how->patience_ms, e);
     if (rc) return rc;
     if (g->kind != TD_GPU_GREETING || g->wire != TD_GPU_WIRE)
-        return td_fail(e, TD_E_DEVICE, "%s is of another build than this daemon", program);
-    g->name[sizeof g->name - 1] = g->why[sizeof g->why - 1] = 0;
+        return td_fail(e, TD_E_DEVICE, "%s is of another build than this daemon", how->program);
+    g->name[sizeof g->name - 1] = g->why[sizeof g->why - 1] = g->library[sizeof g->library - 1] = 0;
     return g->code ? td_fail(e, TD_E_DEVICE, "%s", g->why) : TD_OK;
 }
 

@@ -8,9 +8,10 @@
 #define TENSORD_DAEMON_CUDA_WIRE_H
 
 #include "daemon/kernels/cuda/fault.h"
+#include "daemon/kernels/cuda/product.h"
 #include <stdint.h>
 
-#define TD_GPU_WIRE 2
+#define TD_GPU_WIRE 3
 enum {
     TD_GPU_MESSAGE_MAX = 64 << 10,
     TD_GPU_STREAMS = 5, /* the last one for copies between host and device */
@@ -44,6 +45,7 @@ typedef enum td_gpu_kind {
 typedef struct td_gpu_hello {
     uint32_t kind, wire, device, handles;
     uint64_t staging_bytes;
+    uint32_t libraries, pad; /* may it look for libraries? */
 } td_gpu_hello;
 
 typedef struct td_gpu_greeting {
@@ -54,6 +56,8 @@ typedef struct td_gpu_greeting {
     uint64_t bytes, granule;      /* of the device's memory; arenas are multiples of the granule */
     unsigned char uuid[16];
     char name[96], why[160];
+    uint32_t products, pad; /* of which dtypes a library computes products here (td_cuda_library_bit) */
+    char library[160];      /* which one, or why none does; empty: none was found */
 } td_gpu_greeting;
 
 typedef struct td_gpu_arena { /* ARENA, ARENA_END, IMPORT */
@@ -85,10 +89,11 @@ typedef enum td_gpu_what {
     TD_GPU_LAUNCH = 1,
     TD_GPU_COPY, /* on the device; ranges do not overlap */
     TD_GPU_FILL,
-    TD_GPU_READ,  /* from the device to the staging memory, ... */
-    TD_GPU_WRITE, /* ... and from there to the device */
-    TD_GPU_WAIT,  /* what follows in the stream comes after all that was sent to the other one so far */
-    TD_GPU_END    /* tell when all before it in the stream has ended */
+    TD_GPU_READ,    /* from the device to the staging memory, ... */
+    TD_GPU_WRITE,   /* ... and from there to the device */
+    TD_GPU_WAIT,    /* what follows in the stream comes after all that was sent to the other one so far */
+    TD_GPU_PRODUCT, /* by the library that the greeting named */
+    TD_GPU_END      /* tell when all before it in the stream has ended */
 } td_gpu_what;
 
 /* Each command begins so, and is a multiple of 8 bytes. */
@@ -102,6 +107,11 @@ typedef struct td_gpu_launch { /* behind it: the kernel's struct, whose first wo
     td_gpu_command head;
     uint32_t kernel, grid[3], block[3], shared_bytes, args_bytes, pad;
 } td_gpu_launch;
+
+typedef struct td_gpu_product {
+    td_gpu_command head;
+    td_cuda_product of;
+} td_gpu_product;
 
 typedef struct td_gpu_move { /* COPY, READ, WRITE; in the staging memory: an offset */
     td_gpu_command head;

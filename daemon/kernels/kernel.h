@@ -74,6 +74,7 @@ struct td_kcall {
     uint16_t nin, nout;
     uint8_t compute; /* td_dtype from inference */
     uint8_t device;  /* where it runs */
+    uint8_t libraries; /* what the device's libraries compute, in its own bits */
     uint64_t seed, counter; /* of a random op: Philox key; number of the op in its stream */
     /* filled by the plan */
     uint8_t nphases;

@@ -24,9 +24,9 @@ typedef struct td_device_handle {
 
 /* What people want to know of a device; words are empty while nothing is known. */
 typedef struct td_device_told {
-    char name[96], handles[8], driver[16];
-    int pid;         /* of the process that serves it; 0: there is none */
-    uint32_t starts; /* of such processes */
+    char name[96], handles[8], driver[16], library[160]; /* library: which computes products, or why none does */
+    int pid;                                             /* of the process that serves it; 0: there is none */
+    uint32_t starts;                                     /* of such processes */
 } td_device_told;
 
 /* How a device's bytes are taken, given back and touched. */

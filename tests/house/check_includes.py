@@ -25,12 +25,12 @@ MAY["client"] = {"client", "shm", "proto"}
 INNER = {"daemon/session": [{"calls"}, {"objects"}, {"stream"}], "daemon/kernels": [{"cuda"}, {"cpu"}], "proto": [{"rows"}, {"passes"}, {"program"}, {"wire"}, {"ops", "infer"}, {"base"}]}
 # Rooms that stand on less than theirs does: all that their files include.
 NARROW = {"shm/board": ("shm/board/", "proto/base/", "proto/types.h"), "shm/cuda": ("shm/cuda/", "proto/base/", "proto/types.h"),
-          "daemon/cuda/helper": ("daemon/cuda/helper/", "daemon/cuda/wire.h", "daemon/kernels/cuda/images.h", "daemon/kernels/cuda/fault.h", "shm/cuda/", "proto/base/", "proto/types.h")}
+          "daemon/cuda/helper": ("daemon/cuda/helper/", "daemon/cuda/wire.h", "daemon/kernels/cuda/images.h", "daemon/kernels/cuda/fault.h", "daemon/kernels/cuda/product.h", "shm/cuda/", "proto/base/", "proto/types.h")}
 # Doors that few may go through: the driver of a GPU is never opened by the daemon itself.
 FEW = {"shm/cuda/": ("shm/cuda/", "daemon/cuda/helper/", "client/")}
 # Files that are a device, and what such a file includes of the daemon's rooms.
 BACKENDS = ("tests/support/fake_device.", "daemon/cuda/")
-BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/kernels/cuda/launch.h", "daemon/kernels/cuda/fault.h", "daemon/tensor/device.h",
+BACKEND_MAY = {"daemon/sched/executor.h", "daemon/sched/sched.h", "daemon/ops/ops.h", "daemon/kernels/kernel.h", "daemon/kernels/cuda/launch.h", "daemon/kernels/cuda/fault.h", "daemon/kernels/cuda/product.h", "daemon/tensor/device.h",
                "daemon/tensor/tensor.h", "shm/heap.h", "shm/segment.h", "shm/need.h"}
 # Inside client: which other rooms each one uses.
 CLIENT = {"wire": set(), "tensor": {"wire"}, "share": {"tensor", "wire"}, "grad": {"tensor", "wire"}, "script": set(),

@@ -39,7 +39,7 @@
 #define WINDOW UINT64_C(0x7ea000000000) /* device addresses; sanitizers leave this place alone, too */
 #define WINDOW_BYTES (UINT64_C(64) << 30)
 #define BIAS (UINT64_C(256) << 30) /* from a device address to where its bytes may be touched */
-enum { ARGS_MAX = 4096, USES_MAX = 64, UNFINISHED = 4096, HOST_RANGES = 64, MUCH = 1 << 20 };
+enum { ARGS_MAX = 4096, USES_MAX = 64, UNFINISHED = 4096, HOST_RANGES = 64, MUCH = 1 << 20, MODULES_FROM = 300 };
 
 /* ---- calls */
 
@@ -698,6 +698,16 @@ static CUresult fake_cuMemGetInfo(size_t *left, size_t *total)
     return leave(CUDA_SUCCESS);
 }
 
+/* Not of those that tensord calls: a library that works through the driver does. */
+static CUresult fake_cuMemGetAddressRange(CUdeviceptr *base, size_t *bytes, CUdeviceptr at)
+{
+    lock();
+    const piece *p = piece_with(at);
+    if (p) *base = p->at;
+    if (p) *bytes = p->size;
+    return leave(p && p->accessible ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE);
+}
+
 static CUresult fake_cuMemAlloc(CUdeviceptr *address, size_t bytes)
 {
     CUresult r = enter("cuMemAlloc", CONTEXT);
@@ -1281,7 +1291,10 @@ static CUresult fake_cuModuleLoadData(CUmodule *out, const void *image)
     size_t bytes = library_bytes(image);
     if (!bytes) return CUDA_ERROR_NO_BINARY_FOR_GPU; /* it was made for one */
     char path[64];
-    int fd = memfd_create("fake-cuda-module", MFD_CLOEXEC);
+    static atomic_int loaded; /* a path that was loaded before would be what was there then */
+    int memory = memfd_create("fake-cuda-module", MFD_CLOEXEC);
+    int fd = fcntl(memory, F_DUPFD_CLOEXEC, MODULES_FROM + atomic_fetch_add(&loaded, 1));
+    close(memory);
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     void *library = NULL;
     if (fd >= 0 && write(fd, image, bytes) == (ssize_t)bytes) library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -1411,6 +1424,7 @@ CUresult cuGetProcAddress_v2(const char *name, void **out, int version, unsigned
 #define FUNCTION(name, version, parameters) {#name, version, (void *)fake_##name},
         TD_CUDA_FUNCTIONS(FUNCTION)
 #undef FUNCTION
+        {"cuMemGetAddressRange", 3020, (void *)fake_cuMemGetAddressRange},
     };
     (void)flags;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {

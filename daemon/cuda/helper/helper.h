@@ -1,10 +1,12 @@
 /* tensord-cuda: the process that has a GPU's context, so that the daemon has none and outlives every fault of it.
  *
- * main.c listens to the daemon, memory.c makes arenas, launch.c puts commands into streams and tells ends. A call of
- * the driver that fails is an answer; a context that is lost ends the process, after a last word. */
+ * main.c listens to the daemon, memory.c makes arenas, launch.c puts commands into streams and tells ends, product.c
+ * has large products computed by cuBLASLt where that is found. A call of the driver that fails is an answer; a context
+ * that is lost ends the process, after a last word. */
 #ifndef TENSORD_DAEMON_CUDA_HELPER_HELPER_H
 #define TENSORD_DAEMON_CUDA_HELPER_HELPER_H
 
+#include "daemon/cuda/helper/cublaslt.h"
 #include "daemon/cuda/wire.h"
 #include "shm/cuda/driver.h"
 #include <pthread.h>
@@ -37,6 +39,8 @@ typedef struct stream {
     end ends[ENDS];
 } stream;
 
+typedef struct product_way product_way;
+
 typedef struct helper {
     td_cuda_driver d;
     int socket;
@@ -61,6 +65,12 @@ typedef struct helper {
         told[TOLD];       /* numbers of ENDED messages: what happened before one was sent is known to who reads it */
     pthread_mutex_t lock; /* of `put`, `out` */
     pthread_cond_t some, room;
+    /* product.c's */
+    td_cublaslt lt;
+    cublasLtHandle_t lt_handle;
+    unsigned products;     /* td_cuda_library_bit() of what it computes; 0: there is no library */
+    CUdeviceptr workspace; /* a piece for each stream of computations */
+    product_way *ways;
 } helper;
 
 /* A call of this name gave `r`: notes why, and returns it. */
@@ -82,5 +92,12 @@ int launch_begin(helper *h);
 int launch_load(helper *h, const void *image);
 void launch_name(helper *h, const td_gpu_names *m);
 void launch_run(helper *h, const td_gpu_run *m, size_t bytes);
+
+/* product.c: finds a library and tries it (h->products); `text`: which one, or why none is used, or nothing. A code:
+ * the context was lost on the way. */
+int product_begin(helper *h, char *text, size_t size);
+/* What the last process had is mapped again: takes the memory that products work with. */
+void product_ready(helper *h);
+int product_run(helper *h, stream *s, const td_cuda_product *p);
 
 #endif

@@ -273,6 +273,7 @@ static void run(helper *h, const td_gpu_command *c)
     case TD_GPU_READ:
     case TD_GPU_WRITE: code = move(h, s, (const td_gpu_move *)c); break;
     case TD_GPU_FILL: code = fill(h, s, (const td_gpu_fill *)c); break;
+    case TD_GPU_PRODUCT: code = product_run(h, s, &((const td_gpu_product *)c)->of); break;
     case TD_GPU_WAIT: wait_for(h, s, ((const td_gpu_wait *)c)->other); break;
     case TD_GPU_END: put_end(h, s, ((const td_gpu_mark *)c)->place); break;
     default: break;
@@ -288,6 +289,7 @@ static size_t least_bytes(unsigned what)
     case TD_GPU_READ:
     case TD_GPU_WRITE: return sizeof(td_gpu_move);
     case TD_GPU_FILL: return sizeof(td_gpu_fill);
+    case TD_GPU_PRODUCT: return sizeof(td_gpu_product);
     case TD_GPU_WAIT: return sizeof(td_gpu_wait);
     case TD_GPU_END: return sizeof(td_gpu_mark);
     default: return SIZE_MAX;

@@ -182,6 +182,12 @@ static int make_ready(helper *h, const td_gpu_hello *m, int fd, td_gpu_greeting 
     g->registered = register_staging(h);
     if ((code = load_kernels(h)) && code != CUDA_ERROR_NO_BINARY_FOR_GPU) return code;
     if ((code = launch_begin(h))) return code;
+    if (m->libraries) {
+        if ((code = product_begin(h, g->library, sizeof g->library))) return code;
+    } else {
+        snprintf(g->library, sizeof g->library, "none is looked for: the process did not begin with it");
+    }
+    g->products = h->products;
     g->kernels = h->nmodules > 0;
     g->handles = h->handles;
     g->granule = h->granule;
@@ -226,7 +232,10 @@ int main(void)
         else if (kind == TD_GPU_ARENA) memory_make(&h, (const td_gpu_arena *)message);
         else if (kind == TD_GPU_ARENA_END) memory_end(&h, (const td_gpu_arena *)message);
         else if (kind == TD_GPU_IMPORT) memory_import(&h, (const td_gpu_arena *)message, fd);
-        else if (kind == TD_GPU_NAMES) launch_name(&h, (const td_gpu_names *)message);
+        else if (kind == TD_GPU_NAMES) {
+            launch_name(&h, (const td_gpu_names *)message);
+            product_ready(&h);
+        }
     }
     _exit(0);
 }

@@ -1,7 +1,7 @@
 /* Plans of products of matrices: the operands as matrices of any strides, tiles, and pieces of k where there are too
- * few tiles for a GPU.
+ * few tiles for a GPU. Large ones of floats that lie by rows or columns go to a library, where the process has one.
  *
- * All of it follows from shapes. */
+ * All of it follows from shapes, and from what the process said of its library when it began. */
 #include "daemon/kernels/cuda/kernels.h"
 #include "daemon/kernels/cuda/launch.h"
 #include "daemon/kernels/cuda/plans.h"
@@ -11,6 +11,9 @@
 /* Rows and columns of a tile; from so many rows and columns on the large one; blocks that are enough; the shortest
  * piece of k. */
 enum { SIDE = 64, SIDE_LARGE = 128, LARGE_LEAST = 1024, BLOCKS_ENOUGH = 256, PIECE_LEAST = 64 };
+/* A library is worth its call from so many multiplications on, and where no side is shorter; it takes so many matrices
+ * at once. The first two are guesses: no GPU has measured them. */
+enum { LIBRARY_LEAST = 1 << 22, LIBRARY_SIDE = 32, LIBRARY_BATCH = 65535 };
 
 typedef struct product {
     td_ca_gemm a;
@@ -66,6 +69,12 @@ static unsigned sum_of(unsigned dtype)
                                       : TD_CK_gemm_sum_i64;
 }
 
+static unsigned copy_kernel(unsigned dtype)
+{
+    size_t size = td_dtype_size((td_dtype)dtype);
+    return size == 1 ? TD_CK_copy_1 : size == 2 ? TD_CK_copy_2 : size == 4 ? TD_CK_copy_4 : TD_CK_copy_8;
+}
+
 /* A dense copy of input a into work memory, and its rows there. */
 static size_t plan_copy_of_rows(td_kcall *k, product *p)
 {
@@ -78,10 +87,10 @@ static size_t plan_copy_of_rows(td_kcall *k, product *p)
     memcpy(c.shape, w.shape, sizeof c.shape);
     memcpy(c.to_stride, w.stride[0], sizeof c.to_stride);
     memcpy(c.from_stride, w.stride[1], sizeof c.from_stride);
-    size_t at = td_cuda_work(k, td_desc_nbytes(x)), size = td_dtype_size((td_dtype)x->dtype);
+    size_t at = td_cuda_work(k, td_desc_nbytes(x));
     td_cuda_place places[2] = {{offsetof(td_ca_copy, to), TD_CUDA_WORK, 0, (uint32_t)(at / 64)},
                                {offsetof(td_ca_copy, from), TD_CUDA_IN, (uint8_t)(p->in_a - 1), 0}};
-    unsigned kernel = size == 1 ? TD_CK_copy_1 : size == 2 ? TD_CK_copy_2 : size == 4 ? TD_CK_copy_4 : TD_CK_copy_8;
+    unsigned kernel = copy_kernel(x->dtype);
     int64_t blocks = td_cuda_blocks(c.n, TD_CUDA_THREADS);
     td_cuda_add(k, kernel,
                 (td_cuda_shape){{(unsigned)(blocks < TD_CUDA_MOST_BLOCKS ? blocks : TD_CUDA_MOST_BLOCKS), 1, 1},
@@ -92,8 +101,75 @@ static size_t plan_copy_of_rows(td_kcall *k, product *p)
     return at;
 }
 
+/* ---- by a library */
+
+/* A factor with so many rows and columns as columns at a distance. False: it has other strides. */
+static bool by_columns(td_cuda_matrix s, int64_t rows, int64_t columns, td_cuda_matrix_at *out, uint8_t *turned)
+{
+    *turned = s.col != 1 || s.row < columns;
+    if (*turned && (s.row != 1 || s.col < rows)) return false;
+    *out = (td_cuda_matrix_at){0, *turned ? s.col : s.row, s.batch};
+    return out->ld <= INT32_MAX;
+}
+
+/* By columns the product is that of the transposes, in the other order. */
+static bool library_takes(const td_kcall *k, const product *p, td_cuda_product *out)
+{
+    const td_ca_gemm *a = &p->a;
+    const uint8_t dtype = k->out[0].desc->dtype;
+    if (!(k->libraries & td_cuda_library_bit(dtype)) || p->copies_a) return false;
+    for (int i = 0; i < 3; i++) {
+        uint8_t in = i == 0 ? p->in_a : i == 1 ? p->in_b : p->in_x;
+        if (in && k->in[in - 1].desc->dtype != dtype) return false;
+    }
+    if (a->m < LIBRARY_SIDE || a->n < LIBRARY_SIDE || a->k < LIBRARY_SIDE || a->batch > LIBRARY_BATCH) return false;
+    if (a->m > INT32_MAX || a->n > INT32_MAX || a->k > INT32_MAX) return false;
+    if ((double)a->m * (double)a->n * (double)a->k * (double)a->batch < LIBRARY_LEAST) return false;
+    *out = (td_cuda_product){.d = {0, a->n, a->m * a->n},
+                             .m = a->n,
+                             .n = a->m,
+                             .k = a->k,
+                             .batch = a->batch,
+                             .alpha = a->alpha,
+                             .beta = p->in_x ? a->beta : 0,
+                             .dtype = dtype};
+    return by_columns(a->bs, a->k, a->n, &out->a, &out->a_turned) &&
+           by_columns(a->as, a->m, a->k, &out->b, &out->b_turned);
+}
+
+/* What is added is laid out in the result first: one way for a row, a column and a matrix. */
+static void put_what_is_added(td_kcall *k, const product *p)
+{
+    const td_ca_gemm *a = &p->a;
+    td_ca_copy c = {.n = a->m * a->n,
+                    .shape = {a->n, a->m},
+                    .to_stride = {1, a->n},
+                    .from_stride = {a->xs.col, a->xs.row},
+                    .ndim = 2,
+                    .to_dtype = k->out[0].desc->dtype,
+                    .from_dtype = k->out[0].desc->dtype};
+    const td_cuda_place places[2] = {{offsetof(td_ca_copy, to), TD_CUDA_OUT, 0, 0},
+                                     {offsetof(td_ca_copy, from), TD_CUDA_IN, (uint8_t)(p->in_x - 1), 0}};
+    td_cuda_add(k, copy_kernel(c.to_dtype), td_cuda_over(c.n), &c, sizeof c, places, 2);
+}
+
+static int plan_library(td_kcall *k, const product *p, const td_cuda_product *l, td_error *e)
+{
+    const td_cuda_place places[3] = {{offsetof(td_cuda_product, a.at), TD_CUDA_IN, (uint8_t)(p->in_b - 1), 0},
+                                     {offsetof(td_cuda_product, b.at), TD_CUDA_IN, (uint8_t)(p->in_a - 1), 0},
+                                     {offsetof(td_cuda_product, d.at), TD_CUDA_OUT, 0, 0}};
+    td_cuda_begin(k);
+    if (p->in_x) put_what_is_added(k, p);
+    td_cuda_add(k, TD_CK_product, (td_cuda_shape){{1, 1, 1}, {1, 1, 1}, 0}, l, sizeof *l, places, 3);
+    double work = 2.0 * (double)l->m * (double)l->n * (double)l->k * (double)l->batch / 40000.0;
+    double bytes = (double)td_desc_nbytes(k->in[p->in_a - 1].desc) + (double)td_desc_nbytes(k->in[p->in_b - 1].desc);
+    return td_cuda_end(k, work + td_cuda_ns(bytes), e);
+}
+
 static int plan_product(td_kcall *k, product *p, td_error *e)
 {
+    td_cuda_product by_library;
+    if (library_takes(k, p, &by_library)) return plan_library(k, p, &by_library, e);
     td_ca_gemm *a = &p->a;
     const td_desc *da = k->in[p->in_a - 1].desc, *db = k->in[p->in_b - 1].desc, *c = k->out[0].desc;
     if (td_dtype_is_complex((td_dtype)da->dtype)) return td_cuda_refuse(k, da->dtype, e);

@@ -10,5 +10,5 @@ const td_cuda_kernel td_cuda_kernels[] = {
 #define ONE(image, name, args) {"td_k_" TEXT(name), image, sizeof(args)},
         TD_CUDA_WRITTEN(ONE)
 #define TWO(name) TD_CUDA_FOLD(name, ONE)
-            TD_CUDA_FOLDS(TWO)};
+            TD_CUDA_FOLDS(TWO){"cublasLt", TD_CUDA_IMAGES, sizeof(td_cuda_product)}};
 const unsigned td_cuda_kernel_count = TD_CK_COUNT;

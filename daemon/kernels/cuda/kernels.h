@@ -10,6 +10,7 @@
 #include "daemon/kernels/cuda/args_nets.h"
 #include "daemon/kernels/cuda/args_places.h"
 #include "daemon/kernels/cuda/args_scan.h"
+#include "daemon/kernels/cuda/product.h"
 #include "daemon/kernels/cuda_pointwise.h" /* generated: TD_CUDA_POINTWISE */
 
 /* Images behind the shards of pointwise kernels: moving, folding, products (where arithmetic is fused), networks; what
@@ -135,7 +136,8 @@ enum td_cuda_kernel_number {
             TD_CUDA_FOLDS(TD_CUDA_TWO)
 #undef TD_CUDA_TWO
 #undef TD_CUDA_ONE
-                TD_CK_COUNT
+                TD_CK_COUNT,
+    TD_CK_product = TD_CK_COUNT /* no kernel: a product that a library computes (product.h) */
 };
 
 #endif

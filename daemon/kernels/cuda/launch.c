@@ -190,6 +190,7 @@ void td_cuda_launch_at(td_kcall *k, int i, td_cuda_launch *l)
     entry *e = (entry *)(k->state + at);
     entry *of = e->of ? (entry *)(k->state + e->of) : e;
     *l = (td_cuda_launch){.kernel = e->kernel, .shared = e->shared, .bytes = e->bytes, .args = arguments(of)};
+    l->product = e->kernel == td_cuda_kernel_count;
     for (int j = 0; j < 3; j++) l->grid[j] = e->grid[j], l->block[j] = e->block[j];
 }
 

@@ -15,6 +15,7 @@ typedef struct td_cuda_launch {
     unsigned grid[3], block[3], shared;
     unsigned bytes; /* of the arguments */
     void *args;     /* in the call's state; the first eight bytes are for the address of the task's fault */
+    bool product;   /* no kernel: a library computes it, and the arguments are a td_cuda_product */
 } td_cuda_launch;
 
 /* Generated: the kernels by their numbers, and the image (images.h) that each is in. */

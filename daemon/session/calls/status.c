@@ -139,20 +139,20 @@ static bool fill_devices(table *b, td_session *s)
 {
     (void)s;
     static const char *const columns[] = {"device", "bytes_used", "bytes_committed", "bytes_limit", "name",
-                                          "pid",    "starts",     "handles",         "cuda"};
+                                          "pid",    "starts",     "handles",         "cuda",        "library"};
     b->columns = columns;
-    b->n_columns = 9;
+    b->n_columns = 10;
     for (unsigned d = 0; d < TD_MAX_DEVICES; d++) {
         const td_device_entry *there = td_device_get(d);
         if (!there) continue;
         td_device_told told = {0};
         if (there->memory->tell) there->memory->tell(d, &told);
-        add_row(b, 9,
+        add_row(b, 10,
                 (Td__Wire__Cell[]){td_cell_text(td_device_name(d)), td_cell_integer(there->budget->used),
                                    td_cell_integer(there->budget->committed), td_cell_integer(there->budget->limit),
                                    td_cell_text(told.name), td_cell_integer((uint64_t)told.pid),
-                                   td_cell_integer(told.starts), td_cell_text(told.handles),
-                                   td_cell_text(told.driver)});
+                                   td_cell_integer(told.starts), td_cell_text(told.handles), td_cell_text(told.driver),
+                                   td_cell_text(told.library)});
     }
     return true;
 }

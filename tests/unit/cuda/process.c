@@ -96,7 +96,7 @@ static bool spawn(process *p)
 
 bool process_start_short(process *p, td_gpu_handles handles, int most)
 {
-    td_gpu_hello m = {TD_GPU_HELLO, TD_GPU_WIRE, 0, (uint32_t)handles, STAGING};
+    td_gpu_hello m = {TD_GPU_HELLO, TD_GPU_WIRE, 0, (uint32_t)handles, STAGING, !p->no_libraries, 0};
     int fd;
     memset(p, 0, offsetof(process, run_words));
     p->run_bytes = 0;
@@ -254,6 +254,17 @@ void run_wait(process *p, unsigned stream, unsigned other)
 {
     td_gpu_wait *c = command(p, TD_GPU_WAIT, stream, sizeof *c);
     c->other = other;
+}
+
+void run_library(process *p, unsigned stream, const td_cuda_product *of)
+{
+    td_gpu_product *c = command(p, TD_GPU_PRODUCT, stream, sizeof *c);
+    c->of = *of;
+}
+
+void run_cut(process *p, unsigned what, unsigned stream, size_t bytes)
+{
+    command(p, what, stream, bytes);
 }
 
 uint64_t run_end(process *p, unsigned stream)

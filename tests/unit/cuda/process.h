@@ -27,8 +27,9 @@ typedef struct process {
     td_gpu_told told; /* the last one */
     uint64_t place, seen;
     uint64_t run_words[TD_GPU_MESSAGE_MAX / 8];
-    size_t run_bytes; /* commands that were not sent yet */
-    int sent, most;   /* messages; and how many it may send before the process is killed (0: any number) */
+    size_t run_bytes;  /* commands that were not sent yet */
+    int sent, most;    /* messages; and how many it may send before the process is killed (0: any number) */
+    bool no_libraries; /* said before it is started: it is to look for none */
 } process;
 
 typedef struct process_memory {
@@ -56,6 +57,9 @@ void run_launch(process *p, unsigned stream, uint32_t kernel, uint32_t blocks, c
 void run_fill(process *p, unsigned stream, uint64_t to, uint32_t unit, const void *value, uint64_t count);
 void run_move(process *p, unsigned what, unsigned stream, uint64_t to, uint64_t from, uint64_t bytes);
 void run_wait(process *p, unsigned stream, unsigned other);
+void run_library(process *p, unsigned stream, const td_cuda_product *of);
+/* A command of so many bytes, all of them zeros but the head. */
+void run_cut(process *p, unsigned what, unsigned stream, size_t bytes);
 /* Returns its place. */
 uint64_t run_end(process *p, unsigned stream);
 bool run_send(process *p);
