@@ -613,3 +613,25 @@ def test_an_example_lies_as_it_does(lies):
     p = td.jit.trace(lambda t: (t.reshape(-1) + 1, t * 2), (x,))
     for ours, theirs in zip(p(x), (x.reshape(-1) + 1, x * 2)):
         assert ours.tolist() == theirs.tolist() and ours.stride() == theirs.stride()
+
+
+def _named(x):
+    return {"more": x + 1, "twice": x * 2}
+
+
+def _nested(x):
+    return [(x + 1, {"twice": x * 2})], 7
+
+
+def test_results_of_a_program_that_is_called():
+    """The tensors in its dicts, lists and tuples are values of the trace."""
+    named, nested = td.jit.script(_named), td.jit.script(_nested)
+
+    def f(x):
+        one, many = named(x), nested(x)[0][0]
+        return one["more"] * one["twice"] - many[0] / many[1]["twice"]
+
+    program, warned = told(f, td.ones(2, 3))
+    x = td.rand(4, 5) + 1
+    assert same(program(x), f(x))
+    assert ["a result of a program" in str(w.message) for w in warned] == [True], "of the 7"
