@@ -19,7 +19,7 @@ from tree import tracked
 
 SUBREAPER, NEW_NAMESPACE, PRIVATE = 36, 0x20000, 0x40000  # prctl: PR_SET_CHILD_SUBREAPER; unshare: CLONE_NEWNS; mount: MS_PRIVATE
 RECURSIVE = 0x4000
-SKIPPED, SKIPPING = 77, ", which is skipped"
+SKIPPED, SKIPPING, ENDLESS = 77, ", which is skipped", ", which does not end"
 LEAKS = " that looks for leaks"
 
 
@@ -192,7 +192,7 @@ class Place:
         if name not in self.sound:
             self.heal()
             try:
-                why = self.run([name])
+                why = self.run([name], lambda _: self.suites[name]["timeout"])
             finally:
                 self.end()
                 self.put(self.planted)
@@ -211,7 +211,7 @@ class Place:
         return left
 
     def judge(self, names):
-        """Who notices what is planted, in words; None: nobody. A build that fails later says False. A release that is left out is a leak: suites look for it then."""
+        """Who notices what is planted, in words; None: nobody. A build that fails later says False. A release that is left out is a leak: suites look for it, too."""
         said = self.judge_by(names)
         leaks = [name + LEAKS for name in names if name + LEAKS in self.suites]
         return self.judge_by(leaks) if said is None and self.planted.kind == "release" else said
@@ -219,11 +219,17 @@ class Place:
     def judge_by(self, names):
         waiting = self.usable(names)
         try:
-            while why := self.run(waiting):
+            while why := self.run(waiting, self.limit):
                 self.end()
                 name, how = why
-                if self.can_tell(name) and how != SKIPPING:
+                had = self.limit(name)
+                if how == ENDLESS:
+                    self.sound.discard(name)  # the machine may be slower than it was
+                if not self.can_tell(name) or how == SKIPPING:
+                    continue
+                if how != ENDLESS or self.limit(name) <= had:
                     return name + how
+                waiting.insert(0, name)
             if why is None and (left := self.between()):
                 return f"left behind: {left[0]}"
             return why
@@ -235,7 +241,7 @@ class Place:
         end_all()
         self.clear()
 
-    def run(self, waiting):
+    def run(self, waiting, limit):
         """Run suites until one does not pass, and take from the list those that ended: (its name, how it ended). None: all passed. False: not all could be built."""
         running = {}
         try:
@@ -245,7 +251,7 @@ class Place:
                     if not self.ninja(self.suites[name]["outputs"]):
                         return False
                     start = time.monotonic()
-                    running[name] = self.start(name), start, start + self.limit(name)
+                    running[name] = self.start(name), start, start + limit(name)
                 reap({p.pid for p, *_ in running.values()})
                 for name, (process, start, end) in list(running.items()):
                     status = process.poll()
@@ -253,7 +259,7 @@ class Place:
                         continue
                     waiting.remove(name)
                     if status is None:
-                        return name, ", which does not end"
+                        return name, ENDLESS
                     del running[name]
                     if status:
                         return name, SKIPPING if status == SKIPPED else "" if status > 0 else f", by {signal.Signals(-status).name}"

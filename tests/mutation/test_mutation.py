@@ -132,7 +132,7 @@ class Rooms(unittest.TestCase):
 class Running(unittest.TestCase):
     """Suites that are lines for a shell, and need nothing to be built."""
 
-    def judged(self, *lines, limit=1000, ninja="", jobs=1, sound=(), kind="bound"):
+    def judged(self, *lines, limit=1000, ninja="", jobs=1, kind="bound"):
         """Who notices the fault that is the example of its kind. A line finds it as $PLANTED, and knows by $LEAKS that it looks for leaks."""
         before, after = faults.KINDS[kind][2]
         with place.Place("/nowhere", jobs) as it:
@@ -144,7 +144,6 @@ class Running(unittest.TestCase):
             it.suites = {f"s{k}": {"cmd": ["sh", "-c", line + end], "env": {}, "workdir": None, "timeout": limit, "outputs": [ninja] * bool(ninja)} for k, end in enumerate(lines)}
             it.suites |= {name + place.LEAKS: {**s, "env": {"LEAKS": "1"}} for name, s in it.suites.items()}
             it.took = {name: k for k, name in enumerate(it.suites)}
-            it.sound = set(sound)
             it.plant(next(f for f in faults.find("../it.py", before) if f.kind == kind))
             if ninja:
                 (it.top / "ninja").write_text(f"#!/bin/sh\n{ninja}\n")
@@ -161,15 +160,22 @@ class Running(unittest.TestCase):
         self.assertIsNone(self.judged("exit 0", "exit 0"))
         self.assertEqual(self.judged("exit 0", 'test -z "$PLANTED"', "exit 2"), "s1")
         self.assertEqual(self.judged('test -z "$PLANTED" || kill -SEGV $$'), "s0, by SIGSEGV")
-        self.assertEqual(self.judged("sleep 1000", limit=0, sound=["s0"]), "s0, which does not end")
+        with unittest.mock.patch.object(place.Place, "limit", lambda *_: 0):
+            self.assertEqual(self.judged('test -z "$PLANTED" || sleep 1000'), "s0, which does not end")
         self.assertRegex(self.judged("echo > $TMPDIR/it"), "^left behind: .*/it$")
+
+    def test_who_takes_longer_than_it_did(self):
+        """One that has to be ended runs without the fault, and then again for as long as that gives it."""
+        limits = iter((0, 0, 1000, 1000))
+        with unittest.mock.patch.object(place.Place, "limit", lambda *_: next(limits)):
+            self.assertIsNone(self.judged("exit 0"))
 
     def test_suites_that_cannot_tell(self):
         """They fail, are skipped or do not end without the fault, too; one that is skipped with a fault alone has not noticed it."""
         self.assertEqual(self.judged("exit 1", "exit 77", 'test -z "$PLANTED" || exit 77', 'test -z "$PLANTED"'), "s3")
         self.assertEqual(self.out, {"s0": "", "s1": place.SKIPPING})
         self.assertIsNone(self.judged("sleep 1000", limit=0))
-        self.assertEqual(self.out, {"s0": ", which does not end"})
+        self.assertEqual(self.out, {"s0": place.ENDLESS})
 
     def test_leaks(self):
         """Suites look for them where a release is planted, and no one noticed that it is gone."""
