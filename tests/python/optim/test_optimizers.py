@@ -335,7 +335,7 @@ def test_statistics_of_the_averaged():
         got.append([b.numpy() for b in model.buffers()])
     for a, b in zip(*got, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
-    td.optim.swa_utils.update_bn([], td.nn.Linear(1, 1))
+    td.optim.swa_utils.update_bn((1 / 0 for _ in range(1)), td.nn.Linear(1, 1))  # of no batch norm: the batches are not asked for
     norm = td.nn.BatchNorm1d(2)
     norm(td.randn(4, 2))
     norm.weight.data.fill_(3)
