@@ -196,7 +196,7 @@ static td_onnx_constant *slice(const folding *f)
         int64_t size = step < 0 ? -step : step, count = ((step < 0 ? a - b : b - a) + size - 1) / size;
         shape[k] = count > 0 ? count : 0;
         if (shape[k]) first += a * steps[k];
-        steps[k] *= step;
+        if (shape[k] > 1) steps[k] *= step; /* one axis may stand there again and again */
     }
     return picked(f, x->ndim, shape, first, steps);
 }

@@ -190,9 +190,10 @@ static td_onnx_constant *constant_node(td_onnx_whole *w, const td_onnx_step *s)
     const td_onnx_attribute *a = s->node->attributes.first;
     if (!a || s->node->attributes.n != 1 || !a->name) return NULL;
     if (strcmp(a->name, "value") == 0) return a->tensor.last ? constant_of(w, a->tensor.last) : NULL;
-    bool ints = strncmp(a->name, "value_int", 9) == 0, floats = strncmp(a->name, "value_float", 11) == 0;
+    bool one_int = strcmp(a->name, "value_int") == 0, ints = one_int || strcmp(a->name, "value_ints") == 0;
+    bool one_float = strcmp(a->name, "value_float") == 0, floats = one_float || strcmp(a->name, "value_floats") == 0;
     if (!ints && !floats) return NULL;
-    bool many = a->name[ints ? 9 : 11] == 's';
+    bool many = !one_int && !one_float;
     int64_t n = many ? (int64_t)(ints ? a->ints.n : a->floats.n) : 1;
     size_t each = ints ? 8 : 4;
     td_onnx_look look = {ints ? TD_INT64 : TD_FLOAT32, many, {n}, n, (uint64_t)n * each};
@@ -238,6 +239,8 @@ static bool is_op(const td_onnx_step *s, const char *op)
 static bool add_outputs(td_onnx_whole *w, td_onnx_scope *s, td_onnx_step *x)
 {
     uint32_t k = 0;
+    if (is_op(x, "Constant") && x->nout > 1)
+        return td_onnx_fail(w, x, TD_E_INVALID, "it has %u outputs, and a constant has one", x->nout);
     for (const td_onnx_text *name = x->node->outputs.first; name; name = name->next, k++) {
         if (!*name->text) continue;
         td_onnx_value *v = x->out[k] = add_value(w, s, x, name->text);
@@ -251,7 +254,7 @@ static bool add_outputs(td_onnx_whole *w, td_onnx_scope *s, td_onnx_step *x)
     return c || td_onnx_fail(w, x, TD_E_UNSUPPORTED, "a constant of a kind that tensord has not");
 }
 
-/* In the order of the file. */
+/* In the order of the file. A constant is a value, and no step. */
 static bool add_steps(td_onnx_whole *w, td_onnx_scope *s)
 {
     td_onnx_step **end = &s->first;

@@ -190,6 +190,7 @@ static bool varint(reader *r, uint64_t *out)
 /* Of more than BUFFER bytes length() has said that they are there. */
 static bool copy(reader *r, void *to, uint64_t n)
 {
+    if (n == 0) return true;
     if (n <= BUFFER) {
         const unsigned char *p = bytes(r, n);
         return p && memcpy(to, p, n);

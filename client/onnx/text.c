@@ -87,6 +87,7 @@ bool td_onnx_is_written(const td_onnx_constant *c, bool number)
 
 void td_onnx_write_value(td_onnx_writer *t, const td_onnx_value *v, bool number)
 {
+    if (t->out.used > LONGEST) return; /* step() says so: one constant may be an input again and again */
     if (!v) td_printf(&t->out, "None");
     else if (v->constant && td_onnx_is_written(v->constant, number)) constant_text(&t->out, v->constant);
     else if (v->constant) weight(t, v->constant);

@@ -204,6 +204,50 @@ static void test_memory(void)
     if (MEASURED) CU_ASSERT((size_t)(after.ru_maxrss - before.ru_maxrss) * 1024 <= size * TD_ONNX_GROWTH + (4 << 20));
 }
 
+static proto packed_ints(unsigned field, int n, int64_t v)
+{
+    proto all = {0}, out = {0};
+    for (int k = 0; k < n; k++) put_varint(&all, (uint64_t)v);
+    put_message(&out, field, &all);
+    return out;
+}
+
+/* A constant of long numbers that is an input again and again: each time it would stand in the text. */
+static void test_memory_of_the_text(void)
+{
+    enum { TIMES = 100000 };
+    proto g = {0}, node = {0}, a = packed_ints(8, 64, INT64_MIN);
+    put_text(&a, 1, "value_ints");
+    put_int(&a, 20, 7);
+    put_message(&node, 5, &a);
+    put_node(&g, "c", "Constant", "", "c", &node);
+    for (int k = 0; k < TIMES; k++) put_text(&node, 1, "c");
+    put_attribute_int(&node, "axis", 0);
+    put_node(&g, "n", "Concat", "", "y", &node);
+    put_value(&g, 12, "y", 7, "n");
+    struct rusage before, after;
+    getrusage(RUSAGE_SELF, &before);
+    size_t size = g.n;
+    CU_ASSERT(refused(model_of(&g, 13), "node 'n' (Concat, opset 13): the text of the model is longer than"));
+    getrusage(RUSAGE_SELF, &after);
+    if (MEASURED) CU_ASSERT((size_t)(after.ru_maxrss - before.ru_maxrss) * 1024 <= size * TD_ONNX_GROWTH + (4 << 20));
+}
+
+/* Lists without a number, packed and as they are. */
+static void test_empty_lists(void)
+{
+    proto g = {0}, node = {0}, a = {0};
+    put_text(&a, 1, "value_floats");
+    put_data(&a, 7, "", 0);
+    put_int(&a, 20, 6);
+    put_message(&node, 5, &a);
+    put_node(&g, "c", "Constant", "", "c", &node);
+    put_value(&g, 11, "x", 1, "0");
+    put_node(&g, "n", "Add", "x c", "y", NULL);
+    put_value(&g, 12, "y", 1, "0");
+    CU_ASSERT(taken(model_of(&g, 13), "Add"));
+}
+
 /* ---- names */
 
 static void test_names(void)
@@ -305,6 +349,48 @@ static void test_unknown_ops(void)
     put_node(&g, "n", "Relu", "x", "y", NULL);
     put_value(&g, 12, "y", 1, "2");
     CU_ASSERT(refused(model_of(&g, 99), "opset is 99"));
+}
+
+/* Steps that are values: what they make is looked for among all steps. */
+static void test_constants(void)
+{
+    proto g = {0}, node = {0};
+    for (int k = 0; k < 500; k++) {
+        char out[32], second[16];
+        snprintf(out, sizeof out, "a%d b%d", k, k);
+        snprintf(second, sizeof second, "b%d", k);
+        put_attribute_int(&node, "value_int", 1);
+        put_node(&g, "two", "Constant", "", out, &node);
+        put_value(&g, 12, second, 7, "");
+    }
+    CU_ASSERT(refused(model_of(&g, 13), "node 'two' (Constant, opset 13): it has 2 outputs, and a constant has one"));
+    put_attribute_int(&node, "value_integer", 1);
+    put_node(&g, "odd", "Constant", "", "y", &node);
+    put_value(&g, 12, "y", 7, "");
+    CU_ASSERT(refused(model_of(&g, 13), "node 'odd' (Constant, opset 13): a constant of a kind that tensord has not"));
+    put_attribute_int(&node, "value_int", 7);
+    put_node(&g, "one", "Constant", "", "y", &node);
+    put_value(&g, 12, "y", 7, "");
+    CU_ASSERT(taken(model_of(&g, 13), "return _copy(w1)"));
+}
+
+/* One axis again and again, by a large step each time. */
+static void test_slices(void)
+{
+    static const char *const names[] = {"starts", "ends", "axes", "steps"};
+    static const int64_t values[] = {0, 1, 0, 1024};
+    proto g = {0};
+    put_weight(&g, "w", 7, 1, (int64_t[]){1}, "\7\0\0\0\0\0\0\0", 8);
+    for (int k = 0; k < 4; k++) {
+        int64_t all[8];
+        for (int i = 0; i < 8; i++) all[i] = values[k];
+        put_weight(&g, names[k], 7, 1, (int64_t[]){8}, all, sizeof all);
+    }
+    put_node(&g, "s", "Slice", "w starts ends axes steps", "t", NULL);
+    put_value(&g, 11, "x", 1, "7");
+    put_node(&g, "n", "Reshape", "x t", "y", NULL);
+    put_value(&g, 12, "y", 1, "7");
+    CU_ASSERT(taken(model_of(&g, 13), "[7]"));
 }
 
 /* Arms and bodies that do not give what their node does. */
@@ -495,7 +581,9 @@ static void test_card(void)
 
 TD_CUNIT_MAIN_WITH("onnx_hostile", begin, end, {"cut at each byte", test_cut_at_each_byte},
                    {"each bit turned", test_each_bit_turned}, {"lengths past the end", test_lengths_past_the_end},
-                   {"depth", test_depth}, {"sizes", test_sizes}, {"memory", test_memory}, {"names", test_names},
+                   {"depth", test_depth}, {"sizes", test_sizes}, {"memory", test_memory},
+                   {"memory of the text", test_memory_of_the_text}, {"empty lists", test_empty_lists},
+                   {"constants", test_constants}, {"slices", test_slices}, {"names", test_names},
                    {"names like code", test_names_like_code}, {"unknown ops", test_unknown_ops},
                    {"bodies", test_bodies}, {"faults name nodes", test_faults_name_nodes},
                    {"external data", test_external_data}, {"card", test_card})
