@@ -9,15 +9,16 @@
 #include <stdlib.h>
 
 enum {
-    BATCH = 64,        /* requests of one run */
-    LOOK = 256,        /* that wait are looked at for some that can join */
-    SMALL = 64,        /* bytes of an input without rows that are compared */
-    VIEWED = 64 << 10, /* bytes of an output from which on it is a part of the batch's, and no copy */
-    STEP = 8,          /* ops */
-    SOME = 64,         /* tensors that are waited for at a time */
-    BYTES_PART = 8,    /* of the memory: with so much in the inputs of requests that wait, no other comes */
-    VALUES = 4096,     /* that a program returns: its tensors, and the lists around them */
-    BYTES = sizeof(td_inquiry) + sizeof(td_model_line) /* of the daemon's memory that one takes */
+    BATCH = 64,         /* requests of one run */
+    LOOK = 256,         /* that wait are looked at for some that can join */
+    SMALL = 64,         /* bytes of an input without rows that are compared */
+    VIEWED = 64 << 10,  /* bytes of an output from which on it is a part of the batch's, and no copy */
+    STEP = 8,           /* ops */
+    SOME = 64,          /* tensors that are waited for at a time */
+    BYTES_PART = 8,     /* of the memory: with so much in the inputs of requests that wait, no other comes */
+    VALUES = 4096,      /* that a program returns: its tensors, and the lists around them */
+    MOST_GIVE_WAY = 16, /* to one request */
+    BYTES = sizeof(td_inquiry) + 2 * sizeof(td_model_line) /* of the daemon's memory that one takes */
 };
 
 struct td_served_run {
@@ -48,8 +49,7 @@ static td_served_run *batch_of(td_job *j)
 static void waits_no_more(td_inquiry *x)
 {
     td_line_leave(x);
-    x->of->waiting--;
-    x->of->waiting_bytes -= x->bytes;
+    td_line_waits(x, false);
 }
 
 /* Its batch goes on for the others; for nobody it stops. */
@@ -290,16 +290,46 @@ static int await_inputs(td_inquiry *x, td_error *e)
 
 static int check(td_served *v, const td_queued_item *in, uint64_t timeout_us, td_error *e)
 {
-    uint32_t queue = v->how.queue ? v->how.queue : TD_MODEL_QUEUE, wants = td_served_inputs(v);
+    uint32_t wants = td_served_inputs(v);
     const char *name = v->of->name;
     if ((uint32_t)in->count != wants)
         return td_fail(e, TD_E_INVALID, "the model '%s' takes %u inputs, and %d are given", name, wants, in->count);
     if (!timeout_us) return td_fail(e, TD_E_TIMEOUT, "there was no time left for the model '%s' to answer", name);
-    if (v->waiting < queue && v->waiting_bytes < v->of->service->budget.limit / BYTES_PART) return TD_OK;
+    return TD_OK;
+}
+
+static int busy(td_served *v, uint32_t queue, td_error *e)
+{
     v->counts.refused++;
     return td_fail(e, TD_E_BUSY,
                    "%u requests, with %.1f MB, wait for the model '%s', which is all that may (%u); ask later",
-                   v->waiting, (double)v->waiting_bytes / 1e6, name, queue);
+                   v->waiting, (double)v->waiting_bytes / 1e6, v->of->name, queue);
+}
+
+/* It is as if it had come now, when its process has more than another that wants to come in. */
+static void give_way(td_inquiry *x)
+{
+    td_error why = {0};
+    td_fail(
+        &why, TD_E_BUSY,
+        "%u requests of this process wait for the model '%s', and one of another process came in place of the last; "
+        "ask later",
+        x->whole->waiting, x->of->of->name);
+    x->of->counts.asked--;
+    x->of->counts.refused++;
+    answer(x, NULL, &why);
+}
+
+static int make_room(td_served *v, const td_queued_item *in, td_error *e)
+{
+    uint32_t queue = v->how.queue ? v->how.queue : TD_MODEL_QUEUE;
+    uint64_t bytes = v->of->service->budget.limit / BYTES_PART;
+    for (int left = MOST_GIVE_WAY; v->waiting >= queue || v->waiting_bytes >= bytes; left--) {
+        td_inquiry *x = left ? td_lines_gives_way(v, in->account, in->bytes, v->waiting < queue) : NULL;
+        if (!x) return busy(v, queue, e);
+        give_way(x);
+    }
+    return TD_OK;
 }
 
 int td_model_ask(td_await **out, td_model_user *u, td_queued_item *in, uint64_t timeout_us, int32_t priority,
@@ -307,6 +337,7 @@ int td_model_ask(td_await **out, td_model_user *u, td_queued_item *in, uint64_t 
 {
     td_served *v = td_model_served(u, e);
     int rc = v ? check(v, in, timeout_us, e) : e->code;
+    if (!rc) rc = make_room(v, in, e);
     if (rc) return rc;
     td_inquiry *x = td_account_charge(in->account, 0, td_objects_of(BYTES), e) ? NULL : malloc(sizeof *x);
     if (!x && !e->code) {
@@ -323,8 +354,6 @@ int td_model_ask(td_await **out, td_model_user *u, td_queued_item *in, uint64_t 
                       .asked_ns = td_clock_ns(),
                       .account = td_account_ref(in->account),
                       .then = then};
-    v->waiting++;
-    v->waiting_bytes += x->bytes;
     v->counts.asked++;
     rc = td_line_join(x, e);
     if (!rc) rc = await_inputs(x, e);
@@ -682,8 +711,7 @@ static void ask_again(td_inquiry *x)
 {
     td_served *v = x->of;
     leave_batch(x);
-    v->waiting++;
-    v->waiting_bytes += x->bytes;
+    td_line_waits(x, true);
     v->counts.again++;
     x->alone = true;
     td_line_return(x);

@@ -3,14 +3,21 @@
  * Each process has a line for each priority in which it asks. Of the highest priority in which any wait each line has
  * its turn, the first of one, then of the next; so a process that asks a thousand times, in as many sessions and ways
  * as it likes, delays another's next request by one. Requests that were taken and are asked again come before all.
+ * What waits of a process is counted, too, in a line of its own, in which none stands.
  *
  * Invariants: a line is in the ring of its level exactly while a request waits in it, and there is one as long as a
- * request belongs to it. Whatever is done here takes as long for one as for thousands that wait. */
+ * request belongs to it. Whatever is done here takes as long for one as for thousands that wait; who gives way in a full
+ * queue is looked for among the processes. */
 #include "daemon/service/model.h"
 
 #include <stdlib.h>
 
-enum { AGAIN = TD_LEVELS - 1, LOWEST = -TD_MODEL_PRIORITY, HIGHEST = TD_MODEL_PRIORITY };
+enum {
+    AGAIN = TD_LEVELS - 1,
+    WHOLE = TD_LEVELS, /* in a key: all levels of a process */
+    LOWEST = -TD_MODEL_PRIORITY,
+    HIGHEST = TD_MODEL_PRIORITY
+};
 _Static_assert(HIGHEST - LOWEST < AGAIN, "each priority has a level");
 
 /* ---- lines */
@@ -43,33 +50,93 @@ static void put(td_model_line *l, td_inquiry *x, bool first)
     x->at = l;
 }
 
+static uint64_t who_is(const td_account *a)
+{
+    return a->pid ? a->pid : (uint64_t)(uintptr_t)a;
+}
+
+static td_model_line *find_line(const td_served *v, uint64_t who, uint64_t level)
+{
+    td_model_line *l, *lines = v->lines;
+    td_model_line_key key = {.who = who, .level = level};
+    HASH_FIND(hh, lines, &key, sizeof key, l);
+    return l;
+}
+
+/* With one more that belongs to it. */
+static td_model_line *need_line(td_served *v, uint64_t who, uint64_t level, td_error *e)
+{
+    td_model_line *l = find_line(v, who, level);
+    if (l) return l->refs++, l;
+    l = calloc(1, sizeof *l);
+    if (!l) return td_no_memory(e, "for a request"), NULL;
+    l->key = (td_model_line_key){who, level};
+    l->refs = 1;
+    HASH_ADD(hh, v->lines, key, sizeof l->key, l);
+    if (TD_HASHED(l)) return l;
+    free(l);
+    return td_no_memory(e, "for a request"), NULL;
+}
+
+static void part_from(td_served *v, td_model_line *l)
+{
+    if (!l || --l->refs) return;
+    HASH_DEL(v->lines, l);
+    free(l);
+}
+
 int td_line_join(td_inquiry *x, td_error *e)
 {
     td_served *v = x->of;
     int32_t priority = x->priority < LOWEST ? LOWEST : x->priority > HIGHEST ? HIGHEST : x->priority;
-    td_model_line_key key = {.who = x->account->pid ? x->account->pid : (uint64_t)(uintptr_t)x->account,
-                             .level = (uint64_t)(priority - LOWEST)};
-    HASH_FIND(hh, v->lines, &key, sizeof key, x->line);
-    if (!x->line) {
-        td_model_line *l = calloc(1, sizeof *l);
-        if (!l) return td_no_memory(e, "for a request");
-        l->key = key;
-        HASH_ADD(hh, v->lines, key, sizeof l->key, l);
-        if (!TD_HASHED(l)) return free(l), td_no_memory(e, "for a request");
-        x->line = l;
-    }
-    x->line->refs++;
+    x->line = need_line(v, who_is(x->account), (uint64_t)(priority - LOWEST), e);
+    x->whole = x->line ? need_line(v, who_is(x->account), WHOLE, e) : NULL;
+    if (!x->whole) return e->code;
     put(&v->early, x, false);
+    td_line_waits(x, true);
     return TD_OK;
 }
 
 void td_line_part(td_inquiry *x)
 {
-    td_model_line *l = x->line;
-    x->line = NULL;
-    if (!l || --l->refs) return;
-    HASH_DEL(x->of->lines, l);
-    free(l);
+    part_from(x->of, x->line);
+    part_from(x->of, x->whole);
+    x->line = x->whole = NULL;
+}
+
+void td_line_waits(td_inquiry *x, bool waits)
+{
+    if (x->waits == waits) return;
+    x->waits = waits;
+    x->of->waiting += waits ? 1 : -1U;
+    x->whole->waiting += waits ? 1 : -1U;
+    x->of->waiting_bytes += waits ? x->bytes : -x->bytes;
+    x->whole->waiting_bytes += waits ? x->bytes : -x->bytes;
+}
+
+/* Of the lowest priority. What has failed with others stays. */
+static td_inquiry *newest_of(const td_served *v, uint64_t who)
+{
+    for (uint64_t level = 0; level < AGAIN; level++) {
+        const td_model_line *l = find_line(v, who, level);
+        if (l && l->last) return l->last;
+    }
+    td_inquiry *x = v->early.last;
+    while (x && x->line->key.who != who) x = x->prev;
+    return x;
+}
+
+td_inquiry *td_lines_gives_way(const td_served *v, const td_account *to, uint64_t bytes, bool by_bytes)
+{
+    const td_model_line *most = NULL, *mine = find_line(v, who_is(to), WHOLE);
+    for (const td_model_line *l = v->lines; l; l = l->hh.next) {
+        if (l->key.level != WHOLE) continue;
+        if (!most || (by_bytes ? l->waiting_bytes > most->waiting_bytes : l->waiting > most->waiting)) most = l;
+    }
+    if (!most) return NULL;
+    bool less = by_bytes ? (mine ? mine->waiting_bytes : 0) + bytes < most->waiting_bytes
+                         : (mine ? mine->waiting : 0) + 1 < most->waiting;
+    return less ? newest_of(v, most->key.who) : NULL;
 }
 
 void td_line_leave(td_inquiry *x)

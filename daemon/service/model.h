@@ -16,6 +16,8 @@ typedef struct td_model_line {
     UT_hash_handle hh;
     td_model_line_key key;
     uint32_t refs;            /* requests that belong to it, also those that a run has taken */
+    uint32_t waiting;         /* of them: of a process's line for all priorities, in which none stands, ... */
+    uint64_t waiting_bytes;   /* ... and what their inputs take */
     td_inquiry *first, *last; /* that wait in it */
     struct td_model_line *next, *prev;
     uint64_t walk;   /* who goes through the order has come to it: ... */
@@ -29,12 +31,14 @@ enum { TD_LEVELS = 64 };
 struct td_inquiry {
     td_await await;           /* first */
     td_inquiry *next, *prev;  /* in the line `at`, */
-    td_model_line *at, *line; /* NULL: it does not wait; line: where it belongs */
+    td_model_line *at, *line; /* NULL: it does not wait; line: where it belongs, */
+    td_model_line *whole;     /* ... and that of its process */
     td_served *of;            /* counted */
     td_queued_item *in;
     td_served_run *run; /* NULL: it waits */
     td_waiter *inputs;
     bool alone; /* it joins no others */
+    bool waits; /* it is counted so */
     int32_t priority;
     uint32_t most, rows;
     uint64_t bytes, asked_ns, taken_ns;
@@ -103,9 +107,13 @@ void td_served_unref(td_served *v);
 void td_served_look(td_served *v);
 /* ---- lines.c: the order of requests that wait */
 
-/* It belongs to its process's line, and is early. */
+/* It belongs to its process's line, and is early; it waits. */
 int td_line_join(td_inquiry *x, td_error *e);
 void td_line_part(td_inquiry *x);
+void td_line_waits(td_inquiry *x, bool waits); /* it is counted among those, or no more */
+/* In a full queue: the newest of the process that has most, in requests or in their bytes, if it has more than this one
+ * with another of so many bytes; NULL: it has not. */
+td_inquiry *td_lines_gives_way(const td_served *v, const td_account *to, uint64_t bytes, bool by_bytes);
 void td_line_enter(td_inquiry *x);              /* its inputs are there: it waits in its line, behind all others */
 void td_line_return(td_inquiry *x);             /* it waits before all others, whatever line it belongs to */
 void td_line_leave(td_inquiry *x);              /* it waits no more */

@@ -8,9 +8,10 @@
  * so a version that retires and answers nobody for a minute lets the rest go, with an error.
  *
  * A request is held by whoever asked (td_await). It waits until its inputs are computed, then for its turn: those of a
- * higher priority first, and among equals each process in its turn. One that is cancelled or too late
- * before a run has taken it costs nothing. A run takes several where their inputs look alike but for the rows and where
- * that paid when the model was made warm (batch.c); one that fails with several is run again for each alone.
+ * higher priority first, and among equals each process in its turn. So many may wait; then a process that has more of
+ * them than another gives way to that. One that is cancelled or too late before a run has taken it costs nothing. A run
+ * takes several where their inputs look alike but for the rows and where that paid when the model was made warm
+ * (batch.c); one that fails with several is run again for each alone.
  *
  * Invariant: a version is gone exactly when it is retiring and neither asked nor run. */
 #ifndef TENSORD_DAEMON_SERVICE_MODELS_H
@@ -94,7 +95,7 @@ void td_models_drop(td_service *s);
 
 /* Ask it: `in`, an item with the inputs, is taken over when that works. The answer, an item of `most` outputs at most,
  * is `then`'s; or an error: TD_E_TIMEOUT, or why the run failed. timeout_us: UINT64_MAX: none. TD_E_BUSY: too many
- * wait. `then` only takes note; it is never called from within this. */
+ * wait, and this one's process has its share of them. `then` only takes note; it is never called from within this. */
 typedef void td_model_then(void *arg, td_queued_item *out, const td_error *error);
 int td_model_ask(td_await **out, td_model_user *u, td_queued_item *in, uint64_t timeout_us, int32_t priority,
                  uint32_t most, td_model_then *then, td_error *e);

@@ -270,6 +270,44 @@ def test_the_front_is_small(tmp_path):
 # ---- beside them
 
 
+def flood(ended):
+    """As many as may wait, and more, all the time."""
+    td.disconnect()
+    model, x = td.model("m"), td.zeros(300, 300)
+
+    async def ask():
+        while not ended.is_set():
+            try:
+                await td.aio.infer(model, x)
+            except td.Busy:
+                await asyncio.sleep(0.001)
+
+    async def all_of_them():
+        await asyncio.gather(*(ask() for _ in range(12)))
+
+    asyncio.run(all_of_them())
+
+
+def test_who_floods_a_queue_keeps_nobody_out(tmp_path):
+    """Of a full queue each process has its share: who asks one at a time is never refused. (Whose turn it is among those that wait: tests/unit/service.)"""
+    td.load_model(a_long_file(tmp_path / "m.onnx", size=300)).publish("m", max_batch=1, queue=4)
+    context, model, x = multiprocessing.get_context("fork"), td.model("m"), td.zeros(300, 300)
+    ended = context.Event()
+    floods = [context.Process(target=flood, args=(ended,)) for _ in range(2)]
+    for each in floods:
+        each.start()
+    try:
+        for _ in range(8):
+            assert wait_for(lambda: row_of("m")["waiting"] == 4)
+            model(x).numpy()
+        assert row_of("m")["refused"] > 0
+    finally:
+        ended.set()
+        for each in floods:
+            each.join()
+    assert [each.exitcode for each in floods] == [0, 0]
+
+
 def test_a_batch_needs_no_delay(tmp_path):
     """[server#3624, #7776] What waits while a run is under way is one batch; a request that finds nobody waits for nobody."""
     td.load_model(a_file(tmp_path / "m.onnx", 512)).publish("m", max_batch=8)

@@ -480,6 +480,106 @@ static void a_full_queue_refuses(void)
     td_model_leave(&a);
 }
 
+static td_await *ask_full(td_account *who, td_model_user *u, int note, int rows, int priority)
+{
+    td_await *a = NULL;
+    td_queued_item *i = item_of(who, rows, (float)note);
+    int rc = td_model_ask(&a, u, i, UINT64_MAX, priority, 1, then, NULL);
+    CU_ASSERT(rc == TD_OK || rc == TD_E_BUSY);
+    if (rc) return td_queue_item_free(i), NULL;
+    notes[note] = note;
+    a->arg = &notes[note];
+    return a;
+}
+
+/* Then these requests have given way, in this order. */
+static bool gave_way(int n, const int *order)
+{
+    bool good = answers == n;
+    for (int k = 0; k < n && good; k++) good = log_[k].note == order[k] && log_[k].code == TD_E_BUSY;
+    answers = 0;
+    return good;
+}
+#define GAVE_WAY(...) CU_ASSERT_TRUE(gave_way((int)(sizeof((int[]){__VA_ARGS__}) / sizeof(int)), (int[]){__VA_ARGS__}))
+
+/* Who has most of a full queue gives way, until all have as much. */
+static void a_full_queue_is_shared(void)
+{
+    td_model_how how = alone();
+    how.queue = 6;
+    td_model_user a = model("shared", how);
+    td_account *of[3] = {td_account_new(user), td_account_new(user), td_account_new(user)};
+    for (uint32_t k = 0; k < 3; k++) of[k]->pid = 90 + k;
+    for (int k = 1; k <= 6; k++) ask_full(of[0], &a, k, 1, k == 5);
+    CU_ASSERT_PTR_NULL(ask_full(of[0], &a, 7, 1, 0));
+    CU_ASSERT_EQUAL(counts_of("shared")->refused, 1);
+    CU_ASSERT_PTR_NOT_NULL(ask_full(of[1], &a, 11, 1, 0));
+    GAVE_WAY(6); /* the newest of the lowest priority */
+    CU_ASSERT_PTR_NOT_NULL(ask_full(of[1], &a, 12, 1, 0));
+    CU_ASSERT_PTR_NOT_NULL(ask_full(of[1], &a, 13, 1, 0));
+    GAVE_WAY(4, 3);
+    CU_ASSERT_PTR_NULL(ask_full(of[1], &a, 14, 1, 0)); /* both have three */
+    CU_ASSERT_PTR_NULL(ask_full(of[0], &a, 8, 1, 0));
+    CU_ASSERT_PTR_NOT_NULL(ask_full(of[2], &a, 21, 1, 0));
+    CU_ASSERT_PTR_NOT_NULL(ask_full(of[2], &a, 22, 1, 0));
+    CU_ASSERT_EQUAL(answers, 2);
+    answers = 0;
+    CU_ASSERT_PTR_NULL(ask_full(of[2], &a, 23, 1, 0)); /* all have two */
+    CU_ASSERT_EQUAL(counts_of("shared")->asked, 6);
+    CU_ASSERT_EQUAL(counts_of("shared")->refused, 9);
+    run();
+    CU_ASSERT_EQUAL(answers, 6);
+    int each[3] = {0};
+    for (int k = 0; k < answers; k++) each[log_[k].note / 10] += log_[k].code == 0;
+    CU_ASSERT(each[0] == 2 && each[1] == 2 && each[2] == 2);
+    answers = 0;
+    end("shared");
+    td_model_leave(&a);
+    for (int k = 0; k < 3; k++) td_account_unref(of[k]);
+}
+
+/* One more here and one less there is no better. */
+static void an_odd_queue_is_shared(void)
+{
+    td_model_how how = alone();
+    how.queue = 5;
+    td_model_user a = model("odd", how);
+    td_account *other = td_account_new(user);
+    other->pid = 97;
+    for (int k = 1; k <= 5; k++) ask_full(session, &a, k, 1, 0);
+    CU_ASSERT_PTR_NOT_NULL(ask_full(other, &a, 11, 1, 0));
+    CU_ASSERT_PTR_NOT_NULL(ask_full(other, &a, 12, 1, 0));
+    GAVE_WAY(5, 4);
+    CU_ASSERT_PTR_NULL(ask_full(other, &a, 13, 1, 0));
+    run();
+    CAME(1, 11, 2, 12, 3);
+    end("odd");
+    td_model_leave(&a);
+    td_account_unref(other);
+}
+
+/* The same where not so many wait, and what they bring takes all that may. */
+static void bytes_of_a_queue_are_shared(void)
+{
+    enum { ROWS = 100000 }; /* of 12 bytes; seven are more than the 8 MB that may wait */
+    td_model_user a = model("bytes", alone());
+    td_account *of[2] = {td_account_new(user), td_account_new(user)};
+    of[0]->pid = 95, of[1]->pid = 96;
+    int n = 1;
+    while (ask_full(of[0], &a, n, ROWS, 0)) n++;
+    CU_ASSERT(n > 3);
+    CU_ASSERT_PTR_NOT_NULL(ask_full(of[1], &a, 50, 1, 0));
+    GAVE_WAY(n - 1);
+    CU_ASSERT_PTR_NOT_NULL(ask_full(of[1], &a, 51, 1, 0));
+    CU_ASSERT_EQUAL(answers, 0);
+    run();
+    CU_ASSERT_EQUAL(answers, n);
+    answers = 0;
+    end("bytes");
+    td_model_leave(&a);
+    td_account_unref(of[0]), td_account_unref(of[1]);
+}
+
 static void old_versions_end_with_their_last_request(void)
 {
     td_model_user a = model("twice", alone());
@@ -1441,6 +1541,8 @@ TD_CUNIT_MAIN_WITH(
     {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
     {"alike ones join", alike_ones_join}, {"by look", by_look}, {"by look, as said", by_look_as_said},
     {"a delay is waited for", a_delay_is_waited_for}, {"a full queue refuses", a_full_queue_refuses},
+    {"a full queue is shared", a_full_queue_is_shared}, {"an odd queue is shared", an_odd_queue_is_shared},
+    {"bytes of a queue are shared", bytes_of_a_queue_are_shared},
     {"old versions end with their last request", old_versions_end_with_their_last_request},
     {"a run without an end", a_run_without_an_end}, {"a slow one may go on", a_slow_one_may_go_on},
     {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing}, {"what may be said", what_may_be_said},
