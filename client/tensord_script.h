@@ -14,6 +14,10 @@ typedef struct td_script_source {
     const char *file, *text;
     size_t size;
     uint32_t first_line; /* 0 and 1: the whole file */
+    /* A name for each line, from the first on, by which a program says it where nobody knows FILE:LINE; NULL: there are
+     * none. One may be NULL, too. */
+    const char *const *places;
+    uint32_t nplaces;
 } td_script_source;
 
 /* The meaning of names outside of the source, and of the attributes of objects. Beside these Python's own functions are

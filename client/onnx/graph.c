@@ -48,6 +48,43 @@ const char *td_onnx_say(const td_onnx_step *s, char *out, size_t size)
     return out;
 }
 
+/* As much of its end as there is room for; where a letter begins. */
+static size_t put_end(char *out, size_t room, const char *text)
+{
+    static const char cut[] = "...";
+    size_t n = strlen(text), skipped = 0;
+    if (n > room) {
+        skipped = n - room + strlen(cut);
+        while (((unsigned char)text[skipped] & 0xc0) == 0x80) skipped++;
+    }
+    int put = snprintf(out, room + 1, "%s%s", skipped ? cut : "", text + skipped);
+    return (size_t)put;
+}
+
+void td_onnx_say_place(const td_onnx_step *s, char out[TD_ONNX_PLACE])
+{
+    enum { LEAST = 12 /* of a name */ };
+    char name[200], op[33], made[200], number[24];
+    const td_onnx_text *first = s->node->outputs.first;
+    td_text_visible(name, sizeof name, or_empty(s->node->name));
+    td_text_visible(op, sizeof op, or_empty(s->node->op));
+    td_text_visible(made, sizeof made, first ? first->text : "");
+    if (!*name) snprintf(number, sizeof number, "node %u", s->number);
+    size_t fixed = (*name ? strlen("node ''") : strlen(number)) + strlen(op) + strlen(" ()") + 1;
+    size_t left = TD_ONNX_PLACE - fixed, n;
+    size_t more = *made && left > strlen(" -> ''") + LEAST ? strlen(made) + strlen(" -> ''") : 0;
+    if (*name && strlen(name) + more > left) more = 0;
+    if (*name) {
+        n = (size_t)sprintf(out, "node '"); /* NOLINT: there is room */
+        n += put_end(out + n, left - more, name);
+        n += (size_t)sprintf(out + n, "' (%s)", op);        /* NOLINT */
+    } else n = (size_t)sprintf(out, "%s (%s)", number, op); /* NOLINT */
+    if (!more) return;
+    n += (size_t)sprintf(out + n, " -> '"); /* NOLINT */
+    n += put_end(out + n, TD_ONNX_PLACE - 2 - n, made);
+    sprintf(out + n, "'"); /* NOLINT */
+}
+
 bool td_onnx_fail(td_onnx_whole *w, const td_onnx_step *s, td_code code, const char *format, ...)
 {
     char node[200], text[400], seen[400];

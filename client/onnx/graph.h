@@ -69,6 +69,10 @@ void td_onnx_graph_end(td_onnx_whole *w);
 const td_onnx_attribute *td_onnx_attribute_of(const td_onnx_node *n, const char *name);
 /* A node for people: "node 'x' (Conv, opset 11)"; in `out`. */
 const char *td_onnx_say(const td_onnx_step *s, char *out, size_t size);
+/* The same for a program, where it is run: "node 'x' (Conv) -> 'y'", shorter than TD_ONNX_PLACE. Of long names the end
+ * is there. */
+enum { TD_ONNX_PLACE = 76 };
+void td_onnx_say_place(const td_onnx_step *s, char out[TD_ONNX_PLACE]);
 /* Fails, unless it has failed before: "NODE: " and this. False. */
 bool td_onnx_fail(td_onnx_whole *w, const td_onnx_step *s, td_code code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

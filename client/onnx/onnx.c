@@ -27,6 +27,7 @@ typedef struct loading {
     td_onnx_file file;
     td_onnx_whole whole;
     td_onnx_writer writer;
+    const char *const *places; /* by line: what it was made of */
     td_error e;
     td_digest outside;
     td_array **weights; /* by captured tensor of the module */
@@ -126,8 +127,31 @@ static uint32_t fill_names(const loading *l, td_script_name *names, char (*texts
     return n;
 }
 
+/* Nodes, as a program names them whose run fails. */
+static bool name_places(loading *l)
+{
+    const td_onnx_writer *t = &l->writer;
+    char text[TD_ONNX_PLACE];
+    if (l->places) return true;
+    const char **places = td_onnx_take(&l->file, t->nlines * sizeof *places, &l->e);
+    for (uint32_t k = 0; places && k < t->nlines; k++) {
+        if (!t->lines[k]) continue;
+        if (k && t->lines[k] == t->lines[k - 1]) {
+            places[k] = places[k - 1];
+            continue;
+        }
+        td_onnx_say_place(t->lines[k], text);
+        char *kept = td_onnx_take(&l->file, strlen(text) + 1, &l->e);
+        if (!kept) return false;
+        places[k] = strcpy(kept, text); /* NOLINT: as long as it is */
+    }
+    l->places = places;
+    return places != NULL;
+}
+
 static td_ir *compile(loading *l)
 {
+    if (!name_places(l)) return NULL;
     uint32_t room = 2 + HELPERS + l->writer.nused + l->writer.nweights;
     td_script_name *names = calloc(room, sizeof *names);
     char(*texts)[16] = calloc(l->writer.nweights + 1u, sizeof *texts);
@@ -135,7 +159,9 @@ static td_ir *compile(loading *l)
     if (!names || !texts) td_no_memory(&l->e, "for the names of a model");
     else {
         uint32_t n = fill_names(l, names, texts);
-        td_script_unit unit = {.source = {"main", l->writer.out.text, l->writer.out.used, 1}, .names = {names, n}};
+        td_script_unit unit = {
+            .source = {"main", l->writer.out.text, l->writer.out.used, 1, l->places, l->writer.nlines},
+            .names = {names, n}};
         td_script_world world = {.units = &unit, .nunits = 1, .onnx = true};
         td_script_name entry = {.kind = TD_SN_FUNCTION, .text = "main", .object = TD_IR_NONE};
         ir = td_script_compile_world(&world, &entry, &l->e);
@@ -199,6 +225,15 @@ static td_program *freeze(loading *l, td_program *p, unsigned flags)
     return frozen;
 }
 
+/* The line that has this place; 0: none has. */
+static unsigned line_of(const loading *l, const td_ir *ir, uint32_t source)
+{
+    const char *place = source != TD_IR_NONE ? td_ir_chars(ir, ir->sources[source].file) : NULL;
+    for (uint32_t k = 0; place && k < l->writer.nlines; k++)
+        if (l->places[k] && strcmp(l->places[k], place) == 0) return k + 1;
+    return 0;
+}
+
 /* An op that always fails for what the file says of it is one that is not known: "AssertionError: why" of a test that
  * was decided. */
 static bool is_refused(loading *l, const td_program *p)
@@ -208,7 +243,7 @@ static bool is_refused(loading *l, const td_program *p)
     for (uint32_t n = ir->blocks[ir->functions[0].block].first; n != TD_IR_NONE; n = ir->nodes[n].next) {
         const td_ir_node *x = &ir->nodes[n];
         if (x->op != TD_PRIM_RAISE) continue;
-        uint32_t line = x->source != TD_IR_NONE ? ir->sources[x->source].line : 0;
+        unsigned line = line_of(l, ir, x->source);
         td_literal why = {0};
         uint32_t def = ir->values[td_ir_in(ir, n, 1)].def;
         if (!(def & TD_IR_PARAM) && ir->nodes[def].op == TD_PRIM_CONSTANT)
@@ -241,7 +276,8 @@ static void raise(const loading *l)
     char shown[100];
     td_error e = {0};
     td_text_visible(shown, sizeof shown, l->shown);
-    td_fail(&e, (td_code)l->e.code, "%s: %s", shown, l->e.message);
+    bool ran = strncmp(l->e.where, "node ", 5) == 0; /* what is made of constants alone */
+    td_fail(&e, (td_code)l->e.code, "%s: %s%s%s", shown, ran ? l->e.where : "", ran ? ": " : "", l->e.message);
     td_raise_error(&e, "load_model", NULL);
 }
 

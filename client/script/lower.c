@@ -68,8 +68,10 @@ void td_low_at(td_lower *l, uint32_t node)
 {
     if (l->blame) node = l->blame;
     td_span s = td_low_node(l, node)->span;
-    const char *file = l->units[td_low_unit_of(l, node)].source->file;
-    td_ir_from(l->e, file ? file : "<program>", s.line, s.column, s.end_line == s.line ? s.end_column : 0);
+    const td_script_source *from = l->units[td_low_unit_of(l, node)].source;
+    const char *file = from->file, *place = s.line && s.line <= from->nplaces ? from->places[s.line - 1] : NULL;
+    if (place) td_ir_from(l->e, place, 0, 0, 0);
+    else td_ir_from(l->e, file ? file : "<program>", s.line, s.column, s.end_line == s.line ? s.end_column : 0);
 }
 
 uint32_t td_low_op(td_lower *l, uint32_t op, uint32_t n, const uint32_t *in, uint32_t type)

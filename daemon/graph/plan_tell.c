@@ -18,7 +18,8 @@ static void tell_node(const td_ir *ir, uint32_t node, bool before, const char *w
              op && n->op & TD_IR_INPLACE ? "_" : "");
     if (n->source != TD_IR_NONE) {
         const td_ir_source *s = &ir->sources[n->source];
-        if (s->file != TD_IR_NONE) snprintf(place, sizeof place, "%.60s:%u", td_ir_chars(ir, s->file), s->line);
+        int at = s->file == TD_IR_NONE ? 0 : snprintf(place, sizeof place, "%.68s", td_ir_chars(ir, s->file));
+        if (at && s->line) snprintf(place + at, sizeof place - (size_t)at, ":%u", s->line);
     }
     fprintf(out, "  %s%-*s %s%s%s\n", before ? "before " : "", before ? 17 : 24, name, place, *why ? "   " : "", why);
 }

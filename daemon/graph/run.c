@@ -409,6 +409,7 @@ size_t td_exec_line(td_exec *r, uint32_t node, char *out, size_t size)
         r->file = s->file;
     }
     size_t n = append(out, size, 0, r->file_text, strlen(r->file_text));
+    if (!s->line) return n; /* a place that is a name alone */
     n = append(out, size, n, ":", 1);
     return append_number(out, size, n, s->line);
 }

@@ -64,7 +64,7 @@ struct td_exec {
     char called_at[96]; /* the caller's place, ... */
     char caller[56];    /* ... and as it stands behind the program's */
     uint32_t file;      /* whose name is in file_text, as it may be shown; TD_IR_NONE: none's */
-    char file_text[48];
+    char file_text[80];
     uint32_t source;                         /* that who->where was made of */
     td_place_text places[TD_EXEC_PLACES];    /* by source */
     uint32_t dropped;                        /* values */

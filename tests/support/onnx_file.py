@@ -2,7 +2,8 @@
 
     write(path, [("MatMul", ["x", "w"], ["y"])], [("x", FLOAT, ["n", 2])], [("y", FLOAT, ["n", 1])], {"w": ((2, 1), [1.0, 2.0])})
 
-Nodes are (operator, inputs, outputs), or with attributes behind them, whole numbers, lists of such and texts by their names; inputs and outputs of the graph (name, number of the dtype in ONNX, shape), where a size is a number or a name;
+Nodes are (operator, inputs, outputs), or with attributes behind them, whole numbers, lists of such and texts by their names, and the node's name behind
+these; inputs and outputs of the graph (name, number of the dtype in ONNX, shape), where a size is a number or a name;
 constants (shape, floats), or (shape, name of a file beside it that has the floats), or arrays of NumPy."""
 import pathlib
 import struct
@@ -48,9 +49,9 @@ def _attribute(name, given):
     return field(1, name) + b"".join(field(8, n & 2**64 - 1) for n in given) + field(20, 7)
 
 
-def _node(number, op, inputs, outputs, attributes=None):
+def _node(number, op, inputs, outputs, attributes=None, name=None):
     more = b"".join(field(5, _attribute(*each)) for each in (attributes or {}).items())
-    return more + b"".join(field(1, x) for x in inputs) + b"".join(field(2, x) for x in outputs) + field(3, f"n{number}") + field(4, op)
+    return more + b"".join(field(1, x) for x in inputs) + b"".join(field(2, x) for x in outputs) + field(3, f"n{number}" if name is None else name) + field(4, op)
 
 
 def model(nodes, inputs, outputs, constants=None, opset=13):
