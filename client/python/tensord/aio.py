@@ -177,6 +177,10 @@ async def infer(model: Any, /, *args: Any, timeout: float | None = None, priorit
     if timeout is not None and timeout <= 0:
         raise _C.Timeout("there was no time left for the model to answer")
     us = 0 if timeout is None else max(1, round(timeout * 1e6))
+    try:
+        return _result(await _ask(_C._aio_infer, model._handle, model._given(args, named), us, priority))
+    except _C.ConnectionLost as lost:
+        model._open_again(lost)
     return _result(await _ask(_C._aio_infer, model._handle, model._given(args, named), us, priority))
 
 

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import pathlib
 import pickle
+import re
 import signal
 import threading
 import time
@@ -12,7 +13,7 @@ import pytest
 import tensord as td
 import tensord.aio
 from common import daemon, script, wait_for
-from onnx_file import FLOAT, write
+from onnx_file import FLOAT, INT64, write
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
 
@@ -235,6 +236,31 @@ def test_sessions_share_one_model(layer):
     assert td.status("models") == []  # it goes with the last
 
 
+def test_what_a_worker_calls_on_a_session(layer):
+    """As programs with onnxruntime do; what is not here says in its line what does."""
+    x = np.ones((2, 4), dtype=np.float32)
+    session = td.InferenceSession(layer, None, ["CPUExecutionProvider"], [{}])
+    first = session.get_inputs()[0]
+    for names in (None, [], ["y", "s"], [o.name for o in session.get_outputs()]):
+        y, s = session.run(names, {first.name: x}, None)
+        assert np.allclose(y, expected(x)[0]) and np.allclose(s, expected(x)[1])
+    s, y = session.run(output_names=["s", "y"], input_feed={first.name: x.tolist()}, run_options=None)
+    y -= 1  # they are the caller's
+    assert np.allclose(y + 2, s) and np.allclose(session.run(["y"], {"x": x})[0], y + 1)
+    with pytest.raises(td.InvalidError, match="no input 'X'; it takes 'x'"):
+        session.run(None, {"X": x})
+    with pytest.raises(td.DTypeError, match="'x', is float32"):
+        session.run(None, {"x": x.astype(np.float64)})
+    for name, what in {"get_modelmeta": "load_model", "io_binding": "shared memory", "run_with_iobinding": "shared memory", "run_with_ort_values": "run()",
+                       "get_session_options": "leave the call out", "set_providers": "leave the call out", "run_async": "aio.infer"}.items():
+        assert not hasattr(session, name)
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': .*{re.escape(what)}"):
+            getattr(session, name)
+    for name in ("SessionOptions", "RunOptions", "GraphOptimizationLevel", "OrtValue", "get_available_providers"):
+        with pytest.raises(AttributeError, match=f"no attribute '{name}': .*tensord.InferenceSession"):
+            getattr(td, name)
+
+
 kept = []  # sessions of a process
 
 
@@ -288,6 +314,39 @@ def test_what_cannot_be_loaded(tmp_path, layer):
     assert is_right(td.model("stands")([[1, 1, 1, 1]]), [[1, 1, 1, 1]]) and td.model("stands").version == 1
     with pytest.raises(td.Unsupported, match="file"):
         td.InferenceSession(b"bytes")
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_a_run_that_fails_names_its_node(tmp_path, published):
+    """Its name, its op and what it gives, as the file has them."""
+    end = "/model.22/cv3.0/cv3.0.0/of/a/long/name/conv/Gather"
+    nodes = [("Relu", ["x"], ["r"]), ("Gather", ["r", "i"], ["rows"], {"axis": 0}), ("Reshape", ["rows", "s"], ["y"])]
+    path = write(tmp_path / "m.onnx", nodes, [("x", FLOAT, ["n", 4]), ("i", INT64, ["k"]), ("s", INT64, ["d"])], [("y", FLOAT, ["a", "b"])], {})
+    long = write(tmp_path / "long.onnx", [("Gather", ["x", "i"], ["y"], {"axis": 0}, end)], [("x", FLOAT, ["n", 4]), ("i", INT64, ["k"])],
+                 [("y", FLOAT, ["k", 4])], {})
+    short = write(tmp_path / "unnamed.onnx", [("Gather", ["x", "i"], ["y"], {"axis": 0}, "")], [("x", FLOAT, ["n", 4]), ("i", INT64, ["k"])],
+                  [("y", FLOAT, ["k", 4])], {})
+    model, other, unnamed = td.load_model(path), td.load_model(long), td.load_model(short)
+    if published:
+        model.publish("m"), other.publish("long"), unnamed.publish("unnamed")
+    x = np.ones((2, 4), dtype=np.float32)
+    assert model(x, np.array([1, 0, 1]), np.array([3, 4])).shape == (3, 4)
+    with pytest.raises(td.OutOfRange, match=r"index 7 is out of bounds.*\n  asked for at node 'n1' \(Gather\) -> 'rows'") as e:
+        model(x, np.array([7]), np.array([1, 4])).numpy()
+    assert e.value.where == "node 'n1' (Gather) -> 'rows'"
+    with pytest.raises(td.ShapeError, match=r"\[3, 3\].*\n  asked for at node 'n2' \(Reshape\) -> 'y'"):
+        model(x, np.array([1, 0]), np.array([3, 3])).numpy()
+    with pytest.raises(td.OutOfRange, match=re.escape(f"asked for at node '{end}' (Gather)")):
+        other(x, np.array([7])).numpy()
+    with pytest.raises(td.OutOfRange, match=re.escape("asked for at node 0 (Gather) -> 'y'")):
+        unnamed(x, np.array([7])).numpy()
+
+
+def test_constants_that_fail_name_their_node(tmp_path):
+    w = {"w": ((2, 3), [1.0] * 6)}
+    path = write(tmp_path / "m.onnx", [("MatMul", ["w", "w"], ["c"]), ("Add", ["x", "c"], ["y"])], [("x", FLOAT, ["n", 4])], [("y", FLOAT, ["n", 4])], w)
+    with pytest.raises(td.ShapeError, match=re.escape("m.onnx: node 'n0' (MatMul) -> 'c': 'x' and 'y' shapes cannot be multiplied")):
+        td.load_model(path)
 
 
 def asks_for_ever():

@@ -8,6 +8,7 @@ import textwrap
 import pytest
 import tensord as td
 from common import SLOW, daemon, script
+from onnx_file import FLOAT, write
 
 BEGIN = """
 import asyncio, os, pickle, select, signal, sys, threading, time
@@ -103,6 +104,40 @@ def test_old_tensors_stay_lost():
         assert td.status("sessions")[0]["objects"] == 1
         print("done")
     """)
+
+
+def test_a_model_is_opened_anew(tmp_path):
+    """By the next call after a daemon has one of its name again; until then each call says what to do. A session loads its file again."""
+    pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
+    path = write(tmp_path / "m.onnx", [("Neg", ["x"], ["y"])], [("x", FLOAT, ["n"])], [("y", FLOAT, ["n"])])
+    run("""
+        def says(call, *words):
+            try: call()
+            except td.ConnectionLost as e: assert all(w in str(e) for w in words), e
+            else: raise AssertionError("it was answered")
+
+        path = sys.argv[1]
+        mine, session = td.load_model(path), td.InferenceSession(path)
+        td.load_model(path).publish("m")
+        model, first, other = td.model("m"), td.model("m", version=1), td.model("m")
+        assert model([1.0]).tolist() == first([1.0]).tolist() == mine([1.0]).tolist() == [-1]
+        lose()
+        says(lambda: mine([1.0]), "load its file again")
+        for _ in range(2):
+            says(lambda: model([1.0]), "has none of that name", "publish it there: the next call opens it")
+            says(lambda: loop(td.aio.infer(other, [1.0])), "publish it there: the next call opens it")
+        again = td.load_model(path).publish("m")
+        assert model([2.0]).tolist() == first([2.0]).tolist() == [-2] and loop(td.aio.infer(other, [2.0])).tolist() == [-2]
+        assert session.run(None, {"x": [3.0]})[0].tolist() == [-3]
+        lose()
+        td.load_model(path).publish("m")
+        assert again([4.0]).tolist() == [-4] and model.version == 1 and model.inputs[0]["name"] == "x"  # who published it, too
+        says(lambda: mine([1.0]), "load its file again")
+        lose()
+        os.environ["TENSORD_SOCKET"] = "/nowhere/socket"
+        says(lambda: model([1.0]), "/nowhere/socket", "once a daemon has the model 'm' again, the next call opens it there")
+        print("done")
+    """, path)
 
 
 def test_a_queue_is_joined_anew():

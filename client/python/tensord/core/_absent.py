@@ -11,6 +11,8 @@ _SHARE = "processes of one machine share a model by module.share_memory(), tenso
 _WHERE = "the functions are tensord's own: tensord.{}"
 _QUANTA = "tensors of quantized numbers are not there; half types take half of the memory, and int8 beside a scale a quarter"
 _STORAGE = "memory is the daemon's; x.untyped_storage() and x.storage() say where a tensor lies, memoryview(x) and x.numpy() show it"
+_SESSIONS = "onnxruntime's options have no meaning here: leave them out, the daemon's threads serve all sessions of tensord.InferenceSession(path)"
+_BOUND = "tensord.InferenceSession.run() takes tensors and arrays as they are, and what a tensord.model() gives lies in shared memory, without a copy"
 _PIPES = "a pipe is an IterableDataset whose __iter__() is a generator of Python's, over another"
 
 _WHY = {
@@ -32,6 +34,9 @@ _WHY = {
         **dict.fromkeys(("fork", "wait"), "what is asked of the daemon is computed later anyway, and independent ops beside each other; leave the call out"),
         **dict.fromkeys(("Stream", "Event"), _STREAMS),
         "matrix_rank": _WHERE.format("linalg.matrix_rank"), "solve": _WHERE.format("linalg.solve"), "lobpcg": _WHERE.format("linalg.eigh"),
+        **dict.fromkeys(("SessionOptions", "RunOptions", "GraphOptimizationLevel", "ExecutionMode", "ExecutionOrder", "get_available_providers", "get_all_providers",
+                         "set_default_logger_severity"), _SESSIONS),
+        **dict.fromkeys(("OrtValue", "IOBinding", "OrtDevice"), _BOUND),
         "from_file": _WHERE.format("load, tensord.numpy_memory"),
     },
     "tensord.autograd": {

@@ -17,9 +17,10 @@ class Model:
     Inputs are tensors or arrays of NumPy, by place or by the names that the file gives them; the result is a tensor, or a list of
     tensors in the file's order. An input that does not fit is an error that names it, at once."""
 
-    def __init__(self, handle: Any, name: str | None = None):
+    def __init__(self, handle: Any, name: str | None = None, pinned: int = 0):
         self._handle = handle
         self._name = name
+        self._pinned = pinned  # the version that was asked for; 0: whichever the name means
         self._card: dict[str, Any] | None = None
 
     @property
@@ -57,7 +58,7 @@ class Model:
         td.drop(name) ends it."""
         flags = (0 if replace else _NEW) | (_KEEP_OLD if keep_old else 0) | (_WHILE_OPEN if while_open else 0)
         self._handle.publish(name, flags, version or 0, max_batch or 0, round(delay * 1e6), queue or 0, instances)
-        self._name, self._card = name, None
+        self._name, self._card, self._pinned = name, None, 0
         return self
 
     def serve(self, version: int) -> None:
@@ -84,7 +85,23 @@ class Model:
         return tuple(_tensor(x, of) for x, of in zip(found, inputs))
 
     def __call__(self, /, *args: Any, **named: Any) -> Any:
+        try:
+            return _result(self._handle.infer(self._given(args, named), None))
+        except _C.ConnectionLost as lost:
+            self._open_again(lost)
         return _result(self._handle.infer(self._given(args, named), None))
+
+    def _open_again(self, lost: Exception) -> None:
+        """Its daemon has ended: the model that has its name in the one that runs now. Requests change nothing, so one may be asked again."""
+        if self._name is None:
+            raise _C.ConnectionLost(f"{lost}; the model was this program's alone: load its file again, or publish it, and open it by its name") from None
+        try:
+            self._handle, self._card = _C._model_open(self._name, self._pinned, 0.0), None
+        except _C.NotPublished:
+            raise _C.ConnectionLost(f"the daemon that had the model '{self._name}' has ended, and the one that runs now has none of that name; "
+                                    "publish it there: the next call opens it") from None
+        except _C.ConnectionLost as e:
+            raise _C.ConnectionLost(f"{e}; once a daemon has the model '{self._name}' again, the next call opens it there") from None
 
     def close(self) -> None:
         """Let go of it: of a name's the name stays."""
@@ -127,6 +144,7 @@ def load_model(path: str | os.PathLike[str], name: str | None = None, *, exactly
 
 
 def model(name: str, version: int | None = None, timeout: float = 0.0) -> Model:
-    """The model that has this name, in whichever process it was loaded: the version that the name means, now and after each reload; or one version.
+    """The model that has this name, in whichever process it was loaded: the version that the name means, now and after each reload; or one version. When its
+    daemon has ended, calls raise ConnectionLost until a daemon has a model of that name again.
     timeout: seconds to wait for the name (None: as long as it takes); NotPublished when it is not there then."""
-    return Model(_C._model_open(name, version or 0, timeout), name)
+    return Model(_C._model_open(name, version or 0, timeout), name, version or 0)
