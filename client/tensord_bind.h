@@ -291,5 +291,10 @@ td_array *td_request_about(const td_request *r);
 size_t td_request_bytes(const td_request *r);
 /* Is what td_async_open() brought a tree, for td_request_item()? */
 bool td_request_is_tree(const td_request *r);
+/* td_lease_new() for a loop: one that was fetched ahead for who asks for this size again and again, or NULL, which is
+ * no error; and one that is asked for, which is the caller's once. */
+td_lease *td_lease_at_hand(td_client *c, size_t bytes);
+td_request *td_async_lease(td_client *c, size_t bytes, td_done done, void *context);
+td_lease *td_request_lease(td_request *r);
 
 #endif

@@ -1,7 +1,8 @@
-/* See json.h: RFC 8259, strictly. */
+/* See json.h: RFC 8259, strictly, but for numbers that are not finite where these are wanted. */
 #include "client/files/json.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@ typedef struct json {
     td_pickle *p;
     const char *at, *end;
     locale_t locale; /* in which numbers have a point */
+    bool any_float;  /* NaN and Infinity are numbers */
     td_error *e;
 } json;
 
@@ -74,6 +76,19 @@ static const char *number_end(const json *j, bool *whole)
     return more;
 }
 
+/* What stands here of a number that is not finite, behind its sign; 0: it is none. */
+static size_t not_finite(const json *j, const char *at, double *out)
+{
+    static const char *const words[] = {"NaN", "Infinity", "Inf"};
+    for (size_t k = 0; j->any_float && k < sizeof words / sizeof *words; k++) {
+        size_t n = strlen(words[k]);
+        if ((size_t)(j->end - at) < n || memcmp(at, words[k], n) != 0) continue;
+        *out = k ? (double)INFINITY : (double)NAN;
+        return n;
+    }
+    return 0;
+}
+
 static bool fits(const char *text, size_t n, int64_t *value)
 {
     bool minus = text[0] == '-';
@@ -85,9 +100,20 @@ static bool fits(const char *text, size_t n, int64_t *value)
     return true;
 }
 
+static td_plain *take_not_finite(json *j, size_t n, double v)
+{
+    td_plain *x = td_plain_new(j->p, TD_PLAIN_FLOAT, j->e);
+    if (x) x->f[0] = *j->at == '-' ? -v : v;
+    j->at += n + (*j->at == '-');
+    return x;
+}
+
 static td_plain *take_number(json *j)
 {
     bool whole;
+    double v;
+    size_t word = not_finite(j, j->at + (*j->at == '-'), &v);
+    if (word) return take_not_finite(j, word, v);
     const char *end = number_end(j, &whole);
     size_t n = end ? (size_t)(end - j->at) : 0;
     if (!end || n > LONG_NUMBER) return strange(j, end ? "a number is too long" : "a number is none");
@@ -218,14 +244,23 @@ static td_plain *take_value(json *j, int depth)
     case 'f': return take_word(j, "false", TD_PLAIN_BOOL, 0);
     case 'n': return take_word(j, "null", TD_PLAIN_NONE, 0);
     default:
-        if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9')) return take_number(j);
-        return strange(j, "no value of JSON begins here (a number is finite: NaN and Infinity are none)");
+        if (*j->at == '-' || (*j->at >= '0' && *j->at <= '9') || not_finite(j, j->at, &(double){0}))
+            return take_number(j);
+        return strange(j, j->any_float
+                              ? "no value of JSON begins here"
+                              : "no value of JSON begins here (a number is finite: NaN and Infinity are none)");
     }
 }
 
-int td_json_read(td_pickle *p, const char *text, size_t n, const char *what, td_plain **out, td_error *e)
+static int read_text(td_pickle *p, const char *text, size_t n, const char *what, bool any_float, td_plain **out,
+                     td_error *e)
 {
-    json j = {.p = p, .at = text, .end = text + n, .locale = newlocale(LC_ALL_MASK, "C", (locale_t)0), .e = e};
+    json j = {.p = p,
+              .at = text,
+              .end = text + n,
+              .locale = newlocale(LC_ALL_MASK, "C", (locale_t)0),
+              .any_float = any_float,
+              .e = e};
     if (!j.locale) return td_no_memory(e, "to read a file");
     *out = take_value(&j, 0);
     freelocale(j.locale);
@@ -234,6 +269,16 @@ int td_json_read(td_pickle *p, const char *text, size_t n, const char *what, td_
     if (*out) return TD_OK;
     td_error why = *e;
     return td_fail(e, why.code, "%s cannot be read: byte %zu: %.200s", what, (size_t)(j.at - text), why.message);
+}
+
+int td_json_read(td_pickle *p, const char *text, size_t n, const char *what, td_plain **out, td_error *e)
+{
+    return read_text(p, text, n, what, false, out, e);
+}
+
+int td_json_read_any_float(td_pickle *p, const char *text, size_t n, const char *what, td_plain **out, td_error *e)
+{
+    return read_text(p, text, n, what, true, out, e);
 }
 
 /* ---- writing */

@@ -11,6 +11,8 @@
 /* All of the text is one value; *out lives until the pickle is closed. An object is a dict, whose names may repeat.
  * `what`: the name for messages. */
 int td_json_read(td_pickle *p, const char *text, size_t n, const char *what, td_plain **out, td_error *e);
+/* The same, where NaN, Infinity, Inf and their negatives are numbers, too: so Python and RapidJSON write and read. */
+int td_json_read_any_float(td_pickle *p, const char *text, size_t n, const char *what, td_plain **out, td_error *e);
 
 /* Writing: a text in quotes, with what must be escaped; a number that reads back as it is. */
 int td_json_put_text(td_bytes *b, const char *text, size_t n, td_error *e);

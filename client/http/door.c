@@ -54,6 +54,7 @@ struct http_exchange {
     struct MHD_Response *response;
     int status;
     bool told, whole, suspended, answered, queued, gone;
+    bool held; /* its handler takes no more of the body now */
 };
 
 typedef struct listener {
@@ -139,17 +140,21 @@ static void shut(line *l)
     look_again(l);
 }
 
+static void resume(http_exchange *x)
+{
+    if (!x->suspended) return;
+    x->suspended = false;
+    MHD_resume_connection(x->line->connection);
+    x->line->door->due = true;
+}
+
 static void give_up(http_exchange *x)
 {
     http_door *d = x->line->door;
     if (x->gone || x->answered || !x->whole) return;
     x->gone = true;
     d->handler.gone(d->handler.context, x);
-    if (!x->answered && x->suspended) {
-        x->suspended = false;
-        MHD_resume_connection(x->line->connection);
-        d->due = true;
-    }
+    if (!x->answered) resume(x);
 }
 
 static void sweep(http_door *d)
@@ -239,10 +244,13 @@ void http_answer(http_exchange *x, const http_reply *r)
     x->answered = true;
     counts->bytes_out += x->size;
     counts->refused += r->status >= 400 && r->status < 500, counts->failed += r->status >= 500;
-    if (!x->suspended) return;
-    x->suspended = false;
-    MHD_resume_connection(x->line->connection);
-    x->line->door->due = true;
+    resume(x);
+}
+
+void http_go_on(http_exchange *x)
+{
+    x->held = false;
+    resume(x);
 }
 
 void http_refuse(http_exchange *x, int status, const char *format, ...)
@@ -363,6 +371,15 @@ static enum MHD_Result end(http_exchange *x)
     return MHD_YES;
 }
 
+/* The body stays in the socket. Somebody may have looked at the connection meanwhile, which resumes it. */
+static enum MHD_Result hold(http_exchange *x)
+{
+    if (x->gone || x->line->ended || x->line->shut) return MHD_NO;
+    x->held = x->suspended = true;
+    MHD_suspend_connection(x->line->connection);
+    return MHD_YES;
+}
+
 static enum MHD_Result on_access(void *context, struct MHD_Connection *connection, const char *url, const char *method,
                                  const char *version, const char *bytes, size_t *n, void **request)
 {
@@ -372,10 +389,11 @@ static enum MHD_Result on_access(void *context, struct MHD_Connection *connectio
     if (!x) return MHD_NO; /* no memory for it */
     if (!x->told) return begin(x, method);
     if (!*n) return end(x);
-    d->counts.bytes_in += *n;
-    if (!x->answered) d->handler.body(d->handler.context, x, bytes, *n);
-    *n = 0;
-    return MHD_YES;
+    size_t taken = x->held ? 0 : x->answered ? *n : d->handler.body(d->handler.context, x, bytes, *n);
+    if (x->answered) taken = *n;
+    d->counts.bytes_in += taken;
+    *n -= taken;
+    return *n ? hold(x) : MHD_YES;
 }
 
 static void *on_target(void *context, const char *target, struct MHD_Connection *connection)

@@ -26,8 +26,9 @@ typedef struct http_limits {
 typedef struct http_handler {
     void *context;
     void (*head)(void *context, http_exchange *x);
-    void (*body)(void *context, http_exchange *x, const char *bytes, size_t n); /* not of one that is answered */
-    void (*whole)(void *context, http_exchange *x);                             /* nor this; an answer is due */
+    /* So many of these bytes it takes; the others it is told again behind http_go_on(). Not of one that is answered. */
+    size_t (*body)(void *context, http_exchange *x, const char *bytes, size_t n);
+    void (*whole)(void *context, http_exchange *x); /* nor this; an answer is due */
     /* The peer waits no longer for an answer that is still due. */
     void (*gone)(void *context, http_exchange *x);
     void (*over)(void *context, http_exchange *x); /* the last word: `x` ends */
@@ -58,6 +59,7 @@ const char *http_target(const http_exchange *x); /* as it was sent, with its que
 const char *http_header(const http_exchange *x, const char *name);
 uint64_t http_length(const http_exchange *x); /* of the body */
 bool http_local(const http_exchange *x);
+void http_go_on(http_exchange *x);                /* with a body that was not taken */
 void http_set_mine(http_exchange *x, void *mine); /* the handler's */
 void *http_mine(const http_exchange *x);
 

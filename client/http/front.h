@@ -64,7 +64,9 @@ typedef struct http_front {
     http_regions regions;
     http_model *models;
     http_entry *entries;
-    http_load *loads; /* the first runs, the others wait */
+    http_load *loads;           /* the first runs, the others wait */
+    struct http_infer *writing; /* requests whose answers are being written, in turn */
+    td_request *looking;        /* for a table of the models */
     int epoll;
     uint64_t charged, most_charged, refused_busy; /* bytes of requests */
     uint64_t looked_ms;
@@ -81,6 +83,7 @@ void http_answer_text(http_exchange *x, int status, const char *type, http_text 
 
 /* A model by name; NULL with *e. Released by http_model_done(). */
 http_model *http_model_open(http_front *f, const char *name, int version, td_error *e);
+bool http_model_is_open(const http_front *f, const char *name, int version);
 void http_model_done(http_front *f, http_model *m);
 void http_models_forget(http_front *f, const char *name); /* NULL: all; those in use go with their last request */
 /* `models`: the daemon's table. Names that mean another version than the one that is open here are opened anew. */
@@ -94,10 +97,12 @@ extern const http_handler http_routes;
 
 typedef struct http_infer http_infer;
 http_infer *http_infer_begin(http_front *f, http_exchange *x, const char *name, int version);
-void http_infer_body(http_infer *i, const char *bytes, size_t n);
+size_t http_infer_body(http_infer *i, const char *bytes, size_t n); /* so many it takes now */
 void http_infer_run(http_infer *i);
 void http_infer_gone(http_infer *i);
 void http_infer_end(http_infer *i);
+/* Answers whose text is long are written in parts, between other work: the next part of one. True: there is more. */
+bool http_infer_write(http_front *f);
 
 /* ---- repository.c */
 

@@ -1,16 +1,22 @@
 /* A request for a model's answer, from its head to the end of its answer.
  *
  * The text of the request comes into memory of its own; when it is whole the inputs are known, a lease is taken for
- * them, and what follows goes from the door straight to its place there. Small inputs go with the request to the
- * daemon, since a lease is a request and an answer of its own. */
+ * them, and what follows goes from the door straight to its place there; until the daemon has granted it the rest of
+ * the body stays in its socket. Small inputs go with the request to the daemon, since a lease is a request and an
+ * answer of its own.
+ *
+ * Invariant: between two looks at the other connections no more is written than a part of one answer. */
 #include "client/http/front.h"
+#include "client/tensord_bind.h"
 #include "proto/base/dtype.h"
 #include "proto/base/status.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL = 32 << 10 /* bytes of inputs */ };
+enum { SMALL = 32 << 10 /* bytes of inputs */, PART = 2048 /* values that are written at a time */ };
+
+typedef struct answer answer;
 
 struct http_infer {
     http_front *front;
@@ -19,12 +25,15 @@ struct http_infer {
     char *text;
     size_t text_size, text_n;
     oip_request request;
-    td_lease *lease; /* NULL: its inputs are small */
+    td_request *leasing; /* until it is granted: */
+    td_lease *lease;     /* NULL: its inputs are small */
     char *small;
     char *to; /* the bytes of either */
     td_request *asked;
-    uint64_t charged;
-    bool bare, read;
+    uint64_t charged, allowed_us; /* allowed_us: that it may take; 0: as long as it takes */
+    bool bare, read, whole;
+    answer *answer; /* that is being written */
+    http_infer *next;
 };
 
 /* False: there is no room, and the request was refused for that. */
@@ -62,13 +71,30 @@ static bool read_sizes(http_infer *i)
     return true;
 }
 
+static void lease_came(td_request *r, void *context)
+{
+    http_infer *i = context;
+    i->lease = td_request_lease(r);
+    if (i->lease) i->to = td_lease_data(i->lease);
+    else http_refuse_for(i->x, td_last_error());
+    td_request_free(r);
+    i->leasing = NULL;
+    if (i->whole && i->to) http_infer_run(i);
+    else http_go_on(i->x);
+}
+
 static void take_room(http_infer *i)
 {
     uint64_t bytes = i->request.lease;
-    if (bytes <= SMALL) i->to = i->small = malloc(bytes + 1);
-    else if ((i->lease = td_lease_new(i->front->client, bytes))) i->to = td_lease_data(i->lease);
-    if (!i->to && bytes <= SMALL) http_refuse(i->x, 503, "no memory for a request");
-    else if (!i->to) http_refuse_for(i->x, td_last_error());
+    if (bytes <= SMALL) {
+        i->to = i->small = malloc(bytes + 1);
+        if (!i->to) http_refuse(i->x, 503, "no memory for a request");
+        return;
+    }
+    td_clear_error();
+    if ((i->lease = td_lease_at_hand(i->front->client, bytes))) i->to = td_lease_data(i->lease);
+    else i->leasing = td_async_lease(i->front->client, bytes, lease_came, i);
+    if (!i->to && !i->leasing) http_refuse_for(i->x, td_last_error());
 }
 
 /* The inputs are known: room for them. */
@@ -108,19 +134,24 @@ http_infer *http_infer_begin(http_front *f, http_exchange *x, const char *name, 
     return i;
 }
 
-void http_infer_body(http_infer *i, const char *bytes, size_t n)
+size_t http_infer_body(http_infer *i, const char *bytes, size_t n)
 {
+    if (i->leasing) return 0;
     size_t left = i->text_size - i->text_n, part = n < left ? n : left;
     memcpy(i->text + i->text_n, bytes, part);
     i->text_n += part;
     if (part && part == left) take_inputs(i);
+    if (i->leasing) return part;
     if (n > part && i->to && !http_answered(i->x)) oip_take(&i->request, i->to, bytes + part, n - part);
+    return n;
 }
 
 /* ---- the answer ------------------------------------------------------------------------------------------------- */
 
-typedef struct answer { /* what an answer's bytes lie in, until they are sent */
+struct answer { /* what an answer's bytes lie in, until they are sent */
     http_front *front;
+    oip_result *results;
+    oip_written at;
     td_array **out;
     void **copies; /* of outputs that do not lie row by row */
     int n;
@@ -128,8 +159,8 @@ typedef struct answer { /* what an answer's bytes lie in, until they are sent */
     td_bytes classes;
     struct iovec *parts;
     unsigned nparts;
-    uint64_t charged;
-} answer;
+    uint64_t charged, text_charged;
+};
 
 static void free_answer(void *owner)
 {
@@ -139,6 +170,7 @@ static void free_answer(void *owner)
     for (int k = 0; a->copies && k < a->n; k++) free(a->copies[k]);
     http_uncharge(a->front, a->charged);
     free(a->out);
+    free(a->results);
     free(a->copies);
     free(a->text.bytes.at);
     free(a->classes.at);
@@ -153,9 +185,10 @@ static answer *new_answer(http_front *f, int outputs)
     uint64_t room = http_room(f), most = f->options.limits.body;
     *a = (answer){.front = f, .n = outputs, .text.most = room < most ? room + 1 : most}; /* 0 is no bound */
     a->out = calloc((size_t)outputs + 1, sizeof *a->out);
+    a->results = calloc((size_t)outputs + 1, sizeof *a->results);
     a->copies = calloc((size_t)outputs + 1, sizeof *a->copies);
     a->parts = calloc(2 * (size_t)outputs + 2, sizeof *a->parts);
-    if (a->out && a->copies && a->parts) return a;
+    if (a->out && a->results && a->copies && a->parts) return a;
     free_answer(a);
     return NULL;
 }
@@ -206,21 +239,13 @@ static int place_outputs(http_infer *i, answer *a, const oip_result *results, td
 }
 
 /* Too long a text is busy when there is no room for it now, and wrong when there never is. */
-static int write_answer(http_infer *i, answer *a, const oip_result *results, td_error *e)
+static int write_part(http_infer *i, answer *a, td_error *e)
 {
-    int rc = oip_answer(&i->request, results, &a->text, &a->classes, e);
+    int rc = oip_answer_some(&i->request, a->results, &a->at, PART, &a->text, &a->classes, e);
     if (rc == TD_E_QUOTA && a->text.most == i->front->options.limits.body) rc = e->code = TD_E_INVALID;
-    return rc ? rc : charge_answer(a, a->text.bytes.room + a->classes.room, e);
-}
-
-static int make_answer(http_infer *i, answer *a, td_error *e)
-{
-    oip_result *results = calloc((size_t)a->n + 1, sizeof *results);
-    int rc = results ? TD_OK : td_no_memory(e, "for an answer");
-    for (int k = 0; k < a->n && !rc; k++) rc = see_output(a, k, &results[k], e);
-    if (!rc) rc = write_answer(i, a, results, e);
-    if (!rc) rc = place_outputs(i, a, results, e);
-    free(results);
+    uint64_t room = a->text.bytes.room + a->classes.room, more = room - a->text_charged;
+    if (!rc && more) rc = charge_answer(a, more, e);
+    a->text_charged = room;
     return rc;
 }
 
@@ -231,14 +256,8 @@ static bool any_binary(const oip_request *r)
     return false;
 }
 
-static void send_outputs(http_infer *i, answer *a)
+static void send_answer(http_infer *i, answer *a)
 {
-    td_error e = {0};
-    if (make_answer(i, a, &e)) {
-        http_refuse_for(i->x, &e);
-        free_answer(a);
-        return;
-    }
     bool binary = any_binary(&i->request);
     http_answer(i->x, &(http_reply){.status = 200,
                                     .type = binary ? "application/octet-stream" : NULL,
@@ -247,6 +266,92 @@ static void send_outputs(http_infer *i, answer *a)
                                     .nparts = a->nparts,
                                     .let_go = free_answer,
                                     .owner = a});
+}
+
+/* ---- an answer in parts: the first in the list is next */
+
+static void leave_list(http_infer *i)
+{
+    http_infer **at = &i->front->writing;
+    while (*at && *at != i) at = &(*at)->next;
+    if (*at) *at = i->next;
+    i->next = NULL;
+}
+
+static void enter_list(http_infer *i)
+{
+    http_infer **at = &i->front->writing;
+    while (*at) at = &(*at)->next;
+    *at = i;
+}
+
+static void drop_answer(http_infer *i)
+{
+    leave_list(i);
+    free_answer(i->answer);
+    i->answer = NULL;
+}
+
+/* It is in no list. */
+static void write_on(http_infer *i)
+{
+    td_error e = {0};
+    answer *a = i->answer;
+    int rc = write_part(i, a, &e);
+    if (!rc && !a->at.whole) {
+        enter_list(i);
+        return;
+    }
+    i->answer = NULL;
+    if (!rc) rc = place_outputs(i, a, a->results, &e);
+    if (!rc) {
+        send_answer(i, a);
+        return;
+    }
+    http_refuse_for(i->x, &e);
+    free_answer(a);
+}
+
+bool http_infer_write(http_front *f)
+{
+    http_infer *i = f->writing;
+    if (i) leave_list(i), write_on(i);
+    return f->writing;
+}
+
+static void send_outputs(http_infer *i, answer *a)
+{
+    td_error e = {0};
+    int rc = TD_OK;
+    for (int k = 0; k < a->n && !rc; k++) rc = see_output(a, k, &a->results[k], &e);
+    i->answer = a;
+    if (!rc) {
+        write_on(i);
+        return;
+    }
+    http_refuse_for(i->x, &e);
+    drop_answer(i);
+}
+
+/* A time that is far too short was meant in other units, as a rule. */
+static void refuse_late(http_infer *i, const td_error *why)
+{
+    td_error e = *why;
+    const char *hint = i->allowed_us < 1000 ? ", where 5 s are 5000000" : "";
+    if (i->allowed_us)
+        td_fail(&e, TD_E_TIMEOUT, "%.250s; %s allows %llu microseconds%s", why->message,
+                i->request.timeout_us ? "the request's parameter timeout" : "the model's config.pbtxt",
+                (unsigned long long)i->allowed_us, hint);
+    http_refuse_for(i->x, &e);
+}
+
+/* With the node at which a run failed. */
+static void refuse_failed(http_infer *i, const td_error *why)
+{
+    td_error e = *why;
+    if (why->where[0])
+        td_fail(&e, (td_code)why->code, "%s%s%.320s, at %s", why->op, why->op[0] ? ": " : "", why->message, why->where);
+    http_refuse_for(i->x, &e);
 }
 
 static void came(td_request *asked, void *context)
@@ -259,7 +364,8 @@ static void came(td_request *asked, void *context)
     if (!rc && a) rc = td_request_arrays(asked, a->n, a->out);
     if (rc == TD_E_NOT_FOUND || rc == TD_E_CLOSED) i->model->stale = true;
     if (rc || !a) {
-        if (rc) http_refuse_for(i->x, td_last_error());
+        if (rc == TD_E_TIMEOUT) refuse_late(i, td_last_error());
+        else if (rc) refuse_failed(i, td_last_error());
         else http_refuse(i->x, 503, "no memory for an answer");
         free_answer(a);
     } else send_outputs(i, a);
@@ -318,6 +424,7 @@ static void ask(http_infer *i, td_array **in)
     for (int k = 0; k < card->nin; k++) in[k] = make_input(i, k);
     let_inputs_go(i);
     if (!how.timeout_us && entry) how.timeout_us = (uint64_t)entry->timeout_us;
+    i->allowed_us = how.timeout_us;
     how.priority = priority_of(i->request.priority, entry);
     i->asked = td_async_infer(i->model->handle, td_arrays_of(card->nin, in), &how, came, i);
     td_error e = *td_last_error();
@@ -329,7 +436,8 @@ void http_infer_run(http_infer *i)
 {
     td_error e = {0};
     if (!i->read) take_inputs(i); /* a body without a byte */
-    if (http_answered(i->x)) return;
+    i->whole = true;
+    if (http_answered(i->x) || i->leasing) return;
     td_array **in = calloc((size_t)i->model->card.nin + 1, sizeof *in);
     int rc = in ? oip_fill(&i->request, i->to, &e) : td_no_memory(&e, "for a request");
     if (!rc) rc = bring_regions(i, &e);
@@ -338,16 +446,19 @@ void http_infer_run(http_infer *i)
     free(in);
 }
 
+/* Nobody waits for what was asked for it. */
 void http_infer_gone(http_infer *i)
 {
     td_request_free(i->asked);
-    i->asked = NULL;
+    td_request_free(i->leasing);
+    i->asked = i->leasing = NULL;
+    drop_answer(i);
 }
 
 void http_infer_end(http_infer *i)
 {
     if (!i) return;
-    td_request_free(i->asked);
+    http_infer_gone(i);
     let_inputs_go(i);
     oip_close(&i->request);
     if (i->model) http_model_done(i->front, i->model);

@@ -277,14 +277,22 @@ static bool has_failed(const http_front *f)
     return false;
 }
 
+static void looked(td_request *r, void *context)
+{
+    http_front *f = context;
+    td_table *t = td_request_table(r);
+    if (t) http_models_see(f, t);
+    td_table_free(t);
+    td_request_free(r);
+    f->looking = NULL;
+}
+
 static void look_at_models(http_front *f)
 {
     uint64_t now = td_clock_ms();
-    if (now - f->looked_ms < LOOK_MS || !f->models) return;
+    if (now - f->looked_ms < LOOK_MS || !f->models || f->looking) return;
     f->looked_ms = now;
-    td_table *t = td_status(f->client, "models");
-    if (t) http_models_see(f, t);
-    td_table_free(t);
+    f->looking = td_async_status(f->client, "models", -1, looked, f);
 }
 
 static void dispatch(http_front *f)
@@ -312,6 +320,7 @@ static int run(http_front *f, int signals)
     for (int wait = 0;;) {
         struct epoll_event events[16];
         int most = unsent ? QUIET_MS : LOOK_MS;
+        if (http_infer_write(f)) wait = 0;
         int n = epoll_wait(f->epoll, events, 16, wait < 0 || wait > most ? most : wait);
         bool door = false;
         for (int i = 0; i < n; i++) {
@@ -337,6 +346,7 @@ static void end(http_front *f, const char *socket_path)
 {
     http_repository_free(f);
     http_door_free(f->door);
+    td_request_free(f->looking);
     http_models_forget(f, NULL);
     http_regions_free(&f->regions);
     td_disconnect(f->client);

@@ -113,6 +113,13 @@ static void tidy(http_front *f)
     }
 }
 
+bool http_model_is_open(const http_front *f, const char *name, int version)
+{
+    const http_model *m = f->models;
+    while (m && !is_of(m, name, version)) m = m->next;
+    return m;
+}
+
 http_model *http_model_open(http_front *f, const char *name, int version, td_error *e)
 {
     for (http_model **at = &f->models; *at; at = &(*at)->next) {

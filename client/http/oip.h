@@ -102,6 +102,14 @@ typedef struct oip_result {
  * r->out; `t->most` bounds it. The bytes of an output with classes go to `classes`, one output behind the other, and
  * their number is its `class_bytes`. */
 int oip_answer(oip_request *r, const oip_result *results, http_text *t, td_bytes *classes, td_error *e);
+/* The next part of it, with so many values at most; `at` is zeroed before the first. */
+typedef struct oip_written {
+    int output;
+    uint64_t byte; /* of its values */
+    bool begun, in_values, whole;
+} oip_written;
+int oip_answer_some(oip_request *r, const oip_result *results, oip_written *at, uint64_t most, http_text *t,
+                    td_bytes *classes, td_error *e);
 
 /* ---- what is said of a model */
 

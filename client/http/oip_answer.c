@@ -21,15 +21,15 @@ static void put_value(http_text *t, td_dtype dtype, const void *at)
     }
 }
 
-static void put_values(http_text *t, const oip_result *x)
+/* `most` at most; what is left of that comes back. */
+static uint64_t put_values(http_text *t, const oip_result *x, uint64_t *byte, uint64_t most)
 {
     size_t size = td_dtype_size(x->dtype);
-    http_put(t, ",\"data\":[");
-    for (uint64_t at = 0; at < x->bytes && !t->failed; at += size) {
-        if (at) http_put_bytes(t, ",", 1);
-        put_value(t, x->dtype, (const char *)x->data + at);
+    for (; *byte < x->bytes && most && !t->failed; *byte += size, most--) {
+        if (*byte) http_put_bytes(t, ",", 1);
+        put_value(t, x->dtype, (const char *)x->data + *byte);
     }
-    http_put(t, "]");
+    return most;
 }
 
 /* ---- classes ---------------------------------------------------------------------------------------------------- */
@@ -156,9 +156,11 @@ static int put_classified(oip_output *o, const char *name, const oip_result *x, 
     return TD_OK;
 }
 
+/* But for its values, if these stand in the text. */
 static int put_output(oip_output *o, const char *name, const oip_result *x, http_text *t, td_bytes *classes,
-                      td_error *e)
+                      bool *values, td_error *e)
 {
+    *values = false;
     const char *dtype = oip_dtype_name(x->dtype);
     if (!dtype)
         return td_fail(e, TD_E_TYPE, "output %.80s is %s, which the protocol does not know", name,
@@ -178,25 +180,48 @@ static int put_output(oip_output *o, const char *name, const oip_result *x, http
         if (o->offset) http_put(t, ",\"shared_memory_offset\":%" PRIu64, o->offset);
         http_put(t, "}");
     } else if (o->binary) http_put(t, ",\"parameters\":{\"binary_data_size\":%" PRIu64 "}", x->bytes);
-    else put_values(t, x);
-    http_put(t, "}");
+    else *values = true;
+    http_put(t, *values ? ",\"data\":[" : "}");
     return TD_OK;
 }
 
-int oip_answer(oip_request *r, const oip_result *results, http_text *t, td_bytes *classes, td_error *e)
+static void put_begin(const oip_request *r, http_text *t)
 {
     http_put(t, "{\"model_name\":");
     http_put_quoted(t, r->card->name);
     http_put(t, ",\"model_version\":\"%" PRId64 "\"", r->card->version);
     if (r->id) http_put(t, ",\"id\":"), http_put_quoted(t, r->id);
     http_put(t, ",\"outputs\":[");
-    for (int i = 0; i < r->nout; i++) {
-        oip_output *o = &r->out[i];
-        if (i) http_put(t, ",");
-        int rc = put_output(o, r->card->out[o->port].name, &results[o->port], t, classes, e);
-        if (rc) return rc;
+}
+
+int oip_answer_some(oip_request *r, const oip_result *results, oip_written *at, uint64_t most, http_text *t,
+                    td_bytes *classes, td_error *e)
+{
+    if (!at->begun) put_begin(r, t);
+    at->begun = true;
+    for (; at->output < r->nout && most && !t->failed; at->output++) {
+        oip_output *o = &r->out[at->output];
+        const oip_result *x = &results[o->port];
+        if (!at->in_values) {
+            if (at->output) http_put(t, ",");
+            int rc = put_output(o, r->card->out[o->port].name, x, t, classes, &at->in_values, e);
+            if (rc) return rc;
+            at->byte = 0;
+        }
+        if (!at->in_values) continue;
+        most = put_values(t, x, &at->byte, most);
+        if (at->byte < x->bytes) break;
+        at->in_values = false;
+        http_put(t, "]}");
     }
-    http_put(t, "]}");
+    at->whole = at->output == r->nout;
+    if (at->whole) http_put(t, "]}");
     if (t->failed) *e = t->error;
     return t->failed;
+}
+
+int oip_answer(oip_request *r, const oip_result *results, http_text *t, td_bytes *classes, td_error *e)
+{
+    oip_written at = {0};
+    return oip_answer_some(r, results, &at, UINT64_MAX, t, classes, e);
 }

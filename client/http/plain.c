@@ -38,7 +38,7 @@ int http_json_read(td_pickle *p, const char *text, size_t n, const char *what, t
     if (depth_of(text, n) > HTTP_DEEPEST)
         return td_fail(e, TD_E_INVALID, "%s is nested more than %d deep", what, HTTP_DEEPEST);
     if (n == 0) return (*out = td_plain_new(p, TD_PLAIN_DICT, e)) ? TD_OK : e->code;
-    return td_json_read(p, text, n, what, out, e);
+    return td_json_read_any_float(p, text, n, what, out, e);
 }
 
 const td_plain *http_get(const td_plain *x, const char *name)

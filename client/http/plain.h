@@ -6,7 +6,7 @@
 
 enum { HTTP_DEEPEST = 32 };
 
-/* As td_json_read(), of what strangers sent: nested 32 deep at most. An empty text is an empty object. */
+/* As td_json_read_any_float(), of what strangers sent: nested 32 deep at most. An empty text is an empty object. */
 int http_json_read(td_pickle *p, const char *text, size_t n, const char *what, td_plain **out, td_error *e);
 
 /* What the values of a text take at most, in bytes, beside their texts. */

@@ -28,6 +28,8 @@ struct call {
     size_t n, size;
     td_pickle memory;
     const td_plain *body;
+    bool now; /* of a model: as the daemon has it by now */
+    td_request *looking;
 };
 
 /* ---- who may ask ------------------------------------------------------------------------------------------------ */
@@ -92,6 +94,25 @@ static bool check(call *c, bool open)
 }
 
 /* ---- answers ---------------------------------------------------------------------------------------------------- */
+
+static void looked(td_request *r, void *context)
+{
+    call *c = context;
+    td_table *t = td_request_table(r);
+    if (t) http_models_see(c->front, t);
+    td_table_free(t);
+    td_request_free(r);
+    c->looking = NULL;
+    c->answer(c);
+}
+
+/* One that is open here may have gone since, or another one has come. */
+static void answer(call *c)
+{
+    bool known = c->now && http_model_is_open(c->front, c->name, c->version);
+    if (known) c->looking = td_async_status(c->front->client, "models", -1, looked, c);
+    if (!c->looking) c->answer(c);
+}
 
 static void answer_empty(call *c, int status)
 {
@@ -239,6 +260,7 @@ static const struct route {
     const char *method, *path;
     answer_call answer; /* NULL: infer */
     bool open;          /* without a token */
+    bool now;           /* after a look at the daemon's models */
 } routes[] = {
     {"GET", "", answer_page, true},
     {"GET", "metrics", answer_metrics, false},
@@ -246,14 +268,14 @@ static const struct route {
     {"GET", "v2/health/live", answer_live, true},
     {"GET", "v2/health/ready", answer_ready, true},
     {"GET", "v2/models/stats", answer_stats, false},
-    {"GET", "v2/models/NAME", answer_metadata, false},
-    {"GET", "v2/models/NAME/ready", answer_model_ready, false},
-    {"GET", "v2/models/NAME/config", answer_config, false},
+    {"GET", "v2/models/NAME", answer_metadata, false, true},
+    {"GET", "v2/models/NAME/ready", answer_model_ready, false, true},
+    {"GET", "v2/models/NAME/config", answer_config, false, true},
     {"GET", "v2/models/NAME/stats", answer_stats, false},
     {"POST", "v2/models/NAME/infer", NULL, false},
-    {"GET", "v2/models/NAME/versions/VERSION", answer_metadata, false},
-    {"GET", "v2/models/NAME/versions/VERSION/ready", answer_model_ready, false},
-    {"GET", "v2/models/NAME/versions/VERSION/config", answer_config, false},
+    {"GET", "v2/models/NAME/versions/VERSION", answer_metadata, false, true},
+    {"GET", "v2/models/NAME/versions/VERSION/ready", answer_model_ready, false, true},
+    {"GET", "v2/models/NAME/versions/VERSION/config", answer_config, false, true},
     {"GET", "v2/models/NAME/versions/VERSION/stats", answer_stats, false},
     {"POST", "v2/models/NAME/versions/VERSION/infer", NULL, false},
     {"POST", "v2/repository/index", answer_index, false},
@@ -343,15 +365,16 @@ static void on_head(void *context, http_exchange *x)
     if (!r && known) http_refuse(x, 405, "%.20s is not what this path takes", http_method(x));
     else if (!r) http_refuse(x, 404, "there is nothing at %.200s", http_target(x));
     else if (!r->answer) c->infer = http_infer_begin(c->front, x, c->name, c->version);
-    else c->answer = r->answer, take_body(c);
+    else c->answer = r->answer, c->now = r->now, take_body(c);
 }
 
-static void on_body(void *context, http_exchange *x, const char *bytes, size_t n)
+static size_t on_body(void *context, http_exchange *x, const char *bytes, size_t n)
 {
     (void)context;
     call *c = http_mine(x);
-    if (c->infer) http_infer_body(c->infer, bytes, n);
-    else if (c->text && n <= c->size - c->n) memcpy(c->text + c->n, bytes, n), c->n += n;
+    if (c->infer) return http_infer_body(c->infer, bytes, n);
+    if (c->text && n <= c->size - c->n) memcpy(c->text + c->n, bytes, n), c->n += n;
+    return n;
 }
 
 static void on_whole(void *context, http_exchange *x)
@@ -370,7 +393,7 @@ static void on_whole(void *context, http_exchange *x)
     else rc = http_json_read(&c->memory, c->text, c->n, "the request", &body, &e);
     c->body = body;
     if (rc) http_refuse_for(x, &e);
-    else c->answer(c);
+    else answer(c);
     td_pickle_close(&c->memory);
     http_uncharge(c->front, bytes);
 }
@@ -379,6 +402,8 @@ static void on_gone(void *context, http_exchange *x)
 {
     (void)context;
     call *c = http_mine(x);
+    td_request_free(c->looking);
+    c->looking = NULL;
     if (c->infer) http_infer_gone(c->infer);
     else http_repository_gone(c->front, x);
 }
@@ -388,6 +413,7 @@ static void on_over(void *context, http_exchange *x)
     http_front *f = context;
     call *c = http_mine(x);
     if (!c) return;
+    td_request_free(c->looking);
     http_infer_end(c->infer);
     http_repository_gone(f, x);
     http_uncharge(f, c->size);

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import random
+import select
 import signal
 import socket
 import struct
@@ -377,13 +378,49 @@ class Models(Served):
         self.assertEqual(self.load(f, "mine", "unload")[0], 200)
         self.assertEqual(f.json("GET", "/v2/models/mine")[0], 404)
 
+    def test_a_model_that_another_process_drops(self):
+        """It is not there from then on, and one that comes under its name is what it says of itself at once."""
+        f = self.front("--repository", self.place)
+        g = self.front("--no-http-socket", self.write("mine.onnx", plus(1.0)))
+        g.is_ready()
+        for path in ("ready", "config", "versions/1/ready", ""):
+            self.assertEqual(f.ask("GET", "/v2/models/mine/" + path if path else "/v2/models/mine")[0], 200)
+        self.has_answer(f, "mine")
+        self.assertEqual(self.load(g, "mine", "unload")[0], 200)
+        for path in ("ready", "config", "versions/1/ready", ""):
+            self.assertEqual(f.ask("GET", "/v2/models/mine/" + path if path else "/v2/models/mine")[0], 404)
+        self.write("mine.onnx", plus(2.0, columns=3))
+        self.assertEqual(self.load(g, "mine")[0], 200)
+        self.assertEqual(f.json("GET", "/v2/models/mine")[1]["inputs"][0]["shape"], [-1, 3])
+
     def test_text_that_is_no_json(self):
         f = self.front("--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n"])], [("y", 1, ["n"])])))
         f.is_ready()
-        for text in (b"hello", b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [NaN]}]}'):
+        for text in (b"hello", b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [nan]}]}'):
             status, _, said = f.ask("POST", "/v2/models/same/infer", text)
             self.assertEqual(status, 400, said)
-            self.assertIn("no value of JSON begins here", json.loads(said)["error"])
+            self.assertIn("cannot be read: byte", json.loads(said)["error"])
+
+    def test_a_run_that_fails_names_its_node(self):
+        f = self.front("--model", "rows=" + self.write("rows.onnx", onnx([("Gather", ["x", "i"], ["y"], {"axis": 0}, "take")], [("x", 1, ["n"]), ("i", 7, ["k"])],
+                                                                        [("y", 1, ["k"])])))
+        f.is_ready()
+        inputs = [{"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}, {"name": "i", "datatype": "INT64", "shape": [1], "data": [7]}]
+        status, said = f.json("POST", "/v2/models/rows/infer", {"inputs": inputs})
+        self.assertEqual(status, 400, said)
+        self.assertRegex(said["error"], r"index 7 is out of bounds .*, at node 'take' \(Gather\) -> 'y'$")
+
+    def test_numbers_that_are_not_finite(self):
+        """In requests and in answers they stand as Python's json and Triton write them, so one NaN costs nobody the whole answer."""
+        f = self.front("--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n"])], [("y", 1, ["n"])])))
+        f.is_ready()
+        values = [1.5, float("nan"), float("inf"), -float("inf")]
+        text = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [4], "data": values}]}).encode()
+        self.assertIn(b"NaN, Infinity, -Infinity", text)
+        status, _, said = f.ask("POST", "/v2/models/same/infer", text)
+        self.assertEqual(status, 200, said)
+        self.assertIn(b'"data":[1.5,NaN,Infinity,-Infinity]', said)
+        self.assertEqual(repr(json.loads(said)["outputs"][0]["data"]), repr(values))
 
     def test_answers_that_are_too_long(self):
         """As JSON; binary they are as long as the input."""
@@ -423,6 +460,78 @@ class Models(Served):
         f.settles("tensord_http_request_bytes", 0)
         self.assertEqual(f.ask("POST", "/v2/models/same/infer", body, headers)[0], 200)
 
+    # ---- requests that others do not wait for
+
+    def same(self, *args):
+        f = self.front(*args, "--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n"])], [("y", 1, ["n"])])))
+        f.is_ready()
+        return f
+
+    def test_a_daemon_that_stands_still_delays_nobody_else(self):
+        """Who sends much waits for memory of the daemon's, and the rest of its body in the socket; others are answered."""
+        f = self.same()
+        n = 1 << 19
+        values = struct.pack("<f", 2.5) * n
+        body, headers = infer_body([("x", "FP32", [n], values)])
+        text = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1 << 15], "data": [1] * (1 << 15)}]}).encode()
+        head = "POST /v2/models/same/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n%s\r\n"
+        size = "Inference-Header-Content-Length: %s\r\n" % headers["Inference-Header-Content-Length"]
+        self.assertEqual(f.ask("POST", "/v2/models/same/infer", body, headers)[0], 200)
+        os.kill(self.daemon.pid, signal.SIGSTOP)
+        many = [f.raw() for _ in range(3)]
+        many[0].sendall((head % (len(text), "")).encode() + text)  # all of it is read before its memory is there
+        senders = [threading.Thread(target=s.sendall, args=((head % (len(body), size)).encode() + body,)) for s in many[1:2]]
+        many[2].sendall((head % (len(body), size)).encode() + body[:1 << 17])
+        for each in senders:
+            each.start()
+        for _ in range(30):  # longer than it takes until the front looks at the models
+            self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
+            time.sleep(0.05)
+        many[2].close()  # it goes before it is granted anything
+        self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
+        os.kill(self.daemon.pid, signal.SIGCONT)
+        for each in senders:
+            each.join()
+        status, _, said = read_answer(many[0])
+        self.assertEqual((status, json.loads(said)["outputs"][0]["data"]), (200, [1.0] * (1 << 15)))
+        status, headers, said = read_answer(many[1])
+        self.assertEqual(status, 200, said[:200])
+        self.assertEqual(outputs_of(headers, said)["y"], ([n], values))
+        for s in many[:2]:
+            s.close()
+        f.settles("tensord_http_request_bytes", 0)
+        f.settles("tensord_http_under_way", 1)
+        self.assertEqual(f.ask("POST", "/v2/models/same/infer", body, {"Inference-Header-Content-Length": size.split()[1]})[0], 200)
+
+    def test_long_texts_of_answers_delay_nobody_else(self):
+        """They are written in parts, so others are answered between these: many, while one is written."""
+        f = self.same("--body", "128M")
+        n = 1 << 19
+        values = [k / 8 for k in range(n)]
+        body, headers = infer_body([("x", "FP32", [n], struct.pack(f"<{n}f", *values))], [{"name": "y", "parameters": {"binary_data": False}}])
+        head = "POST /v2/models/same/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nInference-Header-Content-Length: %s\r\n\r\n" % (
+            len(body), headers["Inference-Header-Content-Length"])
+        most = 0
+        for k in range(20):
+            with f.raw() as s:
+                s.sendall(head.encode() + body)
+                f.settles('nv_inference_request_success{model="same",version="1"}', k + 1)
+                meanwhile = 0
+                while not select.select([s], [], [], 0)[0]:
+                    self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
+                    meanwhile += 1
+                status, _, said = read_answer(s)
+                self.assertEqual((status, json.loads(said)["outputs"][0]["data"] == values), (200, True))
+            most = max(most, meanwhile)
+            if most >= 3:
+                break
+        self.assertGreaterEqual(most, 3)
+        with f.raw() as s:  # who goes while it is written leaves nothing
+            s.sendall(head.encode() + body)
+            f.settles('nv_inference_request_success{model="same",version="1"}', k + 2)
+        f.settles("tensord_http_request_bytes", 0)
+        f.settles("tensord_http_under_way", 1)
+
     # ---- requests that end early
 
     def slow(self):
@@ -436,6 +545,12 @@ class Models(Served):
         body, headers = infer_body([x], parameters={"timeout": 1000})
         status, _, said = f.ask("POST", "/v2/models/slow/infer", body, headers)
         self.assertEqual(status, 504, said)
+        self.assertTrue(json.loads(said)["error"].endswith("; the request's parameter timeout allows 1000 microseconds"), said)
+        for seconds in (1, 5):  # meant as seconds
+            body, headers = infer_body([x], parameters={"timeout": seconds})
+            status, _, said = f.ask("POST", "/v2/models/slow/infer", body, headers)
+            self.assertEqual(status, 504, said)
+            self.assertTrue(json.loads(said)["error"].endswith(f"allows {seconds} microseconds, where 5 s are 5000000"), said)
         body, headers = infer_body([x], parameters={"timeout": LONG * 1000000, "priority": 1})
         self.assertEqual(f.ask("POST", "/v2/models/slow/infer", body, headers)[0], 200)
 

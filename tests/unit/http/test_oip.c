@@ -200,6 +200,27 @@ static void numbers_in_text(void)
     CU_ASSERT_NOT_EQUAL(fill_one(TD_FLOAT32, "7", &v), 0);
 }
 
+/* As Python's json and Triton's RapidJSON write them. */
+static void numbers_that_are_not_finite(void)
+{
+    union {
+        char bytes[16];
+        float f[2];
+        double d[2];
+    } v;
+    CU_ASSERT_EQUAL(fill_one(TD_FLOAT32, "[NaN, Infinity]", &v), 0);
+    CU_ASSERT(isnan(v.f[0]) && v.f[1] == INFINITY);
+    CU_ASSERT_EQUAL(fill_one(TD_FLOAT64, "[-Infinity,[-NaN]]", &v), 0);
+    CU_ASSERT(v.d[0] == -INFINITY && isnan(v.d[1]));
+    CU_ASSERT_EQUAL(fill_one(TD_FLOAT32, "[Inf,-Inf]", &v), 0);
+    CU_ASSERT(v.f[0] == INFINITY && v.f[1] == -INFINITY);
+    static const char *const wrong[] = {"[nan,1]", "[NaN1,1]", "[--Infinity,1]", "[Infinit,1]", "[+Infinity,1]", "[In"};
+    for (size_t k = 0; k < sizeof wrong / sizeof *wrong; k++)
+        CU_ASSERT_NOT_EQUAL(fill_one(TD_FLOAT32, wrong[k], &v), 0);
+    CU_ASSERT_NOT_EQUAL(fill_one(TD_INT32, "[NaN,0]", &v), 0);
+    CU_ASSERT_NOT_EQUAL(fill_one(TD_BOOL, "[NaN,0]", &v), 0);
+}
+
 static void bare_bytes(void)
 {
     oip_port port = {.name = "v", .dtype = TD_FLOAT32, .ndim = 2, .shape = {-1, 3}};
@@ -229,6 +250,24 @@ static char *answer_to(const char *outputs, const oip_result *results, uint64_t 
     if (!rc) return (char *)t.bytes.at;
     free(t.bytes.at);
     return NULL;
+}
+
+/* The same text, so many values at a time; how often it went on. */
+static int parts_of(const oip_result *results, uint64_t most, const char *want)
+{
+    oip_request r;
+    http_text t = {0};
+    td_bytes classes = {0};
+    oip_written at = {0};
+    td_error e;
+    int n = 0, rc = read_text(&r, "{\"id\":\"a\\\"b\",\"inputs\":[" X "," K "]}", 16, &e);
+    for (; !rc && !at.whole && n < 100; n++) rc = oip_answer_some(&r, results, &at, most, &t, &classes, &e);
+    if (!rc) http_put_bytes(&t, "", 1);
+    CU_ASSERT_EQUAL(rc, 0);
+    CU_ASSERT_STRING_EQUAL(t.bytes.at, want);
+    free(t.bytes.at);
+    oip_close(&r);
+    return n;
 }
 
 static bool is_written(http_text *t, double v, bool single, const char *want)
@@ -296,6 +335,10 @@ static void answers(void)
                                  "\"name\":\"y\",\"datatype\":\"FP32\","
                                  "\"shape\":[2,2],\"data\":[0.1,NaN,-Infinity,1e+20]},{\"name\":\"z\",\"datatype\":"
                                  "\"BOOL\",\"shape\":[2],\"data\":[true,false]}]}");
+    CU_ASSERT_EQUAL(parts_of(results, 1, text), 6);
+    CU_ASSERT_EQUAL(parts_of(results, 4, text), 2);
+    CU_ASSERT_EQUAL(parts_of(results, 5, text), 2);
+    CU_ASSERT_EQUAL(parts_of(results, 7, text), 1);
     free(text);
     text = answer_to(",\"outputs\":[{\"name\":\"z\",\"parameters\":{\"binary_data\":true}}]", results, 0, &e, &classes);
     CU_ASSERT_PTR_NOT_NULL_FATAL(text);
@@ -360,5 +403,6 @@ static void paths(void)
 TD_CUNIT_MAIN_WITH("http_oip", set_up, take_down, {"a card, and its cuts", cards},
                    {"binary data and data in the text", binary_and_text}, {"what is wrong is named", refusals},
                    {"a request cut at each byte", cut_at_each_byte},
-                   {"numbers of each kind in the text", numbers_in_text}, {"bytes without a text", bare_bytes},
+                   {"numbers of each kind in the text", numbers_in_text},
+                   {"numbers that are not finite", numbers_that_are_not_finite}, {"bytes without a text", bare_bytes},
                    {"floats", floats}, {"answers", answers}, {"shared memory, also cut", regions}, {"paths", paths})
