@@ -40,6 +40,9 @@ void td_step_back(void);  /* it goes on; holds no lock of a client */
 
 /* After td_cuda_data(): the number of its GPU as the driver counts in this process. */
 int td_cuda_number(const td_array *a);
+/* Directories of NVIDIA's libraries, with colons between, for a private daemon that this process starts and whose
+ * environment names none (TENSORD_CUDA_LIBRARIES). */
+void td_set_cuda_libraries(const char *directories);
 
 /* ---- connections ------------------------------------------------------------------------------------------------- */
 

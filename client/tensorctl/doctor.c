@@ -3,6 +3,7 @@
 #include "client/tensorctl/tensorctl.h"
 #include "proto/base/cgroup.h"
 #include "proto/base/place.h"
+#include "shm/cuda/library.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -168,6 +169,16 @@ static void check_cuda(report *r)
     else say(r, "CUDA", "note", "", "no device");
 }
 
+/* The file that would be opened for large products; a daemon looks with its own environment. */
+static void check_products(report *r)
+{
+    char path[TD_CUDA_PATH];
+    if (td_cuda_library_find(path)) say(r, "cuBLASLt", "ok", "", "%.200s", path);
+    else
+        say(r, "cuBLASLt", "note",
+            "on a GPU, large products go by slower kernels; TENSORD_CUDA_LIBRARIES says where it is", "not found");
+}
+
 static void check_kernel(report *r)
 {
     int fd = (int)syscall(SYS_pidfd_open, getpid(), 0);
@@ -236,6 +247,10 @@ static void check_gpus(report *r, td_client *c)
         else
             say(r, device, apart ? "note" : "ok", apart ? "other processes cannot map its memory" : "",
                 "%s, CUDA %s, handles: %s", name, text_of(t, i, "cuda"), kind);
+        const char *library = text_of(t, i, "library");
+        char what[48];
+        snprintf(what, sizeof what, "%.30s products", device);
+        if (library && library[0]) say(r, what, strstr(library, "not ") ? "note" : "ok", "", "%.200s", library);
     }
     td_table_free(t);
 }
@@ -280,6 +295,7 @@ int ctl_doctor(const ctl_options *o)
     check_kernel(&r);
     check_wakes(&r);
     check_cuda(&r);
+    check_products(&r);
     ctl_print(r.t, o->json);
     td_table_free(r.t);
     return r.problems ? 1 : 0;

@@ -137,16 +137,25 @@ int td_check_limits(td_client *c)
                     (double)has / 1e6, (double)limits.memory / 1e6);
 }
 
+/* "TENSORD_CUDA_LIBRARIES=...", or nothing. */
+static char cuda_libraries[2048];
+
+void td_set_cuda_libraries(const char *directories)
+{
+    snprintf(cuda_libraries, sizeof cuda_libraries, "%s%s", *directories ? "TENSORD_CUDA_LIBRARIES=" : "", directories);
+}
+
 static char **make_environment(char *pid_entry)
 {
     size_t n = 0, at = 0;
     while (environ[n]) n++;
-    char **list = malloc((n + 3) * sizeof *list);
+    char **list = malloc((n + 4) * sizeof *list);
     if (!list) return NULL;
     for (size_t i = 0; i < n; i++)
         if (strncmp(environ[i], "LISTEN_", 7) != 0) list[at++] = environ[i];
     list[at++] = "LISTEN_FDS=1";
     list[at++] = pid_entry;
+    if (cuda_libraries[0] && !getenv("TENSORD_CUDA_LIBRARIES")) list[at++] = cuda_libraries;
     list[at] = NULL;
     return list;
 }

@@ -96,11 +96,22 @@ def fused(b):
 
 
 def products(b):
-    for side in (1024, 4096) if not ONCE else (32,):
-        def make(m, device, side=side):
-            x, y = m.rand(side, side, device=device), m.rand(side, side, device=device)
-            return lambda: x @ y
-        b.beside_torch(f"cuda.mm.{side}", make, None)
+    rows = b.td.status("devices")
+    library = next((row.get("library") for row in rows if row["device"] == DEVICE), None) or "own kernels"
+    print(f"{'products':20} {library}", flush=True)
+    sizes = [(1024,) * 3, (4096,) * 3, (8192,) * 3, (64, 784, 128), (64 * 197, 768, 3072)] if not ONCE else [(32,) * 3, (128, 256, 128)]
+    for name in ("float32", "bfloat16"):
+        for m_, k, n in sizes:
+            def make(m, device, shape=(m_, k, n), name=name):
+                x, y = (m.rand(*s, device=device).to(getattr(m, name)) for s in (shape[:2], shape[1:]))
+                return lambda: x @ y
+            b.beside_torch(f"cuda.mm.{m_}x{k}x{n} {name}", make, 1.03 if "cublasLt" in library else None)
+
+    def heads(m, device):
+        n, s, d = (64, 1024, 64) if not ONCE else (8, 64, 64)
+        x, y = m.rand(n, s, d, device=device), m.rand(n, s, d, device=device)
+        return lambda: m.bmm(x, y.transpose(1, 2))
+    b.beside_torch("cuda.bmm.64 heads", heads, 1.1 if "cublasLt" in library else None)
 
     def conv(m, device):
         n, c, s = (32, 64, 56) if not ONCE else (1, 2, 6)

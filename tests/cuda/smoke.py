@@ -55,6 +55,24 @@ def beside_the_cpu(td, daemon):
     return f"{len(far)} ops within {far[worst]:.1e} ({worst})"
 
 
+def products(td, daemon):
+    """Large ones: by cuBLASLt where tensord-cuda has found it, which says so."""
+    x = td.ones(4, device=DEVICE)  # its process is there after this
+    library = next((row["library"] for row in td.status("devices") if row["device"] == DEVICE), "")
+    far = {}
+    for dtype, most in ((td.float32, 1e-5), (td.float64, 1e-12), (td.float16, 4e-3), (td.bfloat16, 2e-2)):
+        td.manual_seed(2)
+        a, b = td.randn(200, 300).to(dtype), td.randn(300, 170).to(dtype)
+        for turned in (False, True):
+            y = b.t().contiguous().t() if turned else b
+            here, there = a @ y, (a.to(DEVICE) @ y.to(DEVICE)).to("cpu")
+            off = ((here - there).abs().amax().to(td.float64) / here.abs().amax().to(td.float64)).item()
+            assert off < most, (dtype, off)
+            far[str(dtype)] = max(off, far.get(str(dtype), 0))
+    del x
+    return f"within {max(far.values()):.1e}; {library or 'no library was found: own kernels'}"
+
+
 def train(td, device):
     td.manual_seed(3)
     shapes = [(20, 32), (32,), (32, 1), (1,)]
@@ -136,7 +154,7 @@ def killed(td, daemon):
     return f"3 times, the next result after {sorted(times)[1]:.2f} s; what lay there was whole {whole} times" + f", or: {lost}" * (whole < 3)
 
 
-CHECKS = {"values": values, "beside the cpu": beside_the_cpu, "training": training, "torch sees it": torch_sees_it, "two processes": two_processes, "killed": killed}
+CHECKS = {"values": values, "beside the cpu": beside_the_cpu, "products": products, "training": training, "torch sees it": torch_sees_it, "two processes": two_processes, "killed": killed}
 
 
 @contextlib.contextmanager

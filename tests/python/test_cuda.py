@@ -1,5 +1,6 @@
 """The package on a GPU of the fake driver: one tensor in two processes without a copy, by both kinds of handle; what other libraries take; tensord.cuda."""
 import ctypes
+import functools
 import os
 import subprocess
 import sys
@@ -118,6 +119,26 @@ def test_no_driver_here(handles):
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100, env=dict(os.environ, TENSORD_LIBCUDA="/nowhere"))
     assert said.returncode and "cannot be mapped here: no CUDA driver: /nowhere" in said.stderr and "copy the tensor to the cpu first" in said.stderr
     td.drop("shared")
+
+
+def test_libraries_of_packages(tmp_path, monkeypatch):
+    """A daemon that is started here looks for cuBLASLt in the packages nvidia-*, which nobody imports; what the environment says comes first."""
+    site = tmp_path / "site" / "nvidia"
+    for part in ("cublas", "cu13"):
+        (site / part / "lib").mkdir(parents=True)
+    os.symlink(os.path.join(os.environ["FAKE_CUDA_LIBRARIES"], "libcublasLt.so.13"), site / "cublas" / "lib" / "libcublasLt.so.13")
+    code = ("import sys, tensord as td; td.ones(3, device='cuda').sum().item(); print(td.status('devices')[1]['library']); "
+            "from tensord.share._launch import cuda_libraries; print(cuda_libraries()); print(any(m.startswith('nvidia') for m in sys.modules))")
+    env = {k: v for k, v in os.environ.items() if k not in ("TENSORD_SOCKET", "TENSORD_CUDA_LIBRARIES")}
+    env |= {"PYTHONPATH": f"{site.parent}:{env.get('PYTHONPATH', '')}", "XDG_RUNTIME_DIR": str(tmp_path)}
+    run = functools.partial(subprocess.run, [sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    said = run(env=env)
+    assert said.returncode == 0, said.stderr
+    library, places, imported = said.stdout.splitlines()
+    assert library.startswith("cublasLt 13.0.0 (") and imported == "False"
+    assert places == f"{site}/cu13/lib:{site}/cublas/lib"
+    said = run(env=env | {"TENSORD_CUDA_LIBRARIES": "off"})
+    assert said.returncode == 0 and said.stdout.splitlines()[0] == "", said.stdout + said.stderr
 
 
 ERRORS = {

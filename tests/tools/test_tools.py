@@ -328,9 +328,9 @@ class Tensorctl(Place):
         self.assertEqual(listed, names)
 
     def test_doctor(self):
-        def ask(socket_path):
+        def ask(socket_path, **more):
             run = subprocess.run([CTL, "--socket", socket_path, "--json", "doctor"], capture_output=True, text=True,
-                                 env=environment())
+                                 env=environment() | more)
             rows = {row["what"]: row for row in json.loads(run.stdout)}
             problems = [row for row in rows.values() if row["state"] == "problem"]
             self.assertEqual(run.returncode, 1 if problems else 0)
@@ -343,8 +343,16 @@ class Tensorctl(Place):
         rows = ask(self.place + "/nobody")
         self.assertEqual(rows["daemon"]["state"], "note")
         for what in ("open files", "locked memory", "/dev/shm", "memory group", "processors", "sealed memory",
-                     "huge pages", "instructions", "CUDA", "wakes", "kernels", "socket directory", "process watch"):
+                     "huge pages", "instructions", "CUDA", "cuBLASLt", "wakes", "kernels", "socket directory", "process watch"):
             self.assertIn(what, rows)
+        library = f"{self.place}/libcublasLt.so.12"
+        with open(library, "w"):  # what is in it is not looked at
+            pass
+        rows = ask(self.place + "/nobody", TENSORD_CUDA_LIBRARIES=f"/nowhere:{self.place}")
+        self.assertEqual((rows["cuBLASLt"]["state"], rows["cuBLASLt"]["found"]), ("ok", library))
+        rows = ask(self.place + "/nobody", TENSORD_CUDA_LIBRARIES="off")
+        self.assertEqual((rows["cuBLASLt"]["state"], rows["cuBLASLt"]["found"]), ("note", "not found"))
+        os.unlink(library)
         p = self.serve()
         rows = ask(self.socket)
         self.assertEqual(rows["daemon"]["state"], "ok")

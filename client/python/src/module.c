@@ -86,9 +86,27 @@ static void still_lost(void)
     td_raise(TD_E_LOST, "connect", "%s; no other can be made: %s", before, now.message);
 }
 
+/* Where a GPU is, a daemon that is started here is told where Python's packages have the libraries for it. */
+static void tell_libraries(void)
+{
+    static bool told;
+    const char *driver = getenv("TENSORD_LIBCUDA");
+    if (told || getenv("TENSORD_CUDA_LIBRARIES")) return;
+    if (!(driver && *driver) && access("/dev/nvidiactl", F_OK)) return;
+    told = true;
+    PyObject *module = PyImport_ImportModule("tensord.share._launch");
+    PyObject *found = module ? PyObject_CallMethod(module, "cuda_libraries", NULL) : NULL;
+    const char *text = found ? PyUnicode_AsUTF8AndSize(found, NULL) : NULL;
+    if (text) td_set_cuda_libraries(text);
+    else PyErr_Clear(); /* products go by own kernels */
+    Py_XDECREF(found);
+    Py_XDECREF(module);
+}
+
 static td_client *connect_to(const char *path, bool again)
 {
     if (!leave_at_exit()) return NULL;
+    tell_libraries();
     td_step_aside(); /* a daemon may have to be started */
     td_client *c = td_connect_until(path, tdpy_wants_to_stop, NULL);
     td_step_back();

@@ -1,5 +1,7 @@
-"""The commands `tensord`, `tensorctl` and `tensord-http` of an installed package: the programs lie in bin/, these become them."""
+"""The commands `tensord`, `tensorctl` and `tensord-http` of an installed package: the programs lie in bin/, these become them. And what a daemon that is
+started here is told of Python's packages."""
 
+import importlib.util
 import os
 import sys
 from typing import NoReturn
@@ -23,3 +25,13 @@ def ctl() -> NoReturn:
 
 def http() -> NoReturn:
     _become("tensord-http")
+
+
+def cuda_libraries() -> str:
+    """Directories of the packages nvidia-* that have cuBLASLt in them, newest layout first, with colons between. None of the packages is imported."""
+    try:
+        spec = importlib.util.find_spec("nvidia")
+    except (ImportError, ValueError):
+        return ""
+    tops = (spec and spec.submodule_search_locations) or ()
+    return ":".join(place for part in ("cu13/lib", "cublas/lib") for top in tops if os.path.isdir(place := os.path.join(top, part)))
