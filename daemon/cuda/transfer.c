@@ -3,7 +3,9 @@
  *
  * On either side a tensor is runs of elements without gaps, each copied by one memcpy or one command. */
 #include "daemon/cuda/room.h"
+#include "daemon/kernels/cuda/launch.h"
 #include "proto/base/device.h"
+#include "proto/ops/opid.h"
 #include <string.h>
 
 #define RUNS_MOST 65536     /* of a tensor on the device: a command each */
@@ -36,6 +38,7 @@ int td_cuda_plan_transfer(td_kcall *k, td_error *e)
     const td_desc *x = k->in[0].desc, *y = k->out[0].desc, *there = x->device == TD_CPU ? y : x;
     int64_t n = td_desc_numel(x);
     int outer;
+    if (x->device == y->device) return td_cuda_plans[TD_OP_COPY](k, e);
     if (x->device != TD_CPU && y->device != TD_CPU)
         return td_fail(e, TD_E_UNSUPPORTED, "to_device goes between the cpu and %s; copy by way of the cpu",
                        td_device_name(k->device));

@@ -379,8 +379,8 @@ static void draw_index(const td_op *op, int64_t size, agree_case *c, char *text,
     if (!x.n) x = (shape){1, {5}};
     for (int i = 0; i < x.n; i++)
         if (!x.at[i]) x.at[i] = 3;
-    bool embeds = !strcmp(op->name, "embedding"), adds = strstr(op->name, "add"),
-         each = !strcmp(op->name, "gather") || !strcmp(op->name, "scatter_add");
+    bool embeds = !strcmp(op->name, "embedding"), adds = strstr(op->name, "add"), puts = !strcmp(op->name, "scatter"),
+         each = puts || !strcmp(op->name, "gather") || !strcmp(op->name, "scatter_add");
     int t = draw_dtype(op->dtypes), dim = embeds ? 0 : (int)agree_below(x.n), it = agree_below(2) ? TD_INT64 : TD_INT32;
     if (embeds) x.n = 2, x.at[1] = 1 + agree_below(40), x.at[0] = 1 + agree_below(50);
     idx = (shape){1, {draw_size(200)}};
@@ -393,13 +393,67 @@ static void draw_index(const td_op *op, int64_t size, agree_case *c, char *text,
     }
     operand(text, room, t, x);
     operand(text, room, it, idx);
-    if (adds) operand(text, room, t, src);
+    if (puts && agree_below(3) == 0) append(text, room, " #"), draw_number(text, room);
+    else if (adds || puts) operand(text, room, t, src);
     append(text, room, " |");
     if (!embeds) append_int(text, room, dim);
     if (!strcmp(op->name, "index_add") && agree_below(2)) append(text, room, " 2");
     near(c, 8);
     c->fill = AGREE_INDEX;
     c->limit = x.at[dim] + (agree_below(10) == 0);
+}
+
+/* Several index tensors together, at neighbouring dimensions or not. */
+static void draw_indices(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    shape x = draw_shape(3, size / 4), idx = {1, {1 + agree_below(20)}}, v = {0, {0}};
+    bool puts = strstr(op->name, "put");
+    int64_t least = INT64_MAX;
+    int given = 0, t = draw_dtype(op->dtypes);
+    if (!x.n) x = (shape){2, {5, 7}};
+    if (agree_below(3) == 0) idx = (shape){2, {1 + agree_below(4), 3}};
+    operand(text, room, t, x);
+    for (int i = 0; i < x.n; i++) {
+        if (!x.at[i]) x.at[i] = 1;
+        if (i && agree_below(3) == 0) {
+            append(text, room, " _");
+            continue;
+        }
+        if (given++ && agree_below(4) == 0) operand(text, room, TD_INT64, (shape){1, {1}});
+        else operand(text, room, agree_below(2) ? TD_INT64 : TD_INT32, idx);
+        least = x.at[i] < least ? x.at[i] : least;
+    }
+    if (puts) operand(text, room, t, v);
+    append(text, room, " |");
+    if (puts) append(text, room, agree_below(2) ? " true" : " false");
+    near(c, 8);
+    c->fill = AGREE_INDEX;
+    c->limit = least + (agree_below(10) == 0);
+}
+
+/* Backward has more keys than one tile of the CPU's: of one tile that knows the result anew, and what was drawn is not
+ * it. */
+static void draw_attention(const td_op *op, int64_t size, agree_case *c, char *text, size_t room)
+{
+    int64_t b = 1 + agree_below(2), pairs = 1 + agree_below(2), h = pairs * (1 + agree_below(2)),
+            e = 1 + agree_below(9), f = 1 + agree_below(9), n = 1 + agree_below(12),
+            m = 1 + agree_below(size > 5000 ? 300 : 40);
+    int t = draw_float(), sum = t == TD_FLOAT64 ? TD_FLOAT64 : TD_FLOAT32;
+    bool back = strstr(op->name, "backward");
+    if (back) b = 1, m = 129 + agree_below(20);
+    if (back) operand(text, room, t, (shape){4, {b, h, n, f}});
+    operand(text, room, t, (shape){4, {b, h, n, e}}), operand(text, room, t, (shape){4, {b, pairs, m, e}}),
+        operand(text, room, t, (shape){4, {b, pairs, m, f}});
+    if (agree_below(2)) append(text, room, " _");
+    else
+        operand(text, room, agree_below(2) ? TD_BOOL : t,
+                agree_below(2) ? (shape){2, {n, m}} : (shape){4, {1, h, n, m}});
+    if (back) operand(text, room, t, (shape){4, {b, h, n, f}}), plain(text, room, sum, (shape){3, {b, h, n}});
+    append(text, room, agree_below(2) ? " | true 0.5" : " | false 0.25");
+    if (back) append_int(text, room, 1 + agree_below(7));
+    near(c, 256);
+    c->floor = 1;
+    if (back) c->fill = AGREE_UNIT;
 }
 
 /* Few that lie row by row go in one launch; what has gaps, other dtypes or many parts goes in a launch each. */
@@ -591,7 +645,8 @@ bool agree_draw(const td_op *op, int64_t size, agree_case *c, char *text, size_t
                                              "all",     "logsumexp", "sum_to", "sum_squares", NULL};
     static const char *const products[] = {"mm", "bmm", "addmm", "linear", "dot", "mv", NULL};
     static const char *const created[] = {"full", "arange", "linspace", "eye", NULL};
-    static const char *const indexed[] = {"index_select", "embedding", "gather", "index_add", "scatter_add", NULL};
+    static const char *const indexed[] = {"index_select", "embedding", "gather", "index_add",
+                                          "scatter_add",  "scatter",   NULL};
     static const char *const moved[] = {"repeat", "flip", "roll", "constant_pad", "tril", "triu", NULL};
     static const char *const lines[] = {"softmax", "log_softmax", "softmax_backward", "log_softmax_backward", NULL};
     *c = (agree_case){.text = text};
@@ -607,6 +662,8 @@ bool agree_draw(const td_op *op, int64_t size, agree_case *c, char *text, size_t
         draw_norm(op, size, c, text, room);
     else if (is_one_of(op->name, indexed)) draw_index(op, size, c, text, room);
     else if (!strcmp(op->name, "cat") || !strcmp(op->name, "stack")) draw_parts(op, size, c, text, room);
+    else if (!strcmp(op->name, "index") || !strcmp(op->name, "index_put")) draw_indices(op, size, c, text, room);
+    else if (!strncmp(op->name, "tiled_attention", 15)) draw_attention(op, size, c, text, room);
     else if (is_one_of(op->name, moved)) draw_moved(op, size, c, text, room);
     else if (!strcmp(op->name, "cumsum") || !strcmp(op->name, "cumprod")) draw_scan(op, size, c, text, room);
     else if (!strcmp(op->name, "select_scatter") || !strcmp(op->name, "slice_scatter"))

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import tensord as td
+import tensord.nn.functional as F
 from common import daemon
 
 pytestmark = pytest.mark.skipif("TENSORD_LIBCUDA" not in os.environ, reason="it needs the fake driver")
@@ -149,6 +150,10 @@ ERRORS = {
     "index_add": lambda z, i: td.index_add(z, 1, i([0, 5]), z[:, :2]),
     "scatter_add rows": lambda z, i: td.scatter_add(z, 0, i([[0, 1, 2], [3, 8, 1]]), z),
     "scatter_add": lambda z, i: td.scatter_add(z, 1, i([[0, 1, 2], [3, 8, 1]]), z),
+    "scatter": lambda z, i: td.scatter(z, 1, i([[0, 1, 2], [3, 8, 1]]), z),
+    "index": lambda z, i: z[i([0, 4, -1]), i([2, -3, -4])],
+    "index_put": lambda z, i: td.index_put(z, (i([[0], [5]]), i([1, 2])), td.ones(2, 2, device=z.device)),
+    "bernoulli": lambda z, i: td.bernoulli(z + 2),
     "nll_loss": lambda z, i: td.nn.functional.nll_loss(z, i([0, 1, 2, 3, 0])),
     "division": lambda z, i: i([1, 2]) // i([1, 0]),
 }
@@ -173,3 +178,62 @@ def test_errors_have_the_words_of_the_cpu(handles):
                 call(td.zeros(5, 3, device=device), lambda v: td.tensor(v, device=device)).sum().item()
             said.append((type(e.value), str(e.value).split("\n")[0]))
         assert said[0] == said[1], name
+
+
+# ---- small networks: inputs are drawn on the CPU, so that both devices get the same
+
+def mlp(place):
+    net = [place(td.randn(*s) * 0.3).requires_grad_() for s in ((20, 32), (32,), (32, 1), (1,))]
+    x, y = place(td.randn(64, 20)), place(td.randn(64, 1))
+    yield td.optim.SGD(net, lr=0.05)
+    while True:
+        yield F.mse_loss(td.relu(x @ net[0] + net[1]) @ net[2] + net[3], y)
+
+
+def cnn(place):
+    net = [place(td.randn(*s) * 0.2).requires_grad_() for s in ((4, 1, 3, 3), (4,), (10, 100), (10,))]
+    x, y = place(td.randn(8, 1, 12, 12)), place(td.randint(0, 10, (8,)))
+    yield td.optim.SGD(net, lr=0.02, momentum=0.5)
+    while True:
+        h = F.max_pool2d(td.relu(F.conv2d(x, net[0], net[1])), 2)
+        yield F.cross_entropy(F.linear(h.flatten(1), net[2], net[3]), y)
+
+
+def gpt(place, letters=17, long=12, wide=16, heads=2):
+    """One block over letters: attention that looks back, and what is usual beside it."""
+    tok, pos, qkv, out, up, down, gain, head = net = [
+        place(td.randn(*s) * 0.2).requires_grad_()
+        for s in ((letters, wide), (long, wide), (3 * wide, wide), (wide, wide), (4 * wide, wide), (wide, 4 * wide), (wide,), (letters, wide))]
+    text = td.randint(0, letters, (200,))
+    yield td.optim.AdamW(net, lr=1e-2)
+    while True:
+        at = td.randint(0, 200 - long - 1, (4,)).tolist()
+        x, y = (place(td.stack([text[i + k:i + k + long] for i in at])) for k in (0, 1))
+        h = F.embedding(x, tok) + pos
+        q, k, v = F.linear(F.layer_norm(h, (wide,), gain), qkv).reshape(4, long, 3, heads, wide // heads).permute(2, 0, 3, 1, 4).unbind(0)
+        h = h + F.linear(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(4, long, wide), out)
+        h = h + F.linear(F.gelu(F.linear(F.layer_norm(h, (wide,)), up)), down)
+        yield F.cross_entropy(F.linear(h, head).reshape(-1, letters), y.reshape(-1))
+
+
+@pytest.mark.parametrize("net", [mlp, cnn, gpt])
+def test_small_networks_train(net, tmp_path):
+    """Losses beside the CPU's, and the same bits the second time."""
+    def losses(device):
+        td.manual_seed(3)
+        steps = net(lambda t: t.to(device).detach())
+        optimizer, seen = next(steps), []
+        for _ in range(20):
+            loss = next(steps)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            seen.append(loss.item())
+        return seen
+
+    with daemon(str(tmp_path)) as d:
+        td.connect(d.path)
+        here, there, again = losses("cpu"), losses("cuda"), losses("cuda")
+        assert there == again
+        assert max(abs(a - b) / abs(a) for a, b in zip(here, there)) < 1e-6
+        td.disconnect()

@@ -48,8 +48,9 @@ typedef struct td_ca_add {
     void *out;
     double alpha;
     int64_t whole_alpha;
+    td_cuda_number number; /* instead of src: what is put there, a double or a whole number, as `body` says */
     int32_t ndim;
-    uint8_t dtype, src_dtype, idx_dtype;
+    uint8_t dtype, src_dtype, idx_dtype, body, bytes;
 } td_ca_add;
 
 /* Matrices whose elements are zero above a diagonal, or below it. */

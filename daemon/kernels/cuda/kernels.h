@@ -6,7 +6,9 @@
 #define TENSORD_DAEMON_KERNELS_CUDA_KERNELS_H
 
 #include "daemon/kernels/cuda/args.h"
+#include "daemon/kernels/cuda/args_attention.h"
 #include "daemon/kernels/cuda/args_conv.h"
+#include "daemon/kernels/cuda/args_index.h"
 #include "daemon/kernels/cuda/args_nets.h"
 #include "daemon/kernels/cuda/args_places.h"
 #include "daemon/kernels/cuda/args_scan.h"
@@ -14,7 +16,7 @@
 #include "daemon/kernels/cuda_pointwise.h" /* generated: TD_CUDA_POINTWISE */
 
 /* Images behind the shards of pointwise kernels: moving, folding, products (where arithmetic is fused), networks; what
- * lies at indices or is drawn; convolutions; scans. */
+ * lies at indices or is drawn; convolutions; scans; several indices; attention. */
 enum {
     TD_CUDA_IMAGE_MOVE = TD_CUDA_SHARDS,
     TD_CUDA_IMAGE_REDUCE,
@@ -23,6 +25,8 @@ enum {
     TD_CUDA_IMAGE_PLACES,
     TD_CUDA_IMAGE_CONV,
     TD_CUDA_IMAGE_SCAN,
+    TD_CUDA_IMAGE_INDEX,
+    TD_CUDA_IMAGE_ATTENTION,
     TD_CUDA_IMAGES
 };
 
@@ -31,8 +35,9 @@ enum {
     X(sum_f64)                                                                                                         \
     X(sum_i64)                                                                                                         \
     X(squares_f32)                                                                                                     \
-    X(squares_f64) X(prod_f32) X(prod_f64) X(prod_i64) X(best_f32) X(best_f64) X(best_i64) X(best_u64) X(least_f32)    \
-        X(least_f64) X(least_i64) X(least_u64) X(var_f32) X(var_f64) X(lse_f32) X(lse_f64) X(any_u8) X(all_u8)
+    X(squares_f64)                                                                                                     \
+    X(prod_f32) X(prod_f64) X(prod_i64) X(best_f32) X(best_f64) X(best_i64) X(best_u64) X(least_f32) X(least_f64)      \
+        X(least_i64) X(least_u64) X(var_f32) X(var_f64) X(lse_f32) X(lse_f64) X(any_u8) X(all_u8)
 #define TD_CUDA_FOLD(NAME, X)                                                                                          \
     X(TD_CUDA_IMAGE_REDUCE, fold_##NAME, td_ca_reduce) X(TD_CUDA_IMAGE_REDUCE, merge_##NAME, td_ca_reduce)
 
@@ -99,6 +104,7 @@ enum {
     X(TD_CUDA_IMAGE_PLACES, add_i64, td_ca_add)                                                                        \
     X(TD_CUDA_IMAGE_PLACES, random_f32, td_ca_random)                                                                  \
     X(TD_CUDA_IMAGE_PLACES, random_f64, td_ca_random)                                                                  \
+    X(TD_CUDA_IMAGE_PLACES, put, td_ca_add)                                                                            \
     X(TD_CUDA_IMAGE_PLACES, triangle, td_ca_triangle)                                                                  \
     X(TD_CUDA_IMAGE_PLACES, randint, td_ca_random)                                                                     \
     X(TD_CUDA_IMAGE_PLACES, randperm, td_ca_random)                                                                    \
@@ -124,7 +130,21 @@ enum {
     TD_CUDA_SCAN(sum_f64, X)                                                                                           \
     TD_CUDA_SCAN(sum_i64, X)                                                                                           \
     TD_CUDA_SCAN(product_f64, X)                                                                                       \
-    TD_CUDA_SCAN(product_i64, X)
+    TD_CUDA_SCAN(product_i64, X)                                                                                       \
+    X(TD_CUDA_IMAGE_INDEX, index_read, td_ca_index)                                                                    \
+    X(TD_CUDA_IMAGE_INDEX, index_check, td_ca_index)                                                                   \
+    X(TD_CUDA_IMAGE_INDEX, index_set, td_ca_index)                                                                     \
+    X(TD_CUDA_IMAGE_INDEX, index_add_f32, td_ca_index)                                                                 \
+    X(TD_CUDA_IMAGE_INDEX, index_add_f64, td_ca_index)                                                                 \
+    X(TD_CUDA_IMAGE_INDEX, index_add_i64, td_ca_index)                                                                 \
+    X(TD_CUDA_IMAGE_ATTENTION, attend_f32, td_ca_attention)                                                            \
+    X(TD_CUDA_IMAGE_ATTENTION, attend_f64, td_ca_attention)                                                            \
+    X(TD_CUDA_IMAGE_ATTENTION, attend_dq_f32, td_ca_attention)                                                         \
+    X(TD_CUDA_IMAGE_ATTENTION, attend_dq_f64, td_ca_attention)                                                         \
+    X(TD_CUDA_IMAGE_ATTENTION, attend_dk_f32, td_ca_attention)                                                         \
+    X(TD_CUDA_IMAGE_ATTENTION, attend_dk_f64, td_ca_attention)                                                         \
+    X(TD_CUDA_IMAGE_ATTENTION, attend_dv_f32, td_ca_attention)                                                         \
+    X(TD_CUDA_IMAGE_ATTENTION, attend_dv_f64, td_ca_attention)
 
 enum td_cuda_kernel_number {
 #define TD_CUDA_PAIR(shard, name) TD_CK_flat_##name, TD_CK_walk_##name,

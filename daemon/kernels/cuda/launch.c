@@ -225,12 +225,29 @@ static int64_t index_element(const td_kcall *k, int dim, int64_t at)
         int64_t n = td_desc_numel(idx);
         return n ? at % n : at;
     }
+    case TD_OP_SCATTER:
     case TD_OP_SCATTER_ADD: { /* lines of the indices */
         int64_t n = idx->ndim ? idx->shape[dim] : 1, width = idx->ndim ? product(idx, dim + 1) : 1, line = at / n;
         return (line / width * n + at % n) * width + line % width;
     }
     default: return at;
     }
+}
+
+/* `at` is a position of the index tensors, behind so many of all positions. */
+static void explain_indices(td_kcall *k, const td_cuda_fault *f)
+{
+    const td_desc *x = k->in[0].desc;
+    int64_t shape[TD_MAX_DIMS], n = 1;
+    int ndim = 0, which = 0, nidx = k->nin - (k->op->id == TD_OP_INDEX ? 1 : 2), dim = 0;
+    td_error none = {0};
+    for (int i = 0; i < nidx; i++)
+        if (!td_absent(&k->in[1 + i]))
+            td_broadcast(shape, &ndim, k->in[1 + i].desc->shape, k->in[1 + i].desc->ndim, &none);
+    for (int i = 0; i < ndim; i++) n *= shape[i];
+    for (int i = 0; i < nidx; i++)
+        if (!td_absent(&k->in[1 + i]) && which++ == f->at / n) dim = i;
+    td_fail_index(k, f->index, f->at % n, dim, x->ndim ? x->shape[dim] : 1);
 }
 
 static void explain_index(td_kcall *k, const td_cuda_fault *f)
@@ -241,6 +258,7 @@ static void explain_index(td_kcall *k, const td_cuda_fault *f)
     case TD_OP_INDEX_SELECT:
     case TD_OP_GATHER:
     case TD_OP_INDEX_ADD:
+    case TD_OP_SCATTER:
     case TD_OP_SCATTER_ADD:
         if (td_wrap_dim(td_attr_int(k->attrs, 0), x->ndim, &dim, NULL)) dim = 0;
         break;
@@ -254,6 +272,8 @@ static void explain_index(td_kcall *k, const td_cuda_fault *f)
         td_kernel_fail(k, TD_E_INDEX, "max_pool2d_backward: index %lld is outside of a plane of %lld",
                        (long long)f->index, (long long)product(y, y->ndim - 2));
         return;
+    case TD_OP_INDEX:
+    case TD_OP_INDEX_PUT: explain_indices(k, f); return;
     default: break;
     }
     td_fail_index(k, f->index, index_element(k, dim, f->at), dim, x->ndim ? x->shape[dim] : 1);

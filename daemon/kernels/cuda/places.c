@@ -70,7 +70,7 @@ int td_cuda_plan_gather(td_kcall *k, td_error *e)
     return plan_pick(k, dim, true, e);
 }
 
-/* ---- adding at indices: index_add, scatter_add */
+/* ---- adding and putting at indices: index_add, scatter_add, scatter */
 
 /* A copy of x into the result; a copy onto itself, in place, changes nothing. */
 static void copy_first(td_kcall *k)
@@ -93,14 +93,21 @@ static void copy_first(td_kcall *k)
     td_cuda_add(k, kernel, td_cuda_over(c.n), &c, sizeof c, places, 2);
 }
 
-static int plan_add(td_kcall *k, int idx_in, int src_in, bool each, td_scalar alpha, td_error *e)
+/* puts: elements take the place of what was there; the source may be a number. */
+static int plan_add(td_kcall *k, int src_in, bool each, bool puts, td_scalar alpha, td_error *e)
 {
+    enum { idx_in = 1 };
     const td_desc *y = k->out[0].desc, *idx = k->in[idx_in].desc, *src = k->in[src_in].desc, *of = each ? idx : src;
+    const bool number = td_karg_is_number(&k->in[src_in]);
     int dim;
     if (td_wrap_dim(td_attr_int(k->attrs, 0), y->ndim, &dim, e)) return TD_E_INDEX;
     if (!is_index(idx->dtype)) return refuse_index(k, idx_in, e);
-    if (td_dtype_is_complex((td_dtype)y->dtype)) return td_cuda_refuse(k, y->dtype, e);
+    if (td_dtype_is_complex((td_dtype)y->dtype) && (!puts || number)) return td_cuda_refuse(k, y->dtype, e);
     td_ca_add a = {.lines = 1,
+                   .bytes = (uint8_t)td_dtype_size((td_dtype)y->dtype),
+                   .body = td_dtype_is_float((td_dtype)y->dtype) ? TD_BODY_F64
+                           : y->dtype == TD_UINT64               ? TD_BODY_U64
+                                                                 : TD_BODY_I64,
                    .length = y->ndim ? y->shape[dim] : 1,
                    .dtype = y->dtype,
                    .src_dtype = src->dtype,
@@ -111,7 +118,7 @@ static int plan_add(td_kcall *k, int idx_in, int src_in, bool each, td_scalar al
     for (int d = y->ndim - 1; d >= 0; d--) {
         if (d == dim) continue;
         a.shape[a.ndim] = of->shape[d];
-        a.out_stride[a.ndim] = y->stride[d], a.src_stride[a.ndim] = src->stride[d],
+        a.out_stride[a.ndim] = y->stride[d], a.src_stride[a.ndim] = src->ndim ? src->stride[d] : 0,
         a.idx_stride[a.ndim] = each ? idx->stride[d] : 0;
         a.lines *= a.shape[a.ndim++];
     }
@@ -123,7 +130,11 @@ static int plan_add(td_kcall *k, int idx_in, int src_in, bool each, td_scalar al
     td_cuda_place places[3] = {{offsetof(td_ca_add, src), TD_CUDA_IN, (uint8_t)src_in, 0},
                                {offsetof(td_ca_add, idx), TD_CUDA_IN, (uint8_t)idx_in, 0},
                                {offsetof(td_ca_add, out), TD_CUDA_OUT, 0, 0}};
-    unsigned kernel = y->dtype == TD_FLOAT64                  ? TD_CK_add_f64
+    if (number)
+        places[0] = (td_cuda_place){offsetof(td_ca_add, number), TD_CUDA_NUMBER, (uint8_t)src_in,
+                                    a.body | (unsigned)y->dtype << 8};
+    unsigned kernel = puts                                    ? TD_CK_put
+                      : y->dtype == TD_FLOAT64                ? TD_CK_add_f64
                       : td_dtype_is_float((td_dtype)y->dtype) ? TD_CK_add_f32
                                                               : TD_CK_add_i64;
     td_cuda_begin(k);
@@ -139,11 +150,15 @@ static int plan_add(td_kcall *k, int idx_in, int src_in, bool each, td_scalar al
 
 int td_cuda_plan_index_add(td_kcall *k, td_error *e)
 {
-    return plan_add(k, 1, 2, false, k->attrs->at[1].s, e);
+    return plan_add(k, 2, false, false, k->attrs->at[1].s, e);
 }
 int td_cuda_plan_scatter_add(td_kcall *k, td_error *e)
 {
-    return plan_add(k, 1, 2, true, td_int(1), e);
+    return plan_add(k, 2, true, false, td_int(1), e);
+}
+int td_cuda_plan_scatter(td_kcall *k, td_error *e)
+{
+    return plan_add(k, 2, true, true, td_int(1), e);
 }
 
 /* ---- cat, stack of few that lie row by row */

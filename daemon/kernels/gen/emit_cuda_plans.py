@@ -8,7 +8,7 @@ WRITTEN = {"full", "arange", "linspace", "eye", "sum", "mean", "prod", "amax", "
            "var", "std", "any", "all", "logsumexp", "sum_to", "sum_squares", "mm", "bmm", "addmm", "linear", "dot", "mv",
            "softmax", "log_softmax", "softmax_backward", "log_softmax_backward", "nll_loss", "nll_loss_backward", "sgd_step", "adam_step",
            "layer_norm", "layer_norm_backward", "batch_norm", "batch_norm_backward",
-           "index_select", "embedding", "gather", "index_add", "scatter_add", "cat", "stack", "select_scatter", "slice_scatter",
+           "index_select", "embedding", "gather", "index_add", "scatter_add", "scatter", "index", "index_put", "tiled_attention", "tiled_attention_backward", "cat", "stack", "select_scatter", "slice_scatter",
            "repeat", "flip", "roll", "constant_pad", "tril", "triu", "cumsum", "cumprod",
            "rand", "randn", "randint", "randperm", "bernoulli", "dropout", "dropout_backward",
            "conv2d", "conv2d_backward", "max_pool2d", "max_pool2d_backward", "avg_pool2d", "avg_pool2d_backward"}

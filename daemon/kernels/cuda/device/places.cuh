@@ -4,30 +4,10 @@
 #define TENSORD_DAEMON_KERNELS_CUDA_DEVICE_PLACES_CUH
 
 #include "daemon/kernels/cuda/args_places.h"
-#include "daemon/kernels/cuda/device/element.cuh"
 #include "daemon/kernels/cuda/device/fault.cuh"
+#include "daemon/kernels/cuda/device/move_one.cuh"
 
 #include "daemon/kernels/cpu/vec/philox_one.h"
-
-/* Bytes of an element as they are. */
-TD_FN void td_move_element(void *to, int64_t t, const void *from, int64_t f, int size)
-{
-    switch (size) {
-    case 1: ((uint8_t *)to)[t] = ((const uint8_t *)from)[f]; break;
-    case 2: ((uint16_t *)to)[t] = ((const uint16_t *)from)[f]; break;
-    case 4: ((uint32_t *)to)[t] = ((const uint32_t *)from)[f]; break;
-    case 8: ((uint64_t *)to)[t] = ((const uint64_t *)from)[f]; break;
-    default:
-        ((uint64_t *)to)[2 * t] = ((const uint64_t *)from)[2 * f];
-        ((uint64_t *)to)[2 * t + 1] = ((const uint64_t *)from)[2 * f + 1];
-    }
-}
-TD_FN int64_t td_quotient(int64_t i, int64_t n)
-{
-    return i <= INT32_MAX && n <= INT32_MAX ? (int64_t)((uint32_t)i / (uint32_t)n) : i / n;
-}
-#define TD_GRID(i, n)                                                                                                  \
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, step_ = (int64_t)gridDim.x * blockDim.x; i < (n); i += step_)
 
 TD_KERNEL(pick, td_ca_pick)
 {
@@ -156,6 +136,25 @@ TD_KERNEL(add_f64, td_ca_add)
 TD_KERNEL(add_i64, td_ca_add)
 {
     td_add<uint64_t>(a, (uint64_t)a.whole_alpha);
+}
+
+/* Elements of src, or one number, in place of those at indices. */
+TD_KERNEL(put, td_ca_add)
+{
+    if (*a.error) return;
+    TD_GRID(line, a.lines)
+    {
+        int64_t out, src, idx;
+        td_line_places(a, line, &out, &src, &idx);
+        for (int64_t k = 0; k < a.count; k++) {
+            const int64_t index = td_load<int64_t>(a.idx, idx + k * a.idx_step, a.idx_dtype);
+            if (index < 0 || index >= a.length) return;
+            const int64_t at = out + index * a.out_step;
+            if (a.src) td_move_element(a.out, at, a.src, src + k * a.src_step, a.bytes);
+            else if (a.body == TD_BODY_F64) td_store<double>(a.out, at, a.dtype, a.number.f64);
+            else td_store<uint64_t>(a.out, at, a.dtype, a.number.u64);
+        }
+    }
 }
 
 /* ---- random numbers: Philox4x32-10, see cpu/vec/philox.h */
