@@ -570,9 +570,10 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t h, cublasLtMatmulDesc_t desc, con
                          .wrong = wrong && !strcmp(wrong, name_of(la->type))};
     size_t bytes = sizeof args;
     void *extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, &args, CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
-    tell("product %s m %llu n %llu k %llu batch %d turned %d %d beta %g alignment %u", name_of(la->type),
-         (unsigned long long)args.m, (unsigned long long)args.n, (unsigned long long)args.k, (int)ld->batch,
-         desc->turned[0], desc->turned[1], args.beta, w.alignment[0]);
+    tell("product %s m %llu n %llu k %llu batch %d turned %d %d beta %g alignment %u workspace %#llx",
+         name_of(la->type), (unsigned long long)args.m, (unsigned long long)args.n, (unsigned long long)args.k,
+         (int)ld->batch, desc->turned[0], desc->turned[1], args.beta, w.alignment[0],
+         (unsigned long long)args.workspace);
     if (h->d.cuLaunchKernel(h->kernel, 1, 1, 1, 1, 1, 1, 0, stream, NULL, extra))
         return (cublasStatus_t)EXECUTION_FAILED;
     return CUBLAS_STATUS_SUCCESS;

@@ -228,6 +228,32 @@ static void computes(void)
     end_log();
 }
 
+/* Streams run beside each other: each works in memory of its own. */
+static void memory_for_each_stream(void)
+{
+    char line[600];
+    unsigned long long at[8] = {0};
+    int n = 0;
+    begin_log();
+    CU_ASSERT_FATAL(start_with("FAKE_CUBLASLT_FAIL", NULL));
+    const td_cuda_product of = small(8, 9, 10);
+    for (unsigned s = 0; s < 4; s++) {
+        run_product(&of, s);
+        CU_ASSERT_TRUE(process_ends(&p, s));
+    }
+    FILE *f = fopen(log_path, "r");
+    while (f && fgets(line, sizeof line, f) && n < 8) {
+        const char *said = strstr(line, "m 8 n 9 k 10 ") ? strstr(line, "workspace ") : NULL;
+        if (said) n += sscanf(said, "workspace %llx", &at[n]) == 1;
+    }
+    if (f) fclose(f);
+    CU_ASSERT_EQUAL(n, 4);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j < i; j++) CU_ASSERT_TRUE(llabs((long long)(at[i] - at[j])) >= 8 * MIB);
+    stop();
+    end_log();
+}
+
 /* More shapes than are kept, each of them asked for again. */
 static void many_shapes(void)
 {
@@ -336,6 +362,15 @@ static void none_that_opens(void)
     unmake_broken();
 }
 
+/* What failed is not tried again under its bare name, as which the linker has it by now. */
+static void not_twice(void)
+{
+    CU_ASSERT_FATAL(start_with("FAKE_CUBLASLT_FAIL", "cublasLtCreate:1"));
+    CU_ASSERT_EQUAL(p.greeting.products, 0);
+    CU_ASSERT_PTR_NOT_NULL(strstr(p.greeting.library, "is not used: cublasLtCreate of cublasLt"));
+    stop();
+}
+
 static void wrong_numbers(void)
 {
     begin_log();
@@ -374,9 +409,29 @@ static void dies(void)
     unsetenv("FAKE_CUBLASLT_DIES");
 }
 
+/* What the library works with lies nowhere where an arena of the last process comes back to. */
+static void beside_arenas(void)
+{
+    process_memory big, again;
+    begin_log();
+    CU_ASSERT_FATAL(start_with("FAKE_CUBLASLT_FAIL", NULL));
+    CU_ASSERT_FATAL(process_arena(&p, 512 * MIB, &big) && !big.code); /* so large that the next process begins in it */
+    close(m.fd);
+    process_kill(&p);
+    CU_ASSERT_FATAL(process_start(&p, TD_GPU_HANDLES_VMM) && !p.greeting.code);
+    CU_ASSERT_EQUAL(p.greeting.products, ALL);
+    CU_ASSERT_TRUE(process_import(&p, &big, &again) && !again.code);
+    close(big.fd);
+    CU_ASSERT_FATAL(process_arena(&p, 4 * MIB, &m) && !m.code);
+    const td_cuda_product of = small(8, 9, 10);
+    CU_ASSERT_TRUE(is_right(&of));
+    stop();
+    end_log();
+}
+
 /* Each call of the library, and each of the driver's while it is tried: it is used, or not; what it computes is right,
  * or refused by its name. */
-static void fails(const char *variable, const char *form, int most)
+static void fails(const char *variable, const char *form, int least, int most)
 {
     int n = 1, used = 0;
     for (; n < most; n++) {
@@ -403,22 +458,25 @@ static void fails(const char *variable, const char *form, int most)
     }
     printf("%s: %d calls were made to fail, with %d of them the whole library is used all the same\n", variable, n - 1,
            used);
-    CU_ASSERT_TRUE(n < most && n > 4);
+    CU_ASSERT_TRUE(n < most && n > least);
 }
 
 static void each_call_fails(void)
 {
-    fails("FAKE_CUBLASLT_FAIL", "%d", 1000);
+    fails("FAKE_CUBLASLT_FAIL", "%d", 40, 1000);
 }
 
 static void each_launch_fails(void)
 {
-    fails("FAKE_CUDA_FAIL", "cuLaunchKernel:%d", 100);
-    fails("FAKE_CUDA_FAIL", "cuMemcpyHtoD:%d", 100);
+    fails("FAKE_CUDA_FAIL", "cuLaunchKernel:%d", 4, 100);
+    fails("FAKE_CUDA_FAIL", "cuMemcpyHtoD:%d", 4, 100);
+    fails("FAKE_CUDA_FAIL", "cuMemAlloc:%d", 2, 100);
 }
 
 TD_CUNIT_MAIN("fake_cuda_library", {"declarations beside cublasLt.h", declared}, {"places", places},
-              {"files in them", files}, {"computes", computes}, {"many shapes", many_shapes}, {"refuses", refuses},
-              {"a record that is cut short", cut_short}, {"none", none}, {"none that opens", none_that_opens},
-              {"wrong numbers", wrong_numbers}, {"ways that split k", ways_that_split}, {"it dies", dies},
-              {"each call fails", each_call_fails}, {"each launch fails", each_launch_fails})
+              {"files in them", files}, {"computes", computes}, {"memory for each stream", memory_for_each_stream},
+              {"many shapes", many_shapes}, {"refuses", refuses}, {"a record that is cut short", cut_short},
+              {"none", none}, {"none that opens", none_that_opens}, {"not twice", not_twice},
+              {"wrong numbers", wrong_numbers}, {"ways that split k", ways_that_split},
+              {"beside arenas", beside_arenas}, {"it dies", dies}, {"each call fails", each_call_fails},
+              {"each launch fails", each_launch_fails})
