@@ -156,7 +156,10 @@ TD_API void td_release(td_array *a)
     if (!a) return;
     td_client *c = a->client;
     td_lock(c);
-    if (--a->refs == 0) td_array_free(a);
+    if (--a->refs == 0) {
+        td_array_free(a);
+        td_push_released(c);
+    }
     td_unlock(c);
 }
 

@@ -91,8 +91,9 @@ typedef struct td_loop {
 enum { TD_SPARE_LEASES = 2, TD_SITES = 4096 };
 enum {
     TD_RELEASE_BATCH = 128,
-    TD_RELEASE_BYTES = 1 << 18
-}; /* as many handles, or as much memory, wait for their RELEASE */
+    TD_RELEASE_BYTES = 1 << 18, /* as many handles, or as much memory, wait for their RELEASE */
+    TD_RELEASE_TOLD = 8 << 20   /* ... and so much for a frame that has it */
+};
 
 typedef struct td_site_slot {
     const char *text; /* the very pointer */
@@ -196,7 +197,7 @@ struct td_client {
     /* Numbers of tensors: ids.c. */
     struct {
         uint32_t next, nfree, free_capacity, nreleased;
-        uint64_t released_bytes;
+        uint64_t released_bytes, untold_bytes; /* untold: of those whose RELEASE stands in no frame */
         uint32_t *free;
         uint32_t released[TD_RELEASE_BATCH];
     } ids;

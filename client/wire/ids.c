@@ -26,6 +26,7 @@ int td_emit_releases(td_client *c)
     if (rc) return rc;
     for (uint32_t i = 0; i < n; i++) td_free_id(c, c->ids.released[i]);
     c->ids.nreleased = 0;
+    c->ids.untold_bytes += c->ids.released_bytes;
     c->ids.released_bytes = 0;
     return TD_OK;
 }

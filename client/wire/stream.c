@@ -399,6 +399,7 @@ static int seal_batch(td_client *c)
     c->fork.frames++;
     c->out.words.count = c->out.data_bytes = 0;
     c->out.records = 0;
+    c->ids.untold_bytes = 0;
     return TD_OK;
 }
 
@@ -436,6 +437,20 @@ int td_push_some(td_client *c)
     }
     td_loop_writes(c);
     return c->lost;
+}
+
+/* What goes wrong here goes wrong once more in the next call, which says so. */
+void td_push_released(td_client *c)
+{
+    if (c->ids.untold_bytes < TD_RELEASE_TOLD || c->lost || !td_fork_intact()) return;
+    td_error told = *td_last_error();
+    if (seal_batch(c)) {
+        if (told.code) td_raise_error(&told, NULL, NULL);
+        else td_clear_error();
+        return;
+    }
+    td_writer_flush(&c->out.writer, c->socket, true, NULL);
+    td_loop_writes(c);
 }
 
 void td_push_asked(td_client *c)

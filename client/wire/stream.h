@@ -43,6 +43,9 @@ uint32_t td_take_id(td_client *c);             /* 0: all are in use */
 void td_free_id(td_client *c, uint32_t id);    /* of no tensor: may be used at once */
 void td_release_id(td_client *c, uint32_t id); /* of a tensor: RELEASE goes with the batch */
 int td_emit_releases(td_client *c);
+/* Send what is batched, as far as the daemon takes it at once, when much memory was released that it does not know of:
+ * others may want it, and nobody knows when the next call comes. */
+void td_push_released(td_client *c);
 
 /* ---- calls */
 /* A Call with `w->serial` set here; sends what is batched before it. `fd` is not taken over. */

@@ -3,6 +3,7 @@
  * Every story is played twice over the same two connections. The first time opens what stays open (a ring, the mapping
  * of a segment that lives on); the second must leave no more than it found: tensors, names, bytes and descriptors
  * in the daemon, mappings and descriptors in this process. */
+#include "client/wire/client.h"
 #include "tests/client/common.h"
 
 #include <errno.h>
@@ -490,6 +491,33 @@ static void a_failed_tensor(void)
     twice(a_failed_story);
 }
 
+/* A program may not call again for an hour. */
+static void release_and_rest(td_client *c, td_client *r, int n, int64_t floats)
+{
+    td_array *x[64];
+    td_sync(c);
+    int64_t before = status_of(r, "tensors"), left = n;
+    for (int k = 0; k < n; k++) x[k] = td_full(c, td_dims(floats), k, TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    CU_ASSERT_EQUAL(status_of(r, "tensors") - before, n);
+    for (int k = 0; k < n; k++) td_release(x[k]);
+    for (int i = 0; i < TEST_LONG_MS / 10 && left * floats * 4 >= TD_RELEASE_TOLD; i++) {
+        left = status_of(r, "tensors") - before;
+        if (i) test_sleep_ms(10);
+    }
+    CU_ASSERT_TRUE(left * floats * 4 < TD_RELEASE_TOLD);
+}
+
+static void what_is_released_is_for_others(void)
+{
+    td_client *c = join_and_wait(), *r = join_and_wait();
+    release_and_rest(c, r, 1, 10 << 20);
+    release_and_rest(c, r, 4, 1 << 20);
+    release_and_rest(c, r, 64, 48 << 10);
+    td_disconnect(r);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_handles", start_server, stop_server, {"the very same tensor", the_very_same_tensor},
                    {"on its way it lives", on_its_way_it_lives}, {"nobody takes it", nobody_takes_it},
                    {"many on their way", many_on_their_way}, {"a taker is killed", a_taker_is_killed},
@@ -497,4 +525,5 @@ TD_CUNIT_MAIN_WITH("client_handles", start_server, stop_server, {"the very same 
                    {"lent memory is written by both", lent_memory_is_written_by_both},
                    {"what is sent is read-only", what_is_sent_is_read_only},
                    {"a loan lasts as long as its lender", a_loan_lasts_as_long_as_its_lender}, {"garbage", garbage},
-                   {"a failed tensor", a_failed_tensor})
+                   {"a failed tensor", a_failed_tensor},
+                   {"what is released is for others", what_is_released_is_for_others})
