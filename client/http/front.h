@@ -79,6 +79,8 @@ uint64_t http_room(const http_front *f); /* what is left */
 void http_uncharge(http_front *f, uint64_t bytes);
 /* The daemon's error as an answer. */
 void http_refuse_for(http_exchange *x, const td_error *e);
+/* The same of a model that could not be opened: if it is this server's, why it is not there. */
+void http_refuse_model(const http_front *f, http_exchange *x, const char *name, const td_error *e);
 void http_answer_text(http_exchange *x, int status, const char *type, http_text *t); /* frees the text */
 
 /* A model by name; NULL with *e. Released by http_model_done(). */
@@ -109,8 +111,10 @@ bool http_infer_write(http_front *f);
 int http_repository_add(http_front *f, const char *name, const char *file, td_error *e);
 int http_repository_read(http_front *f, td_error *e);  /* the directory: new entries, none for what has gone */
 int http_repository_begin(http_front *f, td_error *e); /* what --model and --load ask for */
-http_entry *http_repository_find(http_front *f, const char *name);
-bool http_repository_ready(const http_front *f);
+http_entry *http_repository_find(const http_front *f, const char *name);
+const http_entry *http_repository_unready(const http_front *f); /* one that is wanted; NULL: all these are ready */
+enum { HTTP_WHY = 640 };
+const char *http_repository_why(const http_entry *n, char out[HTTP_WHY]); /* it is not ready; NULL: it is */
 void http_repository_free(http_front *f);
 /* Answers `x` (NULL: nobody asked) when it is done. */
 void http_repository_load(http_front *f, http_exchange *x, const char *name);

@@ -125,7 +125,7 @@ http_infer *http_infer_begin(http_front *f, http_exchange *x, const char *name, 
     http_infer *i = calloc(1, sizeof *i);
     if (!i) return http_refuse(x, 503, "no memory for a request"), NULL;
     *i = (http_infer){.front = f, .x = x};
-    if (!(i->model = http_model_open(f, name, version, &e))) return http_refuse_for(x, &e), i;
+    if (!(i->model = http_model_open(f, name, version, &e))) return http_refuse_model(f, x, name, &e), i;
     if (!read_sizes(i)) return i;
     if (!charge(i, 2 * i->text_size + sizeof *i)) return i;
     i->text = malloc(i->text_size + 1);

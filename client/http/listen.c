@@ -37,7 +37,9 @@ static int bind_unix(int fd, const struct sockaddr_un *a, td_error *e)
     bool alive = probe >= 0 && connect(probe, (const struct sockaddr *)a, sizeof *a) == 0;
     bool dead = !alive && errno == ECONNREFUSED;
     if (probe >= 0) close(probe);
-    if (alive) return td_fail(e, TD_E_EXISTS, "a server listens at %.100s already", a->sun_path);
+    if (alive)
+        return td_fail(e, TD_E_EXISTS,
+                       "a server listens at %.100s already: end that one, or give another --http-socket", a->sun_path);
     if (dead) unlink(a->sun_path);
     if (bind(fd, (const struct sockaddr *)a, sizeof *a) || listen(fd, BACKLOG))
         return td_fail_errno(e, errno, "cannot listen at %.100s", a->sun_path);
@@ -100,7 +102,12 @@ int http_listen_tcp(const char *address, bool *local, char *shown, size_t size, 
     int on = 1, fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (fd < 0 || bind(fd, found->ai_addr, found->ai_addrlen) || listen(fd, BACKLOG)) {
-        td_fail_errno(e, errno, "cannot listen at %.100s", address);
+        if (errno == EADDRINUSE)
+            td_fail(e, TD_E_EXISTS,
+                    "cannot listen at %.100s: another server has this port; end that one, or give another port (0: any "
+                    "that is free)",
+                    address);
+        else td_fail_errno(e, errno, "cannot listen at %.100s", address);
         if (fd >= 0) close(fd);
         fd = -1;
     } else show(fd, shown, size);

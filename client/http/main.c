@@ -170,7 +170,13 @@ static int add_model(http_front *f, const char *what, bool named, td_error *e)
         char *dot = strrchr(name, '.');
         if (dot && dot != name) *dot = 0;
     }
-    if (access(file, R_OK)) return td_fail_errno(e, errno, "%.200s", file);
+    if (access(file, R_OK)) {
+        td_fail_errno(e, errno, "the model %.80s: %.200s", name, file);
+        size_t n = strlen(e->message);
+        snprintf(e->message + n, sizeof e->message - n,
+                 "; files are there when the server starts, or come to a --repository and are loaded then");
+        return e->code;
+    }
     return http_repository_add(f, name, file, e);
 }
 
@@ -298,7 +304,9 @@ static void look_at_models(http_front *f)
 static void dispatch(http_front *f)
 {
     if (f->lost || td_client_dispatch(f->client) != TD_E_LOST) return;
-    fprintf(stderr, "tensord-http: %s\n", td_last_error()->message);
+    const char *why = td_last_error()->message, *hint = strstr(why, "; td_connect()"); /* for who programs */
+    fprintf(stderr, "tensord-http: %.*s; start tensord-http again when a daemon runs\n",
+            (int)(hint ? (size_t)(hint - why) : strlen(why)), why);
     f->lost = f->ending = true;
 }
 

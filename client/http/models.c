@@ -64,6 +64,14 @@ void http_refuse_for(http_exchange *x, const td_error *e)
     http_refuse(x, status_of(e->code), "%s", e->message[0] ? e->message : td_error_name(e->code));
 }
 
+void http_refuse_model(const http_front *f, http_exchange *x, const char *name, const td_error *e)
+{
+    char text[HTTP_WHY];
+    const char *why = e->code == TD_E_NOT_FOUND ? http_repository_why(http_repository_find(f, name), text) : NULL;
+    if (why) http_refuse(x, status_of(e->code), "%s", why);
+    else http_refuse_for(x, e);
+}
+
 static void free_bytes(void *owner)
 {
     free(owner);

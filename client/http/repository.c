@@ -46,7 +46,7 @@ struct http_load {
 
 /* ---- entries ---------------------------------------------------------------------------------------------------- */
 
-http_entry *http_repository_find(http_front *f, const char *name)
+http_entry *http_repository_find(const http_front *f, const char *name)
 {
     for (http_entry *n = f->entries; n; n = n->next)
         if (strcmp(n->name, name) == 0) return n;
@@ -141,11 +141,23 @@ int http_repository_begin(http_front *f, td_error *e)
     return rc;
 }
 
-bool http_repository_ready(const http_front *f)
+const char *http_repository_why(const http_entry *n, char out[HTTP_WHY])
 {
-    for (const http_entry *n = f->entries; n; n = n->next)
-        if (n->wanted && n->state != HTTP_READY) return false;
-    return true;
+    static const char again[] = "POST /v2/repository/models/NAME/load";
+    if (!n || n->state == HTTP_READY) return NULL;
+    if (n->state == HTTP_LOADING) snprintf(out, HTTP_WHY, "the model %.80s is being loaded", n->name);
+    else if (n->state == HTTP_UNLOADED)
+        snprintf(out, HTTP_WHY, "the model %.80s is not loaded; %s loads it", n->name, again);
+    else
+        snprintf(out, HTTP_WHY, "the model %.80s was not loaded: %.400s; %s tries it again", n->name, n->reason, again);
+    return out;
+}
+
+const http_entry *http_repository_unready(const http_front *f)
+{
+    const http_entry *n = f->entries;
+    while (n && (!n->wanted || n->state == HTTP_READY)) n = n->next;
+    return n;
 }
 
 /* ---- what is to be loaded --------------------------------------------------------------------------------------- */
@@ -348,7 +360,8 @@ static void finish(http_front *f, http_load *l, int status)
     if (error) snprintf(why, sizeof why, "%s", error);
     else if (l->late) snprintf(why, sizeof why, "it was not loaded within %u s (--load-seconds)", f->options.load_s);
     else if (WIFSIGNALED(status))
-        snprintf(why, sizeof why, "the process that loaded it was killed by signal %d", WTERMSIG(status));
+        snprintf(why, sizeof why, "the process that loaded it was killed by signal %d%s", WTERMSIG(status),
+                 WTERMSIG(status) == SIGKILL ? ", as the system does when memory is short" : "");
     else snprintf(why, sizeof why, "the process that loaded it ended with %d", WEXITSTATUS(status));
     td_pickle_close(&memory);
     if (error && WIFEXITED(status)) end_load(f, l, 400, why);
@@ -399,7 +412,10 @@ void http_repository_load(http_front *f, http_exchange *x, const char *name)
     http_entry *n = http_repository_find(f, name);
     if (!n && http_repository_read(f, &e) == TD_OK) n = http_repository_find(f, name);
     if (!n) {
-        if (x) http_refuse(x, 404, "the repository has no model %.80s", name);
+        if (x && f->options.repository) http_refuse(x, 404, "the repository has no model %.80s", name);
+        else if (x)
+            http_refuse(x, 404, "this server was started with no model %.80s, and with no --repository to load it from",
+                        name);
         return;
     }
     asker *a = x ? malloc(sizeof *a) : NULL;

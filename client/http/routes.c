@@ -142,15 +142,20 @@ static void answer_live(call *c)
 
 static void answer_ready(call *c)
 {
-    if (!c->front->lost && http_repository_ready(c->front)) answer_empty(c, 200);
-    else http_refuse(c->x, 503, "a model that was asked for is not ready");
+    char why[HTTP_WHY];
+    const http_entry *n = http_repository_unready(c->front);
+    if (c->front->lost) http_refuse(c->x, 503, "the daemon has ended");
+    else if (!n) answer_empty(c, 200);
+    else
+        http_refuse(c->x, 503, "%s",
+                    has_token(c) ? http_repository_why(n, why) : "a model that was asked for is not ready");
 }
 
 static http_model *open_model(call *c)
 {
     td_error e = {0};
     http_model *m = http_model_open(c->front, c->name, c->version, &e);
-    if (!m) http_refuse_for(c->x, &e);
+    if (!m) http_refuse_model(c->front, c->x, c->name, &e);
     return m;
 }
 
@@ -317,13 +322,14 @@ static bool matches(call *c, const char *form)
     return k == c->path.n;
 }
 
-static const struct route *find_route(call *c, bool *path_known)
+/* *takes: of a path that is known, what it takes. */
+static const struct route *find_route(call *c, const char **takes)
 {
     const char *method = http_method(c->x);
-    *path_known = false;
+    *takes = NULL;
     for (size_t i = 0; i < sizeof routes / sizeof routes[0]; i++) {
         if (!matches(c, routes[i].path)) continue;
-        *path_known = true;
+        *takes = routes[i].method;
         bool reads = strcmp(method, "HEAD") == 0 && strcmp(routes[i].method, "GET") == 0;
         if (reads || strcmp(method, routes[i].method) == 0) return &routes[i];
     }
@@ -348,7 +354,7 @@ static void take_body(call *c)
 
 static void on_head(void *context, http_exchange *x)
 {
-    bool known;
+    const char *takes;
     call *c = calloc(1, sizeof *c);
     http_set_mine(x, c);
     if (!c) {
@@ -360,10 +366,12 @@ static void on_head(void *context, http_exchange *x)
         http_refuse(x, 400, "the path cannot be read");
         return;
     }
-    const struct route *r = find_route(c, &known);
+    const struct route *r = find_route(c, &takes);
     if (!check(c, r && r->open)) return;
-    if (!r && known) http_refuse(x, 405, "%.20s is not what this path takes", http_method(x));
-    else if (!r) http_refuse(x, 404, "there is nothing at %.200s", http_target(x));
+    if (!r && takes) http_refuse(x, 405, "%.20s is not what this path takes; %s is", http_method(x), takes);
+    else if (!r)
+        http_refuse(x, 404, "there is nothing at %.200s; models are at /v2/models/NAME, as Triton has them",
+                    http_target(x));
     else if (!r->answer) c->infer = http_infer_begin(c->front, x, c->name, c->version);
     else c->answer = r->answer, c->now = r->now, take_body(c);
 }

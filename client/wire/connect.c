@@ -37,6 +37,16 @@ static int check_peer(int socket, const char *path, td_error *e)
                    (unsigned)peer.uid);
 }
 
+/* What starts one is left out where there is no room for it. */
+static void none_answers(const char *path, int err, td_error *e)
+{
+    td_fail_errno(e, err, "no daemon answers at %s", path);
+    size_t n = strlen(e->message);
+    int more = snprintf(e->message + n, sizeof e->message - n, "; `tensord --socket %s` starts one", path);
+    if (more < 0 || (size_t)more >= sizeof e->message - n) e->message[n] = 0;
+    e->code = TD_E_NOT_FOUND;
+}
+
 int td_dial_within(const char *path, int ms, td_error *e)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
@@ -57,7 +67,7 @@ int td_dial_within(const char *path, int ms, td_error *e)
             rc = connect(s, (struct sockaddr *)&at, sizeof at);
         while (rc && errno == EINTR);
     if (rc && errno == EAGAIN) td_fail(e, TD_E_TIMEOUT, "the daemon at %s takes no connections; is it stopped?", path);
-    else if (rc) td_fail_errno(e, errno, "no daemon answers at %s", path), e->code = TD_E_NOT_FOUND;
+    else if (rc) none_answers(path, errno, e);
     else rc = check_peer(s, path, e);
     setsockopt(s, SOL_SOCKET, SO_SNDTIMEO, &always, sizeof always);
     if (!rc) return s;

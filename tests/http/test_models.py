@@ -393,6 +393,37 @@ class Models(Served):
         self.assertEqual(self.load(g, "mine")[0], 200)
         self.assertEqual(f.json("GET", "/v2/models/mine")[1]["inputs"][0]["shape"], [-1, 3])
 
+    def test_what_is_said_says_what_to_do(self):
+        """Of a start that fails, of paths, and of models that are not there."""
+        def fails(*args, socket=self.socket):
+            done = subprocess.run([self.BUILD + "/client/tensord-http", "--socket", socket, *args], env=environment(), capture_output=True, text=True, timeout=LONG)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            return done.stderr
+
+        model = self.write("mine.onnx", plus(1.0))
+        f = self.front("--http-socket", self.place + "/web", "--model", "mine=" + model)
+        f.is_ready()
+        here = "%s:%d" % f.at
+        self.assertIn("another server has this port; end that one, or give another port", fails("--no-http-socket", "--listen", here, model))
+        self.assertIn("end that one, or give another --http-socket", fails("--http-socket", self.place + "/web", model))
+        self.assertRegex(fails(self.place + "/none.onnx"), "^tensord-http: the model none: .*No such file or directory; .*--repository")
+        self.assertIn("`tensord --socket /nowhere/d` starts one", fails(model, socket="/nowhere/d"))
+        self.assertIn("; POST is", f.json("GET", "/v2/models/mine/infer")[1]["error"])
+        self.assertIn("; GET is", f.json("POST", "/v2/models/mine")[1]["error"])
+        self.assertIn("models are at /v2/models/NAME", f.json("POST", "/v1/models/mine:predict", {})[1]["error"])
+        self.assertIn("no --repository", self.load(f, "other")[1]["error"])
+        self.write("repo/cut/1/model.onnx", plus(1.0)[:-9])
+        self.write("repo/good/1/model.onnx", plus(1.0))
+        g = self.front("--no-http-socket", "--repository", self.place + "/repo", "--load", "cut")
+        g.wait(lambda: any("cut is not loaded" in line for line in g.said))
+        for method, path in (("GET", "/v2/health/ready"), ("GET", "/v2/models/cut"), ("POST", "/v2/models/cut/infer")):
+            self.assertRegex(g.json(method, path, {})[1]["error"], "the model cut was not loaded: model.onnx: .*; POST /v2/repository/models/NAME/load tries it again")
+        self.assertEqual(g.json("GET", "/v2/models/good")[1]["error"], "the model good is not loaded; POST /v2/repository/models/NAME/load loads it")
+        self.daemon.kill()
+        g.process.wait(LONG)
+        g._reader.join(LONG)
+        self.assertIn("and what it held is gone; start tensord-http again when a daemon runs\n", "".join(g.said))
+
     def test_text_that_is_no_json(self):
         f = self.front("--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n"])], [("y", 1, ["n"])])))
         f.is_ready()
