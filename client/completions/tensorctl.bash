@@ -41,6 +41,6 @@ _tensorctl()
         ;;
     esac
     mapfile -t COMPREPLY < <(compgen -W "daemons status sessions tensors names models drop queues groups segments devices turns loaders top run program ops doctor bench
-        --in --out --entry --repeat --socket --pid --json --prometheus --interval --count --help --version" -- "$word")
+        --in --out --entry --repeat --device --socket --pid --json --prometheus --interval --count --help --version" -- "$word")
 }
 complete -F _tensorctl tensorctl

@@ -1,5 +1,6 @@
-"""The gradient formulas, what ops are made of and what results look like as text, for `tensorctl ops NAME`."""
+"""The gradient formulas, what ops are made of and what results look like as text, for `tensorctl ops NAME`; which have a kernel for CUDA."""
 
+import emit_cuda_plans
 from cdata import HEAD, string
 
 
@@ -20,4 +21,8 @@ def emit(table, out):
     for op in table.ops:
         if op.composed:
             out.write(f"    case {op.id}: return {string(op.recipe)};\n")
-    out.write("    default: return NULL;\n    }\n}\n")
+    out.write("    default: return NULL;\n    }\n}\n\nbool ctl_has_cuda_kernel(unsigned id)\n{\n    switch (id) {\n")
+    for op in table.ops:
+        if emit_cuda_plans.plan(op):
+            out.write(f"    case {op.id}:\n")
+    out.write("        return true;\n    default: return false;\n    }\n}\n")

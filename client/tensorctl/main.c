@@ -43,6 +43,7 @@ static const char usage[] =
     ".safetensors\n"
     "  --entry NAME      of run and program: one of several programs of a file (default: forward)\n"
     "  --repeat N        of run: so often, and say how long it took\n"
+    "  --device cuda     of ops: what each op has there, and how many have it\n"
     "  --help --version\n";
 
 int ctl_fail(const char *what)
@@ -126,19 +127,14 @@ static void add_word(const char *words[CTL_MOST_WORDS], int *n)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"socket", required_argument, NULL, 's'},
-                                            {"pid", required_argument, NULL, 'p'},
-                                            {"json", no_argument, NULL, 'j'},
-                                            {"interval", required_argument, NULL, 'i'},
-                                            {"count", required_argument, NULL, 'n'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {"version", no_argument, NULL, 'V'},
-                                            {"prometheus", no_argument, NULL, 'P'},
-                                            {"in", required_argument, NULL, 'I'},
-                                            {"out", required_argument, NULL, 'O'},
-                                            {"entry", required_argument, NULL, 'e'},
-                                            {"repeat", required_argument, NULL, 'r'},
-                                            {0}};
+    static const struct option options[] = {
+        {"socket", required_argument, NULL, 's'}, {"pid", required_argument, NULL, 'p'},
+        {"json", no_argument, NULL, 'j'},         {"interval", required_argument, NULL, 'i'},
+        {"count", required_argument, NULL, 'n'},  {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},      {"prometheus", no_argument, NULL, 'P'},
+        {"in", required_argument, NULL, 'I'},     {"out", required_argument, NULL, 'O'},
+        {"entry", required_argument, NULL, 'e'},  {"repeat", required_argument, NULL, 'r'},
+        {"device", required_argument, NULL, 'd'}, {0}};
     ctl_options o = {.interval = 1, .count = -1};
     for (int c; (c = getopt_long(argc, argv, "s:p:ji:n:hV", options, NULL)) != -1;) {
         switch (c) {
@@ -152,6 +148,7 @@ int main(int argc, char **argv)
         case 'O': add_word(o.out, &o.nout); break;
         case 'e': o.entry = optarg; break;
         case 'r': o.repeat = atoi(optarg); break;
+        case 'd': o.device = optarg; break;
         case 'h': fputs(usage, stdout); return 0;
         case 'V': printf("tensorctl %s\n", td_version()); return 0;
         default: fputs(usage, stderr); return 2;

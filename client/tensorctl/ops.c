@@ -105,6 +105,35 @@ static void print_json(const td_op *op, bool last)
     puts(last ? "}" : "},");
 }
 
+/* What an op has on a GPU: a kernel of its own; parts, which clients send; or it runs nothing there. */
+enum { KERNEL, PARTS, NOTHING, NONE, WAYS };
+static const char *const ways[WAYS] = {"a kernel", "parts", "runs nothing", "no kernel"};
+static int way_of(const td_op *op)
+{
+    if (ctl_has_cuda_kernel(op->id)) return KERNEL;
+    if (ctl_composition(op->id)) return PARTS;
+    return op->flags & (TD_OF_VIEW | TD_OF_UNCOMPUTED) ? NOTHING : NONE;
+}
+
+static int print_ways(const ctl_options *o, const td_op *one)
+{
+    int count[WAYS] = {0};
+    if (strcmp(o->device, "cuda") != 0) {
+        fprintf(stderr, "tensorctl: ops --device takes cuda, not %s\n", o->device);
+        return 2;
+    }
+    for (unsigned id = 0; id < td_op_count; id++) {
+        const td_op *op = td_op_by_id(id);
+        if (!op || (one && op != one)) continue;
+        count[way_of(op)]++;
+        printf("%-24s %s\n", op->name, ways[way_of(op)]);
+    }
+    if (!one)
+        printf("%d have a kernel for CUDA, %d are sent as their parts, %d run nothing, %d have no kernel\n",
+               count[KERNEL], count[PARTS], count[NOTHING], count[NONE]);
+    return 0;
+}
+
 static const char *name_of_op(unsigned id)
 {
     const td_op *op = td_op_by_id(id);
@@ -118,6 +147,7 @@ int ctl_ops(const ctl_options *o, const char *name)
         ctl_unknown("op", name, td_op_count, name_of_op, "tensorctl ops");
         return 1;
     }
+    if (o->device) return print_ways(o, one);
     if (one && !o->json) {
         print_op(one);
         return 0;

@@ -14,6 +14,7 @@ typedef struct ctl_options {
     int count;                /* top: 0 for ever; < 0 not said */
     const char *const *words; /* behind the command */
     int nwords;
+    const char *device;                                   /* ops: which of them run there; NULL: not said */
     const char *entry;                                    /* run, program: which of a file's programs; NULL: not said */
     const char *in[CTL_MOST_WORDS], *out[CTL_MOST_WORDS]; /* run */
     int nin, nout, repeat;
@@ -80,6 +81,7 @@ void ctl_unknown(const char *what, const char *word, unsigned count, const char 
 const char *ctl_results(unsigned id);
 /* The gradient formulas of an op by id: "x: g*conj(y)\ny: ..."; NULL when it has none (generated). */
 const char *ctl_gradients(unsigned id);
+bool ctl_has_cuda_kernel(unsigned id);
 const char *ctl_composition(unsigned id); /* NULL: it is made of no others */
 
 #endif

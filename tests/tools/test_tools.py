@@ -327,6 +327,16 @@ class Tensorctl(Place):
         listed = {line.split()[0] for line in ctl("ops").splitlines()}
         self.assertEqual(listed, names)
 
+    def test_ops_of_a_gpu(self):
+        *lines, counts = ctl("ops", "--device", "cuda").splitlines()
+        ways = {name: way for name, way in (line.split(maxsplit=1) for line in lines)}
+        self.assertEqual([ways[name] for name in ("add", "matmul", "transpose", "linalg_qr")], ["a kernel", "parts", "runs nothing", "no kernel"])
+        said = [int(n) for n in re.findall(r"\d+", counts)]
+        self.assertEqual(said, [list(ways.values()).count(way) for way in ("a kernel", "parts", "runs nothing", "no kernel")])
+        self.assertEqual(sum(said), len(ctl("ops").splitlines()))
+        self.assertEqual(ctl("ops", "--device", "cuda", "softmax").split(maxsplit=1)[1].strip(), "a kernel")
+        ctl("ops", "--device", "gpu", code=2)
+
     def test_doctor(self):
         def ask(socket_path, **more):
             run = subprocess.run([CTL, "--socket", socket_path, "--json", "doctor"], capture_output=True, text=True,
