@@ -361,7 +361,10 @@ def test_copies():
     (x * 3).sum().backward()
     y = copy.deepcopy(x)
     y.grad.zero_()
-    assert x.grad.tolist() == [3, 3] and copy.deepcopy(td.nn.Parameter(x)).grad is None
+    assert x.grad.tolist() == [3, 3] and y.grad.tolist() == [0, 0]
+    p = td.nn.Parameter(x)
+    (p * 3).sum().backward()
+    assert p.grad.tolist() == [3, 3] and copy.deepcopy(p).grad is None  # as PyTorch's, unlike that of other tensors
     both = copy.deepcopy([x, x])
     assert both[0] is both[1]
     with pytest.raises(RuntimeError):

@@ -28,8 +28,7 @@ class Parameter(_C.Tensor):
         if type(self) is not Parameter:  # a class of one's own may want more to be called with
             return super().__deepcopy__(memo)
         if id(self) not in memo:
-            memo[id(self)] = new = type(self)(self.detach().clone(), self.requires_grad)
-            new.grad = None if self.grad is None else self.grad.clone()
+            memo[id(self)] = type(self)(self.detach().clone(), self.requires_grad)
         return memo[id(self)]
 
     def __repr__(self):
