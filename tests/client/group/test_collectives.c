@@ -483,6 +483,34 @@ static void messages(void)
                         .except = -1});
 }
 
+/* ---- buffers */
+
+/* As many as an epoch may have, each of which works; then one too many; and the next epoch has none of them. */
+static bool make_all_buffers(td_group *g, const crew *c)
+{
+    for (int epoch = 0; epoch < 2; epoch++) {
+        for (int32_t k = 0; k < 64; k++) {
+            td_group_buffer *b = td_group_buffer(g, 100);
+            if (!b) return false;
+            *(int32_t *)td_buffer_input(b) = k + 1;
+            bool good = !td_buffer_all_reduce(b, 0, TD_INT32, 1, TD_SUM, -1) &&
+                        *(int32_t *)td_buffer_result(b) == (k + 1) * (int32_t)c->size;
+            td_buffer_free(b);
+            if (!good) return false;
+        }
+        if (td_group_buffer(g, 100) || td_last_error()->code != TD_E_BUSY ||
+            !strstr(td_last_error()->message, "has 64 buffers in this epoch, and can have no more"))
+            return false;
+        if (td_group_regroup(g, -1)) return false;
+    }
+    return true;
+}
+
+static void buffers_of_an_epoch(void)
+{
+    run_all(&(crew){.name = "buffers", .size = 2, .timeout_ms = TEST_LONG_MS, .run = make_all_buffers, .except = -1});
+}
+
 /* ---- arguments */
 
 static bool ask_for_nonsense(td_group *g, const crew *c)
@@ -515,4 +543,5 @@ TD_CUNIT_MAIN_WITH("client_collectives", crew_start, stop_server,
                    {"calls begun and waited for", calls_begun_and_waited_for},
                    {"a call begun beside a wait", a_call_begun_beside_a_wait},
                    {"calls that are dropped", calls_that_are_dropped}, {"calls that fail later", calls_that_fail_later},
-                   {"a wait with a deadline", a_wait_with_a_deadline}, {"messages", messages}, {"nonsense", nonsense})
+                   {"a wait with a deadline", a_wait_with_a_deadline}, {"messages", messages},
+                   {"buffers of an epoch", buffers_of_an_epoch}, {"nonsense", nonsense})
