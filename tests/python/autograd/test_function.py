@@ -91,6 +91,9 @@ def test_grad_of_batches_and_of_what_takes_no_part():
     assert got[1].tolist() == [0, 0, 0]
     with pytest.raises(td.InvalidError, match="Expected allow_unused to be True"):
         td.autograd.grad(z.sum(), (x, y), allow_unused=False, materialize_grads=True)
+    assert td.autograd.grad(z, x, td.eye(2), is_grads_batched=True)[0].tolist() == [[2, 0], [0, 4]]
+    with pytest.raises(td.AutogradError):
+        td.autograd.grad(z, x, td.eye(2), is_grads_batched=True)  # the last row has freed the graph
 
 
 def test_a16_anomaly_mode_names_the_op():

@@ -36,6 +36,27 @@ class Rows(Images):
         return td.full((3, 4), float(i)), i
 
 
+IN_BATCHES = [[0, 1], [2]]
+
+
+@pytest.mark.parametrize("why, options", [(why, options) for why, *all_options in (
+    ("out is", {"out": "torch"}), ("num_workers is", {"num_workers": -1}), ("timeout is", {"num_workers": 1, "timeout": -1}), ("prefetch_factor is", {"num_workers": 1, "prefetch_factor": 0}),
+    ("need num_workers", {"prefetch_factor": 2}, {"persistent_workers": True}, {"timeout": 1}),
+    ("an order of its own", *({"dataset": iter(range(3)), **x} for x in ({"shuffle": True}, {"sampler": [0]}, {"batch_sampler": IN_BATCHES}))),
+    ("sampler and shuffle", {"sampler": [0], "shuffle": True}),
+    ("batch_sampler excludes", *({"batch_sampler": IN_BATCHES, **x} for x in ({"batch_size": 2}, {"shuffle": True}, {"sampler": [0]}, {"drop_last": True}))),
+    ("makes no batches", {"batch_size": None, "drop_last": True})) for options in all_options])
+def test_options_that_exclude_each_other(why, options):
+    """Each alone is refused, and for its own reason."""
+    with pytest.raises(ValueError, match=why):
+        DataLoader(**{"dataset": Images(3), **options})
+
+
+def test_options_that_go_together():
+    assert [len(b["y"]) for b in DataLoader(Images(3), batch_sampler=IN_BATCHES)] == [2, 1]
+    assert [b["y"] for b in DataLoader(Images(3), batch_size=None, sampler=[2, 0])] == [2, 0]
+
+
 @pytest.mark.parametrize("workers", [0, 1])
 def test_a_batch_of_any_size(workers):
     """More samples than one request takes tensors."""
