@@ -498,6 +498,36 @@ static void waits_for_a_descriptor(void)
     back_to_normal();
 }
 
+/* Do so many more bytes come than there are, though none of those is read? */
+static bool more_than(raw *r, int there)
+{
+    int now = 0;
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; now <= there && test_now_ms() < until;) {
+        if (ioctl(r->fd, FIONREAD, &now)) return false;
+        if (now <= there) test_sleep_ms(1);
+    }
+    return now > there;
+}
+
+/* Behind an answer that is not read, but has no descriptor, the first descriptor comes. */
+static void the_first_waits_for_nobody(void)
+{
+    raw r;
+    int there = 0;
+    Td__Wire__Status status = TD__WIRE__STATUS__INIT;
+    Td__Wire__Call call = TD__WIRE__CALL__INIT;
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    call.status = &status;
+    CU_ASSERT_TRUE(raw_call(&r, &call) != 0);
+    CU_ASSERT_TRUE(more_than(&r, 0));
+    test_sleep_ms(20); /* all of it */
+    CU_ASSERT_EQUAL(ioctl(r.fd, FIONREAD, &there), 0);
+    lease_unread(&r, 64);
+    CU_ASSERT_TRUE(more_than(&r, there));
+    raw_close(&r);
+    back_to_normal();
+}
+
 TD_CUNIT_MAIN_WITH("rings", start, stop, {"wrong leases", wrong_leases},
                    {"it works and is counted", works_and_is_counted}, {"its lease is taken", lease_is_taken},
                    {"impossible positions", impossible_positions}, {"words at random", words_at_random},
@@ -506,4 +536,5 @@ TD_CUNIT_MAIN_WITH("rings", start, stop, {"wrong leases", wrong_leases},
                    {"a descriptor without its frame", a_descriptor_without_its_frame},
                    {"it begins behind long answers", begins_behind_long_answers},
                    {"behind a descriptor", behind_a_descriptor}, {"behind each other", behind_each_other},
-                   {"waits for a descriptor", waits_for_a_descriptor})
+                   {"waits for a descriptor", waits_for_a_descriptor},
+                   {"the first waits for nobody", the_first_waits_for_nobody})
