@@ -161,10 +161,10 @@ class Tensorctl(Place):
         kept = [line for line in shown if f" {os.getpid()}  tensor " in line]
         self.assertEqual(len(kept), 1, shown)
         self.assertRegex(kept[0], r" 4 +[\d.]+  float64\[9\] +\(opened, taken or cloned\)$")
-        for x, name in zip(made, (b"b", b"a", b"c")):
+        for x, name in zip(made, (b"a", b"b", b"c")):
             self.assertEqual(lib.td_publish(x, name, 0), 0)
         shown = ctl("--socket", self.socket, "tensors")
-        self.assertEqual(re.findall(r"float64\[(\d)\] .* ([abc])$", shown, re.M), [("9", "a"), ("2", "b"), ("0", "c")], "the largest first")
+        self.assertEqual(re.findall(r"float64\[(\d)\] .* ([abc])$", shown, re.M), [("9", "b"), ("2", "a"), ("0", "c")], "the largest first")
         for x in made:
             lib.td_release(x)
         lib.td_disconnect(c)
