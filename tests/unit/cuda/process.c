@@ -141,7 +141,7 @@ bool process_end(process *p)
     for (int ms = 0; ms < LONG_MS; ms += 5) {
         if (waitpid(p->pid, &p->status, WNOHANG) == p->pid) {
             p->pid = 0;
-            return true;
+            return WIFEXITED(p->status);
         }
         usleep(5000);
     }

@@ -45,7 +45,7 @@ bool process_start(process *p, td_gpu_handles handles);
 bool process_start_short(process *p, td_gpu_handles handles, int most);
 /* It has gone after this, and nothing of it is left here. p->status: how it ended. */
 void process_kill(process *p);
-/* Close the socket: it must end by itself. */
+/* Close the socket: it must end by itself, and by no signal. */
 bool process_end(process *p);
 bool process_arena(process *p, uint64_t bytes, process_memory *out);
 bool process_import(process *p, const process_memory *m, process_memory *out);
