@@ -158,6 +158,23 @@ static void a_card_has_its_bounds(void)
     td_disconnect(c);
 }
 
+static void one_without_outputs(void)
+{
+    td_client *c = join();
+    td_model *m =
+        td_model_of(script(c, "def f(x):\n    return ()\n", 0, NULL),
+                    "{\"inputs\": [{\"name\": \"x\", \"dtype\": \"float32\", \"shape\": [2]}], \"outputs\": []}");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m);
+    td_array *x = td_ones(c, td_dims(2), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_infer(m, td_arrays(x), 0, NULL, LONG_MS), TD_OK); /* here */
+    publish(m, "mute", NULL);
+    CU_ASSERT_EQUAL(td_infer(m, td_arrays(x), 0, NULL, LONG_MS), TD_OK);
+    CU_ASSERT_EQUAL(td_model_retire(c, "mute", 0), TD_OK);
+    td_model_free(m);
+    td_release(x);
+    td_disconnect(c);
+}
+
 static void an_input_that_does_not_fit_is_named(void)
 {
     td_client *c = join();
@@ -702,7 +719,7 @@ static void tables_tell_of_models(void)
 
 TD_CUNIT_MAIN_WITH("client_models", start_server, stop_server,
                    {"a model answers in every process", a_model_answers_in_every_process},
-                   {"a card has its bounds", a_card_has_its_bounds},
+                   {"a card has its bounds", a_card_has_its_bounds}, {"one without outputs", one_without_outputs},
                    {"an input that does not fit is named", an_input_that_does_not_fit_is_named},
                    {"a reload is a switch", a_reload_is_a_switch}, {"requests are joined", requests_are_joined},
                    {"one row that fails is alone", one_row_that_fails_is_alone},
