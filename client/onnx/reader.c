@@ -190,7 +190,6 @@ static bool varint(reader *r, uint64_t *out)
 /* Of more than BUFFER bytes length() has said that they are there. */
 static bool copy(reader *r, void *to, uint64_t n)
 {
-    if (n == 0) return true;
     if (n <= BUFFER) {
         const unsigned char *p = bytes(r, n);
         return p && memcpy(to, p, n);
@@ -253,6 +252,7 @@ static bool fixed(reader *r, td_onnx_numbers *x, unsigned wire, unsigned each)
     if (wire != (each == 4 ? 5 : 1) && wire != 2) return wrong(r, "a number of the wrong kind");
     if (wire == 2 && (!length(r, &n) || n % each))
         return r->e->code ? false : wrong(r, "numbers that go past their end");
+    if (n == 0) return true;
     if (!grow(r, x, n / each, each) || !copy(r, (char *)x->at + x->n * each, n)) return false;
     x->n += n / each;
     return true;
