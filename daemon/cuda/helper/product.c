@@ -398,7 +398,7 @@ static int try_all(helper *h, const char *path, char *text, size_t size)
     static const uint8_t dtypes[] = {TD_FLOAT32, TD_FLOAT64, TD_FLOAT16, TD_BFLOAT16};
     static const char *const names[] = {"float32", "float64", "float16", "bfloat16"};
     unsigned version = (unsigned)h->lt.cublasLtGetVersion();
-    int n = snprintf(text, size, "cublasLt %u.%u.%u (%.60s)", version / 10000, version / 100 % 100, version % 100,
+    int n = snprintf(text, size, "cublasLt %u.%u.%u (%.110s)", version / 10000, version / 100 % 100, version % 100,
                      opened_path(h, path));
     for (int i = 0; i < 4; i++) {
         const unsigned bit = td_cuda_library_bit(dtypes[i]);
@@ -438,7 +438,7 @@ int product_begin(helper *h, char *text, size_t size)
         if (!code && (code = try_all(h, path, text, size))) return code;
         if (code && !h->products) {
             fprintf(stderr, "tensord-cuda: %s is not used: %s\n", path, h->why);
-            if (!text[0]) snprintf(text, size, "%.60s is not used: %.80s", path, h->why);
+            if (!text[0]) snprintf(text, size, "%.90s is not used: %.60s", path, h->why);
         }
         if (!h->products) drop_ways(h);
     }
