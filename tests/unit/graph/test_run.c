@@ -829,6 +829,48 @@ static void bases_and_views_at_one_spot(void)
     td_program_unref(p);
 }
 
+enum { OPS_A_STEP = 100 };
+
+/* The steps of a loop that carries so many numbers, and lets them be. */
+static int steps_of_carrying(int numbers, int trips)
+{
+    char *text;
+    size_t length;
+    FILE *f = open_memstream(&text, &length);
+    fprintf(f, "graph(%%n : int):\n  %%yes : bool = prim::Constant[value=1]()\n");
+    for (int k = 0; k < numbers; k++) fprintf(f, "%s%%r%d : int", k ? ", " : "  ", k);
+    fprintf(f, " = prim::Loop(%%n, %%yes");
+    for (int k = 0; k < numbers; k++) fprintf(f, ", %%n");
+    fprintf(f, ")\n    block0(%%i : int");
+    for (int k = 0; k < numbers; k++) fprintf(f, ", %%c%d : int", k);
+    fprintf(f, "):\n      -> (%%yes");
+    for (int k = 0; k < numbers; k++) fprintf(f, ", %%c%d", k);
+    fprintf(f, ")\n  return (%%r0)\n");
+    fclose(f);
+    static const td_exec_env env = {.woken = wake};
+    td_held_program *p = program_of(text);
+    td_exec *r = NULL;
+    td_error e = {0};
+    bool done = false;
+    int steps = 0;
+    CU_ASSERT_EQUAL_FATAL(td_exec_new(&r, p, &t_who, &env, 0, &e), 0);
+    CU_ASSERT_EQUAL_FATAL(td_exec_begin(r, 1, (td_val[]){td_val_int(trips)}, &e), 0);
+    for (; !done; steps++) CU_ASSERT_EQUAL_FATAL(td_exec_step(r, OPS_A_STEP, &done, NULL, &e), 0);
+    end(r, p);
+    free(text);
+    return steps;
+}
+
+/* Values that go from trip to trip take their part of a step: as they are taken along, as they arrive, and as those
+ * before them end. Four such moves are as much as a node, and a step goes on to the end of a trip. */
+static void what_is_carried_takes_steps(void)
+{
+    enum { TRIPS = 2000, NUMBERS = 400, TRIP = 3 * NUMBERS / 4 };
+    int few = steps_of_carrying(1, TRIPS), many = steps_of_carrying(NUMBERS, TRIPS);
+    CU_ASSERT_TRUE(few < 10);
+    CU_ASSERT_TRUE(many >= TRIPS * TRIP / (OPS_A_STEP * TD_EXEC_COST_OP + TRIP));
+}
+
 /* A run that prints a line so many times, and another: the room that it has for them in the end. */
 static size_t prints(int bytes, int times, int last, char **said, size_t *n)
 {
@@ -1022,9 +1064,9 @@ TD_CUNIT_MAIN_WITH("graph_run", t_setup, t_teardown, {"loops", loops}, {"a loop 
                    {"gradients of gradients", gradients}, {"ops made of ops", taken_apart}, {"writes", writes},
                    {"lets go of what nobody uses", lets_go}, {"errors say where", errors},
                    {"a list that grows for ever", a_list_that_grows}, {"what is large takes steps", takes_steps},
-                   {"loops are shared", loops_are_shared}, {"many values", many_values}, {"many tensors", many_tensors},
-                   {"too many items", too_many_items}, {"racy", racy},
-                   {"repeated in a way of their own", repeated_in_a_way_of_their_own},
+                   {"what is carried takes steps", what_is_carried_takes_steps}, {"loops are shared", loops_are_shared},
+                   {"many values", many_values}, {"many tensors", many_tensors}, {"too many items", too_many_items},
+                   {"racy", racy}, {"repeated in a way of their own", repeated_in_a_way_of_their_own},
                    {"bases and views at one spot", bases_and_views_at_one_spot},
                    {"prints to the brim", prints_to_the_brim},
                    {"prints grow when there is no room", prints_grow_when_there_is_no_room}, {"training", trains},
