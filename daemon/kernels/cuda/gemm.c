@@ -163,7 +163,9 @@ static int plan_library(td_kcall *k, const product *p, const td_cuda_product *l,
     td_cuda_add(k, TD_CK_product, (td_cuda_shape){{1, 1, 1}, {1, 1, 1}, 0}, l, sizeof *l, places, 3);
     double work = 2.0 * (double)l->m * (double)l->n * (double)l->k * (double)l->batch / 40000.0;
     double bytes = (double)td_desc_nbytes(k->in[p->in_a - 1].desc) + (double)td_desc_nbytes(k->in[p->in_b - 1].desc);
-    return td_cuda_end(k, work + td_cuda_ns(bytes), e);
+    int rc = td_cuda_end(k, work + td_cuda_ns(bytes), e);
+    k->replan = NULL; /* for this call alone: the next process may have no library */
+    return rc;
 }
 
 static int plan_product(td_kcall *k, product *p, td_error *e)

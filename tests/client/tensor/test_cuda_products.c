@@ -1,6 +1,7 @@
 /* Products on a GPU of the fake driver, with the fake library in place of cuBLASLt: which go there, beside the CPU's
  * numbers; the same bits whatever else goes on; and what is left when the library fails. The log says what ran. */
 #include "tests/client/tensor/cuda_daemon.h"
+#include <sys/stat.h>
 
 /* The smallest that go to the library: 128 x 128 x 256 multiplications. */
 enum { M = 128, N = 128, K = 256 };
@@ -46,12 +47,17 @@ static int ran(void)
     return n;
 }
 
+static double first_of_ones(void)
+{
+    return td_item_f64(td_to_device(td_sum(far(td_ones(c, td_dims(4), TD_FLOAT32))), TD_CPU));
+}
+
 /* Those of the trial. */
 static void after_trial(void)
 {
     td_scope inner;
     td_scope_begin(&inner);
-    CU_ASSERT_EQUAL(td_item_f64(td_to_device(td_sum(far(td_ones(c, td_dims(4), TD_FLOAT32))), TD_CPU)), 4);
+    CU_ASSERT_EQUAL(first_of_ones(), 4);
     td_scope_end(&inner);
     ran();
     CU_ASSERT_EQUAL(logged("launch fake_cublaslt_product"), 4);
@@ -174,6 +180,13 @@ static void in_place(void)
 
 /* ---- the same bits */
 
+static void next_process(void)
+{
+    pid_t process = beside();
+    CU_ASSERT_TRUE_FATAL(process > 0 && !kill(process, SIGKILL));
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; beside() == process && test_now_ms() < until;) test_sleep_ms(1);
+}
+
 enum { BYTES = M * N * 4 };
 static unsigned char expected[BYTES], got[BYTES];
 
@@ -208,9 +221,7 @@ static void the_same_bits(void)
     CU_ASSERT_PTR_NOT_NULL(filled);
     /* In the next process. */
     td_disconnect(other);
-    pid_t process = beside();
-    CU_ASSERT_TRUE_FATAL(process > 0 && !kill(process, SIGKILL));
-    for (uint64_t until = test_now_ms() + TEST_LONG_MS; beside() == process && test_now_ms() < until;) test_sleep_ms(1);
+    next_process();
     CU_ASSERT_TRUE(same_bits(fx, fy));
     CU_ASSERT_EQUAL(logged("launch td_k_gemm"), 0);
     end();
@@ -285,6 +296,35 @@ static void it_ends_the_process(void)
     end();
 }
 
+/* The next process finds no library any more: what was planned for one is planned anew. */
+static void it_is_gone(void)
+{
+    char directory[64], link[128], real[512],
+        *path = getenv("LD_LIBRARY_PATH") ? strdup(getenv("LD_LIBRARY_PATH")) : NULL;
+    snprintf(directory, sizeof directory, "/tmp/cublaslt-%d", (int)getpid());
+    snprintf(link, sizeof link, "%s/libcublasLt.so.13", directory);
+    snprintf(real, sizeof real, "%s/libcublasLt.so.13", getenv("FAKE_CUDA_LIBRARIES"));
+    CU_ASSERT_TRUE_FATAL(!mkdir(directory, 0700) && !symlink(real, link));
+    unsetenv("LD_LIBRARY_PATH"); /* the linker finds it nowhere */
+    setenv("TENSORD_CUDA_LIBRARIES", directory, 1);
+    begin_with((const char *[]){"--cuda-handles", "vmm", NULL});
+    td_array *x = far(td_full(c, td_dims(M, K), 2, TD_FLOAT32)), *y = far(td_full(c, td_dims(K, N), 3, TD_FLOAT32));
+    for (int i = 0; i < 4; i++) {
+        CU_ASSERT_EQUAL(td_item_f64(td_to_device(td_amax(td_mm(x, y)), TD_CPU)), 6.0 * K);
+        if (i != 1) continue;
+        CU_ASSERT_TRUE(logged("product float32") > 2 && !logged("launch td_k_gemm"));
+        unlink(link);
+        next_process();
+        td_sync(c);
+        CU_ASSERT_EQUAL(first_of_ones(), 4); /* it is there, and has said what it has */
+    }
+    CU_ASSERT_TRUE(logged("launch td_k_gemm") > 0);
+    rmdir(directory);
+    if (path) setenv("LD_LIBRARY_PATH", path, 1);
+    free(path);
+    end();
+}
+
 /* What the library is, and what is wrong with it, is told. */
 static const char *library_told(void)
 {
@@ -313,4 +353,5 @@ static void told(void)
 
 TD_CUNIT_MAIN("fake_cuda_products", {"each dtype", dtypes}, {"both sides of what decides", thresholds},
               {"without", without}, {"in place", in_place}, {"the same bits", the_same_bits}, {"told", told},
-              {"each call fails", each_call_fails}, {"it ends the process", it_ends_the_process})
+              {"it is gone", it_is_gone}, {"each call fails", each_call_fails},
+              {"it ends the process", it_ends_the_process})
