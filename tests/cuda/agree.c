@@ -100,7 +100,7 @@ static td_scalar draw_value(const agree_case *c, td_dtype t)
     if (td_dtype_is_inexact(t))
         return td_dtype_is_complex(t) ? td_complex(real_value(c), real_value(c)) : td_float(real_value(c));
     if (t == TD_BOOL) return td_bool(agree_below(2));
-    if (c->fill == AGREE_INDEX) return td_int(agree_below(c->limit));
+    if (c->fill == AGREE_INDEX) return td_int(agree_below(c->limit) - (c->wraps && agree_below(3) == 0 ? c->limit : 0));
     return td_int(agree_below(td_dtype_is_unsigned(t) ? 21 : 41) - (td_dtype_is_unsigned(t) ? 0 : 20));
 }
 static void tensor_fill(tensor *t, const agree_case *c)

@@ -39,6 +39,7 @@ typedef struct agree_case {
     const char *text;
     enum agree_fill fill;
     int64_t limit;
+    bool wraps;     /* some of them are negative, and count from the end */
     double allowed; /* units in the last place of the result; `scaled`: of the largest element of the result */
     double floor;   /* ... which counts as this large at least */
     bool scaled;

@@ -429,6 +429,7 @@ static void draw_indices(const td_op *op, int64_t size, agree_case *c, char *tex
     near(c, 8);
     c->fill = AGREE_INDEX;
     c->limit = least + (agree_below(10) == 0);
+    c->wraps = true;
 }
 
 /* Backward has more keys than one tile of the CPU's: of one tile that knows the result anew, and what was drawn is not
