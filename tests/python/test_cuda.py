@@ -199,7 +199,7 @@ def cnn(place):
         yield F.cross_entropy(F.linear(h.flatten(1), net[2], net[3]), y)
 
 
-def gpt(place, letters=17, long=12, wide=16, heads=2):
+def gpt(place, letters=17, batch=2, long=9, wide=16, heads=2):
     """One block over letters: attention that looks back, and what is usual beside it."""
     tok, pos, qkv, out, up, down, gain, head = net = [
         place(td.randn(*s) * 0.2).requires_grad_()
@@ -207,11 +207,11 @@ def gpt(place, letters=17, long=12, wide=16, heads=2):
     text = td.randint(0, letters, (200,))
     yield td.optim.AdamW(net, lr=1e-2)
     while True:
-        at = td.randint(0, 200 - long - 1, (4,)).tolist()
+        at = td.randint(0, 200 - long - 1, (batch,)).tolist()
         x, y = (place(td.stack([text[i + k:i + k + long] for i in at])) for k in (0, 1))
         h = F.embedding(x, tok) + pos
-        q, k, v = F.linear(F.layer_norm(h, (wide,), gain), qkv).reshape(4, long, 3, heads, wide // heads).permute(2, 0, 3, 1, 4).unbind(0)
-        h = h + F.linear(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(4, long, wide), out)
+        q, k, v = F.linear(F.layer_norm(h, (wide,), gain), qkv).reshape(batch, long, 3, heads, wide // heads).permute(2, 0, 3, 1, 4).unbind(0)
+        h = h + F.linear(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(batch, long, wide), out)
         h = h + F.linear(F.gelu(F.linear(F.layer_norm(h, (wide,)), up)), down)
         yield F.cross_entropy(F.linear(h, head).reshape(-1, letters), y.reshape(-1))
 
