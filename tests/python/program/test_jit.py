@@ -499,3 +499,17 @@ def test_a_loop_of_numbers_ends_where_one_does_not_fit():
     assert double(62) == 2**62
     with pytest.raises(RuntimeError, match="does not fit into an int of 64 bits"):
         double(63)
+
+
+def _accumulates(acc, w):
+    acc.add_(w * w)
+
+
+def test_what_a_program_writes_to_enters_its_graph():
+    """Also where Python had looked before, and the program gives nothing back."""
+    f, w, acc = td.jit.script(_accumulates), td.ones(2, requires_grad=True), td.zeros(2)
+    assert not acc.requires_grad and acc.grad_fn is None
+    f(acc, w)
+    assert acc.requires_grad and acc.grad_fn is not None and not acc.is_leaf
+    acc.sum().backward()
+    assert w.grad.tolist() == [2, 2]
