@@ -122,11 +122,25 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     free(l);
 }
 
+static void resume(http_exchange *x)
+{
+    if (!x->suspended) return;
+    x->suspended = false;
+    MHD_resume_connection(x->line->connection);
+    x->line->door->due = true;
+}
+
 /* libmicrohttpd watches edges, and takes no second look at a socket that gave less than it asked for: an end that came
- * together with the last bytes would not be seen. A connection that was suspended is looked at anew. */
+ * together with the last bytes would not be seen. A connection that was suspended is looked at anew. (One that is must
+ * not be suspended once more: its lists would break.)
+ */
 static void look_again(line *l)
 {
     if (l->stage == WORKED_ON) return;
+    if (l->x && l->x->suspended) {
+        resume(l->x);
+        return;
+    }
     MHD_suspend_connection(l->connection);
     MHD_resume_connection(l->connection);
     l->door->due = true;
@@ -138,14 +152,6 @@ static void shut(line *l)
     if (!l->shut) shutdown(l->fd, SHUT_RDWR);
     l->shut = true;
     look_again(l);
-}
-
-static void resume(http_exchange *x)
-{
-    if (!x->suspended) return;
-    x->suspended = false;
-    MHD_resume_connection(x->line->connection);
-    x->line->door->due = true;
 }
 
 static void give_up(http_exchange *x)

@@ -232,8 +232,8 @@ static int place_outputs(http_infer *i, answer *a, const oip_result *results, td
         const oip_output *o = &i->request.out[k];
         const oip_result *r = &results[o->port];
         if (o->region) rc = http_region_write(&i->front->regions, o->region, o->offset, r->data, r->bytes, e);
-        else if (o->classes) add_part(a, classes, o->class_bytes), classes += o->class_bytes;
-        else if (o->binary) add_part(a, r->data, r->bytes);
+        else if (o->class_bytes) add_part(a, classes, o->class_bytes), classes += o->class_bytes;
+        else if (o->binary && !o->classes) add_part(a, r->data, r->bytes);
     }
     return rc;
 }

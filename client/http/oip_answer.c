@@ -149,7 +149,7 @@ static int put_classified(oip_output *o, const char *name, const oip_result *x, 
     put_head(t, name, "BYTES", sizes + (x->ndim < 2), x->ndim < 2 ? 1 : 2);
     if (o->binary) http_put(t, ",\"parameters\":{\"binary_data_size\":%" PRIu64 "}}", o->class_bytes);
     else {
-        put_texts(t, classes->at + before, o->class_bytes);
+        put_texts(t, o->class_bytes ? classes->at + before : NULL, o->class_bytes); /* of none there may be no memory */
         http_put(t, "}");
         classes->n = before, o->class_bytes = 0;
     }

@@ -509,17 +509,20 @@ class Models(Served):
         size = "Inference-Header-Content-Length: %s\r\n" % headers["Inference-Header-Content-Length"]
         self.assertEqual(f.ask("POST", "/v2/models/same/infer", body, headers)[0], 200)
         os.kill(self.daemon.pid, signal.SIGSTOP)
-        many = [f.raw() for _ in range(3)]
+        many = [f.raw() for _ in range(12)]
         many[0].sendall((head % (len(text), "")).encode() + text)  # all of it is read before its memory is there
         senders = [threading.Thread(target=s.sendall, args=((head % (len(body), size)).encode() + body,)) for s in many[1:2]]
-        many[2].sendall((head % (len(body), size)).encode() + body[:1 << 17])
+        for s in many[2:]:
+            s.sendall((head % (len(body), size)).encode() + body[:1 << 17])
         for each in senders:
             each.start()
         for _ in range(30):  # longer than it takes until the front looks at the models
             self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
             time.sleep(0.05)
-        many[2].close()  # it goes before it is granted anything
-        self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
+        for s in many[2:]:  # they go before they are granted anything
+            s.close()
+        for _ in range(5):
+            self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
         os.kill(self.daemon.pid, signal.SIGCONT)
         for each in senders:
             each.join()
@@ -533,6 +536,30 @@ class Models(Served):
         f.settles("tensord_http_request_bytes", 0)
         f.settles("tensord_http_under_way", 1)
         self.assertEqual(f.ask("POST", "/v2/models/same/infer", body, {"Inference-Header-Content-Length": size.split()[1]})[0], 200)
+
+    def test_bodies_that_wait_may_end(self):
+        """Whoever goes while the rest of its body waits in the socket breaks nothing, however many go at once."""
+        f = self.same()
+        n = 1 << 19
+        body, headers = infer_body([("x", "FP32", [n], bytes(4 * n))])
+        head = "POST /v2/models/same/infer HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\nInference-Header-Content-Length: %s\r\n\r\n" % (
+            len(body), headers["Inference-Header-Content-Length"])
+        self.assertEqual(f.ask("POST", "/v2/models/same/infer", body, headers)[0], 200)
+        for _ in range(4):
+            os.kill(self.daemon.pid, signal.SIGSTOP)
+            many = [f.raw() for _ in range(10)]
+            for s in many:
+                s.sendall(head.encode() + body[:1 << 16])
+            for _ in range(5):  # all of them have come, or some have not
+                self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
+            for s in many:
+                s.close()
+            for _ in range(5):
+                self.assertEqual(f.ask("GET", "/v2/health/live")[0], 200)
+            os.kill(self.daemon.pid, signal.SIGCONT)
+            f.settles("tensord_http_request_bytes", 0)
+            f.settles("tensord_http_under_way", 1)
+        self.assertEqual(f.ask("POST", "/v2/models/same/infer", body, headers)[0], 200)
 
     def test_long_texts_of_answers_delay_nobody_else(self):
         """They are written in parts, so others are answered between these: many, while one is written."""
