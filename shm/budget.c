@@ -79,6 +79,17 @@ bool td_budget_shed(td_budget *b)
     return some;
 }
 
+void td_budget_shed_larger(td_budget *b, td_segment_kind kind, uint32_t parts, uint32_t of)
+{
+    uint64_t largest = 0;
+    for (const td_segment *s = b->warm; s; s = s->next)
+        if (s->kind == kind && s->size > largest) largest = s->size;
+    double most = (double)largest * parts / of * 1.125;
+    for (td_segment **at = &b->warm; *at;)
+        if ((*at)->kind == kind && (double)(*at)->size > most) dispose(b, unlink_warm(b, at));
+        else at = &(*at)->next;
+}
+
 bool td_budget_settle(td_budget *b)
 {
     td_segment **at = &b->warm;

@@ -103,6 +103,8 @@ uint64_t td_heap_settle(td_heap *h, bool at_once, void (*ask)(td_segment *s, voi
 bool td_budget_settle(td_budget *b);
 /* Descriptors are short: nothing waits warm any more. False: nothing did. */
 bool td_budget_shed(td_budget *b);
+/* Of what waits warm of a kind, what is larger than so many parts of `of` of the largest, and an eighth more. */
+void td_budget_shed_larger(td_budget *b, td_segment_kind kind, uint32_t parts, uint32_t of);
 /* The segments of a heap, one after the other (NULL starts): for sending descriptors and for clearing `shared`. */
 td_segment *td_heap_next_segment(const td_heap *h, const td_segment *after);
 /* The one with this number; NULL: it has gone. */

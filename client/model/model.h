@@ -27,6 +27,7 @@ typedef struct td_warmed {
     int in_rows[TD_CARD_ENDS], out_rows[TD_CARD_ENDS]; /* the dimension that counts rows; -1: none does */
     int nsizes;
     uint32_t sizes[TD_WARM_SIZES];
+    uint32_t tried; /* rows, of the largest run */
     char why[TD_ROWS_WHY]; /* requests are not joined; empty: they are */
 } td_warmed;
 /* `m` is a version of a name, of which runs are asked; `program` what it was made of. */

@@ -99,6 +99,7 @@ static int ask_ready(td_client *c, const td_model *m, uint32_t id, const char *c
     q.queue = o->queue > 0 ? (uint32_t)o->queue : 0;
     q.instances = o->instances > 0 ? (uint32_t)o->instances : 0;
     q.by_look = o->max_batch <= 0;
+    q.tried = w->tried;
     Td__Wire__Call call = TD__WIRE__CALL__INIT;
     call.model_ready = &q;
     return td_ask_once(c, "model_publish", &call, NULL, NULL);

@@ -320,6 +320,7 @@ static void try_sizes(const trial *t, int max_batch, uint64_t alone)
         rows = 2 * rows < most ? 2 * rows : most;
         if (max_batch <= 0 && best * rows > (double)LONG_NS) break;
         uint64_t ns = time_of(t, rows);
+        t->w->tried = rows;
         double each = (double)ns / rows;
         if (!ns) break;
         if (max_batch <= 0 && each > PAYS * best) {

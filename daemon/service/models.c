@@ -349,6 +349,17 @@ static int take_card(td_served *v, const char *card, size_t n, td_error *e)
     return TD_OK;
 }
 
+/* Runs with more rows than any will have again took memory in proportion; it is large, and would wait for seconds. */
+static void shed_trials(td_served *v)
+{
+    const td_model_how *h = &v->how;
+    uint32_t most = h->sizes[h->nsizes - 1];
+    bool more = false;
+    if (h->tried <= most) return;
+    td_heap_settle(v->work, true, NULL, NULL, &more);
+    td_budget_shed_larger(&v->of->service->budget, TD_SEGMENT_SERVICE, most, h->tried);
+}
+
 /* From here on the name means it. */
 static void switch_to(td_served *v)
 {
@@ -385,6 +396,7 @@ int td_model_ready(td_model_user *u, const td_model_how *how, const char *card, 
     if (!rc) rc = td_name_publish_model(m->service, m->name, m, who, v->flags & TD_SERVED_NEW, e);
     if (rc) return rc;
     v->counts = (td_model_counts){0}; /* runs that made it warm are nobody's requests */
+    shed_trials(v);
     switch_to(v);
     u->pinned = NULL;
     v->users--;

@@ -45,6 +45,7 @@ typedef struct td_model_how {
     int8_t out_rows[TD_MODEL_ENDS];  /* of each output */
     uint32_t delay_us, queue, lanes; /* 0: as is usual */
     bool by_look;                    /* rows are joined only of inputs that look so that the program keeps them apart */
+    uint32_t tried;                  /* rows of the largest run while it was made warm */
 } td_model_how;
 
 /* Somebody's way to a model. All zeros: there is none. */

@@ -191,7 +191,8 @@ static int read_how(td_model_how *how, const Td__Wire__ModelReady *q, td_error *
                           .delay_us = q->delay_us,
                           .queue = q->queue,
                           .lanes = q->instances,
-                          .by_look = q->by_look};
+                          .by_look = q->by_look,
+                          .tried = q->tried};
     for (size_t k = 0; k < q->n_in; k++)
         how->in_rows[k] = (int8_t)(q->in[k] >= 0 && q->in[k] < TD_MAX_DIMS ? q->in[k] : -1);
     for (size_t k = 0; k < q->n_out; k++)

@@ -459,6 +459,39 @@ static void a_delay_is_waited_for(void)
     td_model_leave(&a);
 }
 
+/* Memory of a run of four rows, and of one of two. */
+static void wait_warm(uint64_t four)
+{
+    td_heap *h;
+    td_extent x[2] = {0};
+    CU_ASSERT_EQUAL_FATAL(td_heap_new(&h, &v.budget, TD_SEGMENT_SERVICE, 0, NULL), TD_OK);
+    for (int k = 0; k < 2; k++) CU_ASSERT_EQUAL(td_heap_alloc_now(h, four >> k, &x[k], NULL), TD_OK);
+    for (int k = 0; k < 2; k++) td_heap_release(h, &x[k]);
+    td_heap_trim(h);
+    td_heap_free(h);
+}
+
+/* What only larger runs than any to come have wanted does not wait for the next. */
+static void trials_leave_no_memory(void)
+{
+    enum { FOUR = 8 << 20 };
+    td_model_how how = joined(0);
+    how.nsizes = 2; /* up to two rows */
+    for (uint32_t tried = 0; tried <= 4; tried += 2) {
+        td_budget_shed(&v.budget);
+        wait_warm(FOUR);
+        CU_ASSERT_TRUE(v.budget.warm_bytes >= FOUR + FOUR / 2);
+        how.tried = tried;
+        td_model_user u = model_of("m", text, how);
+        CU_ASSERT_EQUAL(v.budget.warm_bytes >= FOUR, tried <= 2);
+        CU_ASSERT_TRUE(v.budget.warm_bytes >= FOUR / 2);
+        CU_ASSERT_EQUAL(td_model_retire(&v, "m", 0, session, NULL), TD_OK);
+        td_model_leave(&u);
+        run();
+    }
+    td_budget_shed(&v.budget);
+}
+
 static void a_full_queue_refuses(void)
 {
     td_model_how how = alone();
@@ -1540,9 +1573,9 @@ TD_CUNIT_MAIN_WITH(
     {"a process has one turn", a_process_has_one_turn}, {"turns of many", turns_of_many},
     {"priority comes first", priority_comes_first}, {"late ones cost nothing", late_ones_cost_nothing},
     {"alike ones join", alike_ones_join}, {"by look", by_look}, {"by look, as said", by_look_as_said},
-    {"a delay is waited for", a_delay_is_waited_for}, {"a full queue refuses", a_full_queue_refuses},
-    {"a full queue is shared", a_full_queue_is_shared}, {"an odd queue is shared", an_odd_queue_is_shared},
-    {"bytes of a queue are shared", bytes_of_a_queue_are_shared},
+    {"a delay is waited for", a_delay_is_waited_for}, {"trials leave no memory", trials_leave_no_memory},
+    {"a full queue refuses", a_full_queue_refuses}, {"a full queue is shared", a_full_queue_is_shared},
+    {"an odd queue is shared", an_odd_queue_is_shared}, {"bytes of a queue are shared", bytes_of_a_queue_are_shared},
     {"old versions end with their last request", old_versions_end_with_their_last_request},
     {"a run without an end", a_run_without_an_end}, {"a slow one may go on", a_slow_one_may_go_on},
     {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing}, {"what may be said", what_may_be_said},

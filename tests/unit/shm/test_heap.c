@@ -478,6 +478,30 @@ static void few_wait_warm(void)
     td_budget_deinit(&b);
 }
 
+/* Of what waits warm only what is large in proportion goes, and nothing of another kind. */
+static void the_larger_go(void)
+{
+    static const unsigned sizes[] = {24, 48, 52, 96, 200}; /* the last is of the other kind */
+    td_budget b;
+    td_budget_init(&b, 4096 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b), *other;
+    CU_ASSERT_EQUAL(td_heap_new(&other, &b, TD_SEGMENT_SERVICE, 0, NULL), 0);
+    for (int i = 0; i < 5; i++) {
+        td_extent x = get(i < 4 ? h : other, sizes[i] * MIB);
+        td_heap_release(i < 4 ? h : other, &x);
+    }
+    td_budget_shed_larger(&b, TD_SEGMENT_SESSION, 1, 1);
+    CU_ASSERT_EQUAL(b.warm_count, 5);
+    td_budget_shed_larger(&b, TD_SEGMENT_SESSION, 2, 4);
+    CU_ASSERT_EQUAL(b.warm_count, 4);
+    CU_ASSERT_EQUAL(b.committed, (24 + 48 + 52 + 200) * MIB);
+    td_budget_shed_larger(&b, TD_SEGMENT_SERVICE, 1, 8);
+    CU_ASSERT_EQUAL(b.committed, (24 + 48 + 52) * MIB);
+    td_heap_free(h);
+    td_heap_free(other);
+    td_budget_deinit(&b);
+}
+
 static unsigned asked_for;
 static void ask(td_segment *s, void *arg)
 {
@@ -714,5 +738,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"a segment made elsewhere", grown_elsewhere}, {"what clients map stays", what_clients_map_stays},
               {"orphans", orphans}, {"distrusted", distrusted}, {"handed over", handed_over},
               {"a user's part", a_users_part}, {"settles", settles}, {"small use is seen", small_use_is_seen},
-              {"few wait warm", few_wait_warm}, {"leaving is told", leaving_is_told},
+              {"few wait warm", few_wait_warm}, {"the larger go", the_larger_go}, {"leaving is told", leaving_is_told},
               {"disposal is handed on", disposal_is_handed_on}, {"arenas of a device", arenas})
