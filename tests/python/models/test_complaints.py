@@ -272,7 +272,6 @@ def test_the_front_is_small(tmp_path):
 
 def flood(ended):
     """As many as may wait, and more, all the time."""
-    td.disconnect()
     model, x = td.model("m"), td.zeros(300, 300)
 
     async def ask():
