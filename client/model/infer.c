@@ -68,7 +68,7 @@ static int take_outputs(td_request *r, const td_reply *reply, int *fd, td_error 
         td_awaited_unwanted(b, n);
         return rc;
     }
-    memcpy(x->out, b->at, (size_t)n * sizeof(td_array *));
+    if (n) memcpy(x->out, b->at, (size_t)n * sizeof(td_array *));
     x->came = n;
     b->n = 0;
     return TD_OK;
