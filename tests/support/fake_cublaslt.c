@@ -17,9 +17,10 @@
  */
 #include "daemon/cuda/helper/cublaslt.h"
 #include "daemon/kernels/cuda/device/host.h"
+#define FAKE_NAME "fake cublasLt"
+#include "tests/support/fake_log.h"
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,39 +32,18 @@ enum { HANDLE = 0x6c74, LAYOUT, DESC, PREFERENCE, ALGO, DEAD, MOST = 4096, WORKS
 enum { INTERNAL_ERROR = 14, EXECUTION_FAILED = 13 };
 
 static struct {
-    int log, live;
+    int live;
     long calls, fail;
     char fail_name[48];
-} fake = {.log = -1};
-
-__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
-{
-    char line[512];
-    int n = snprintf(line, sizeof line, "%d ", (int)getpid());
-    va_list ap;
-    va_start(ap, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, ap);
-    va_end(ap);
-    if (n > (int)sizeof line - 2) n = sizeof line - 2;
-    line[n++] = '\n';
-    if (fake.log >= 0 && write(fake.log, line, (size_t)n) < 0) return;
-}
-
-#define misuse(...)                                                                                                    \
-    do {                                                                                                               \
-        tell("misuse: " __VA_ARGS__);                                                                                  \
-        fprintf(stderr, "fake cublasLt: misuse: " __VA_ARGS__);                                                        \
-        fputc('\n', stderr);                                                                                           \
-        abort();                                                                                                       \
-    } while (0)
+} fake;
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *fail = getenv("FAKE_CUBLASLT_FAIL"), *log = getenv("FAKE_CUDA_LOG");
+    const char *fail = getenv("FAKE_CUBLASLT_FAIL");
     const char *colon = fail ? strchr(fail, ':') : NULL;
     if (colon) snprintf(fake.fail_name, sizeof fake.fail_name, "%.*s", (int)(colon - fail), fail);
     fake.fail = fail ? atol(colon ? colon + 1 : fail) : 0;
-    if (log) fake.log = open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    open_log();
 }
 
 static cublasStatus_t enter(const char *name)

@@ -19,6 +19,8 @@
  */
 #include "daemon/kernels/cuda/device/host.h"
 #include "shm/cuda/driver.h"
+#define FAKE_NAME "fake driver"
+#include "tests/support/fake_log.h"
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -26,7 +28,6 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,36 +52,14 @@ static struct {
     long fail, sticky_at;
     char fail_name[48];
     const char *no;
-    int log;
     _Atomic int sticky; /* the error that all later calls return */
-} fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .log = -1};
+} fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 struct CUctx_st {
     int retained;
 };
 static struct CUctx_st context;
 static _Thread_local CUcontext current;
-
-__attribute__((format(printf, 1, 2))) static void tell(const char *format, ...)
-{
-    char line[512];
-    int n = snprintf(line, sizeof line, "%d ", (int)getpid());
-    va_list ap;
-    va_start(ap, format);
-    n += vsnprintf(line + n, sizeof line - (size_t)n - 1, format, ap);
-    va_end(ap);
-    if (n > (int)sizeof line - 2) n = sizeof line - 2;
-    line[n++] = '\n';
-    if (fake.log >= 0 && write(fake.log, line, (size_t)n) < 0) return;
-}
-
-#define misuse(...)                                                                                                    \
-    do {                                                                                                               \
-        tell("misuse: " __VA_ARGS__);                                                                                  \
-        fprintf(stderr, "fake driver: misuse: " __VA_ARGS__);                                                          \
-        fputc('\n', stderr);                                                                                           \
-        abort();                                                                                                       \
-    } while (0)
 
 static bool refuses(const char *what)
 {
@@ -92,13 +71,13 @@ static bool refuses(const char *what)
 
 __attribute__((constructor)) static void begin(void)
 {
-    const char *fail = getenv("FAKE_CUDA_FAIL"), *sticky = getenv("FAKE_CUDA_STICKY"), *log = getenv("FAKE_CUDA_LOG");
+    const char *fail = getenv("FAKE_CUDA_FAIL"), *sticky = getenv("FAKE_CUDA_STICKY");
     const char *colon = fail ? strchr(fail, ':') : NULL;
     if (colon) snprintf(fake.fail_name, sizeof fake.fail_name, "%.*s", (int)(colon - fail), fail);
     fake.fail = fail ? atol(colon ? colon + 1 : fail) : 0;
     fake.sticky_at = sticky ? atol(sticky) : 0;
     fake.no = getenv("FAKE_CUDA_NO");
-    if (log) fake.log = open(log, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
+    open_log();
     fake.pid = getpid();
 }
 
