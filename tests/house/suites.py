@@ -9,8 +9,12 @@ left behind: processes, names in /dev/shm, files outside the build directory. Wh
 several builds and can only show the end.
 
 With --again a suite that failed is run once more, alone. What passes then counts as passed, is named in a line `UNSTEADY NAME: ...`, and the
-first run's words are kept in BUILD/unsteady.log: chance must not stop a change, and an unsteady suite is a defect."""
+first run's words are kept in BUILD/unsteady.log: chance must not stop a change, and an unsteady suite is a defect.
+
+A suite that hangs is ended, and a line for each thread of its processes says where it stood: meson would wait for as long as a sanitizer makes a
+suite slower, which is longer than a whole run may take, and would say nothing."""
 import argparse
+import contextlib
 import ctypes
 import fnmatch
 import json
@@ -20,12 +24,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+
+from processes import below, command_of, processes, seconds_of, stacks
 
 COUNTS = re.compile(r"^suite \S+: (\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 CUNIT = re.compile(r"^Run Summary:.*?^ +tests +\d+ +(\d+) +(\d+) +(\d+).*?asserts.*?$", re.M | re.S)
 SKIPPED = re.compile(r"^SKIP\b:? *(.*)$", re.M)
 CHANCE = 8  # suites: where more failed it was none
+HANGS = 600  # seconds: a suite that takes longer hangs. The slowest takes half as long, with a sanitizer
 
 
 def chosen(lines, only, group="", no_group=""):
@@ -65,32 +73,9 @@ def traces(source):
     return left | {line[3:] for line in git.stdout.splitlines() if not line[3:].startswith("build")}
 
 
-def processes():
-    """(pid, name, state, parent's pid) of each."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
-            state, parent = rest.split()[:2]
-            found.append((int(pid), name, state, int(parent)))
-        except (OSError, IndexError):
-            pass
-    return found
-
-
 def orphans():
     """Processes that the suites started and left to us (we are the subreaper)."""
     return [(pid, name) for pid, name, state, parent in processes() if parent == os.getpid() and state != "Z"]
-
-
-def words_of(pid):
-    """What a process was started as, in short."""
-    try:
-        with open(f"/proc/{pid}/cmdline") as f:
-            return f.read().replace("\0", " ").strip()[:200]
-    except OSError:
-        return ""
 
 
 def end_orphans():
@@ -99,18 +84,53 @@ def end_orphans():
     deadline = time.monotonic() + 100
     while orphans() and time.monotonic() < deadline:
         time.sleep(0.05)
-    left = [(pid, name, words_of(pid)) for pid, name in orphans()]
+    left = [(pid, name, " ".join(command_of(pid))[:200]) for pid, name in orphans()]
     for pid, *_ in left:
         os.kill(pid, signal.SIGKILL)
     return [f"process {pid} ({name}): {words}" for pid, name, words in left]
 
 
+class Hangs:
+    """Looks, beside a run of meson, at each suite that meson has started; ends those that hang. `said` has lines for the command of each."""
+
+    def __init__(self, meson):
+        self.meson, self.said, self.ended = meson, {}, threading.Event()
+        self.thread = threading.Thread(target=self.look, daemon=True)
+        self.thread.start()
+
+    def look(self):
+        while not self.ended.wait(2):
+            for pid, _, _, parent in processes():
+                if parent == self.meson and seconds_of(pid) > HANGS:
+                    self.end(pid)
+
+    def end(self, suite):
+        """The suite's processes, and those that it left to us: one of them may be what it waits for."""
+        theirs = [*below(suite), *(pid for pid, _ in orphans() if pid != self.meson)]
+        lines = [f"HANGS: it has run for {HANGS} s, and is ended. Its processes, and those that their parents left, stood in:"]
+        for pid in theirs:
+            lines += [f"  process {pid}: {' '.join(command_of(pid))[:200]}", *(f"    {line}" for line in stacks(pid))]
+        self.said[tuple(command_of(suite))] = lines
+        for pid in below(suite):  # it first: it would take a child that ends for an answer
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def stop(self):
+        """Look no more; what was said."""
+        self.ended.set()
+        self.thread.join()
+        return self.said
+
+
 def run_reaping(command):
-    """Run it; meanwhile collect, as init would, what the suites' processes leave to us when they have ended."""
+    """Run meson; meanwhile collect, as init would, what the suites' processes leave to us when they have ended. Meson's status, and what is said of
+    suites that hung: lines for the command of each."""
     run = subprocess.Popen(command)
+    hangs = Hangs(run.pid)
     while (ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT).si_pid) != run.pid:
-        os.waitpid(ended, 0)
-    return run.wait()
+        with contextlib.suppress(ChildProcessError):  # it was gdb, and `hangs` has waited for it
+            os.waitpid(ended, 0)
+    return run.wait(), hangs.stop()
 
 
 def run_suites(build, names, slower, *options):
@@ -118,12 +138,16 @@ def run_suites(build, names, slower, *options):
     log = os.path.join(build, "meson-logs", "testlog.json")
     if os.path.exists(log):
         os.unlink(log)
-    status = run_reaping(["meson", "test", "-C", build, "--no-rebuild", "-t", str(slower), *options, *names])
+    status, hung = run_reaping(["meson", "test", "-C", build, "--no-rebuild", "-t", str(slower), *options, *names])
     try:
         with open(log) as f:
-            return status, [json.loads(line) for line in f]
+            results = [json.loads(line) for line in f]
     except OSError:
         sys.exit("suites: meson test left no log")
+    for result in results:
+        if result.get("returncode") == -signal.SIGKILL and (lines := hung.get(tuple(result["command"]))):
+            result["stderr"] = "\n".join([result.get("stderr") or "", *lines])
+    return status, results
 
 
 def name_of(result):

@@ -12,6 +12,7 @@ import unittest
 from unittest import mock
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import processes  # noqa: E402
 import suites  # noqa: E402
 
 GOOD, BAD, DIED = ("OK", "suite it: 3 passed, 0 failed, 1 skipped", 0), ("FAIL", "why\nsuite it: 2 passed, 1 failed, 0 skipped", 1), ("FAIL", "", -11)
@@ -92,6 +93,23 @@ class Test(unittest.TestCase):
             status, said, *_ = self.judge({"b": plan}, "--again", leaves=leaves or ["/x", "/y"])
             self.assertEqual(status, 1)
             self.assertIn(f"left behind: {leaves[0] if leaves else '/y'}", said)
+
+    def test_what_hangs(self):
+        """It is ended with all its processes, and where they stood is said; meson, the parent of the suite, goes on."""
+        suite = ["sh", "-c", "sleep 98765 & wait"]
+        meson = [sys.executable, "-c", f"import subprocess, sys; sys.exit(subprocess.run({suite}).returncode != -9)"]
+        with mock.patch.object(suites, "HANGS", 1):
+            status, said = suites.run_reaping(meson)
+        self.assertEqual((status, list(said)), (0, [tuple(suite)]))
+        text = "\n".join(said[tuple(suite)])
+        self.assertRegex(text, r"(?s)HANGS: .*process \d+: sh -c .*process \d+: sleep 98765\n    sleep: \S+")
+        self.assertEqual([p for p in suites.processes() if suites.command_of(p[0]) == ["sleep", "98765"]], [])
+
+    def test_stacks_by_gdb(self):
+        text = ('Thread 2 (Thread 0x1 (LWP 8) "worker"):\n#0  __futex_wait (x=1) at ./nptl/futex.c:57\n#1  0x00 in uv_cond_wait () from /lib/libuv.so\n'
+                '#2  0x01 in td_pool_pick (p=0x7) at ../daemon/sched/queue.c:207\n#3  0x02 in start_thread (arg=1) at ./nptl/create.c:4\n\n'
+                'Thread 1 (Thread 0x2 (LWP 7)):\n#0  __waits () at wait.c:3\n')
+        self.assertEqual(processes.threads_by_gdb(text), ["worker: uv_cond_wait < td_pool_pick queue.c:207", "?: __waits wait.c:3"])
 
     def test_what_goes_with_its_process(self):
         """It is not left behind: processes end first."""

@@ -1,0 +1,99 @@
+"""The machine's processes, as the runner of the suites sees them: which came from which, how long each has run, where it stands.
+
+Process numbers are those of /proc. A process may end at any moment; each function here then tells of none."""
+import os
+import re
+import shutil
+import subprocess
+
+FRAMES = 20  # of each thread's stack, the innermost
+PLUMBING = re.compile(r"__|\?\?|_start$|start_thread$|clone3?$|cond_wait<")  # frames of libc and of sanitizers, which tell nothing
+
+
+def processes():
+    """(pid, name, state, parent's pid) of each."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
+            state, parent = rest.split()[:2]
+            found.append((int(pid), name, state, int(parent)))
+        except (OSError, IndexError):
+            pass
+    return found
+
+
+def command_of(pid):
+    """What a process was started as: its program and its arguments."""
+    try:
+        with open(f"/proc/{pid}/cmdline") as f:
+            return f.read().split("\0")[:-1]
+    except OSError:
+        return []
+
+
+def seconds_of(pid):
+    """How long a process has run, in seconds; 0 when it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as f, open("/proc/uptime") as up:
+            started = int(f.read().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
+            return float(up.read().split()[0]) - started
+    except (OSError, IndexError):
+        return 0.0
+
+
+def below(pid):
+    """A process and all that descend from it, parents first."""
+    children = {}
+    for each, _, state, parent in processes():
+        if state != "Z":
+            children.setdefault(parent, []).append(each)
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
+    return found
+
+
+def threads_by_gdb(text):
+    """Of what gdb says by `thread apply all bt`, a line for each thread: the functions it is in, innermost first."""
+    lines = []
+    for thread in re.split(r"^Thread \d+ ", text, flags=re.M)[1:]:
+        name = re.search(r'"([^"]*)"', thread.split("\n", 1)[0])
+        frames = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\S+)(?: \([^\n]*?\))?(?: at \S*?([^/\s]+:\d+))?", thread, flags=re.M)
+        ours = [frame for frame in frames if not PLUMBING.match(frame[0])] or frames[:1]
+        lines.append(f"{name.group(1) if name else '?'}: " + " < ".join(f"{what} {where}".strip() for what, where in ours))
+    return lines
+
+
+def read(path):
+    """A short file of /proc, or "?": some may be read by few."""
+    try:
+        with open(path) as f:
+            return f.read().strip() or "?"
+    except OSError:
+        return "?"
+
+
+def threads_by_proc(pid):
+    """A line for each thread from /proc alone: its name, where in the kernel it waits, its system call."""
+    try:
+        tasks = [f"/proc/{pid}/task/{task}/" for task in os.listdir(f"/proc/{pid}/task")]
+    except OSError:
+        return []
+    return [f"{read(task + 'comm')}: waits in {read(task + 'wchan')}, system call {read(task + 'syscall')}" for task in tasks]
+
+
+def stacks(pid):
+    """Where each thread of a process stands, a line for each; threads that stand in one place share a line."""
+    lines = []
+    if shutil.which("gdb"):
+        command = ["gdb", "-p", str(pid), "-batch", "-ex", f"thread apply all backtrace {FRAMES}"]
+        try:
+            lines = threads_by_gdb(subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=60).stdout)
+        except subprocess.TimeoutExpired:
+            pass
+    counts = {}
+    for line in lines or threads_by_proc(pid):
+        counts[line] = counts.get(line, 0) + 1
+    return [line + (f" ({n} threads)" if n > 1 else "") for line, n in counts.items()]
