@@ -60,6 +60,11 @@ def reap(but=()):
         pass
 
 
+def hear_interrupts():
+    """A shell has what it starts in the background ignore them, and suites interrupt programs."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Place:
     def __init__(self, root, jobs):
         self.root, self.jobs, self.kept, self.took, self.out, self.alone, self.building = root, jobs, {}, {}, {}, False, None
@@ -275,4 +280,5 @@ class Place:
     def start(self, name):
         s = self.suites[name]
         env = {**os.environ, **s["env"], "TENSORD_BELOW": str(os.getpid()), "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.Popen(s["cmd"], cwd=s["workdir"] or self.build, env=env, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return subprocess.Popen(s["cmd"], cwd=s["workdir"] or self.build, env=env, start_new_session=True, preexec_fn=hear_interrupts, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                stderr=subprocess.DEVNULL)

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import subprocess
 import sys
 import unittest
@@ -163,6 +164,14 @@ class Running(unittest.TestCase):
         with unittest.mock.patch.object(place.Place, "limit", lambda *_: 0):
             self.assertEqual(self.judged('test -z "$PLANTED" || sleep 1000'), "s0, which does not end")
         self.assertRegex(self.judged("echo > $TMPDIR/it"), "^left behind: .*/it$")
+
+    def test_who_is_interrupted_in_the_background(self):
+        """A shell has the tool ignore interrupts there; suites hear them all the same."""
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            self.assertEqual(self.judged('test -z "$PLANTED" || kill -INT $$'), "s0, by SIGINT")
+        finally:
+            signal.signal(signal.SIGINT, before)
 
     def test_who_takes_longer_than_it_did(self):
         """One that has to be ended runs without the fault, and then again for as long as that gives it."""
