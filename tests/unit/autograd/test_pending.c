@@ -229,6 +229,36 @@ static void a_view(void)
     }
 }
 
+static void count_gone(void *arg, uint32_t hook)
+{
+    CU_ASSERT_EQUAL(hook, 7);
+    ++*(int *)arg;
+}
+
+/* The program keeps what a write in vain saved, and lets go of it when the write has ended, though a graph leads there.
+ */
+static void what_was_packed(void)
+{
+    for (int of_a_row = 0; of_a_row < 2; of_a_row++) {
+        double three[6] = {3, 3, 3, 3, 3, 3}, two[3] = {2, 2, 2};
+        int gone = 0;
+        td_error e = {0};
+        td_hook_owner *owner = td_hook_owner_new(t_who.session, t_who.pid, count_gone, &gone, &e);
+        td_tensor *x = leaf_of(2, three), *w = leaf_of(0, two), *c = of(0, two), *y = times(x, c), *row = row_of(y, 0);
+        td_tensor *written = of_a_row ? row : y;
+        hold_calls(true);
+        CU_ASSERT_EQUAL(write_to(written, w, BY_MUL, true), 0);
+        CU_ASSERT_EQUAL_FATAL(td_node_pack(td_auto_of(y)->node, 1, 7, owner, t_who.account, &e), 0);
+        td_tensor *meanwhile = times(y, c);
+        CU_ASSERT_EQUAL(gone, 0);
+        hold_calls(false);
+        CU_ASSERT_EQUAL(gone, 1);
+        CU_ASSERT_EQUAL(grad_of(meanwhile, x), 4);
+        drop_all(6, (td_tensor *[]){x, w, c, y, row, meanwhile});
+        td_hook_owner_end(owner);
+    }
+}
+
 /* Of two writes one fails, or both do; the second may end first where they do not touch. */
 static void two_writes(void)
 {
@@ -530,6 +560,6 @@ static void random_programs(void)
 }
 
 TD_CUNIT_MAIN_WITH("autograd_pending", t_setup, t_teardown, {"with a history", with_a_history},
-                   {"without a history", without_a_history}, {"a view", a_view}, {"two writes", two_writes},
-                   {"a backward meanwhile", a_backward_meanwhile},
+                   {"without a history", without_a_history}, {"a view", a_view}, {"what was packed", what_was_packed},
+                   {"two writes", two_writes}, {"a backward meanwhile", a_backward_meanwhile},
                    {"what was saved is pending", what_was_saved_is_pending}, {"random programs", random_programs})
