@@ -33,7 +33,7 @@ ROOMS = {
                      "python_crossing python_index",
     "client/tensorctl": "tools python_tables python_jit_files python_torchscript python_plans python_pool",
     "client/wire": "client client_loop client_loop_ring client_mangled client_mangled_ring client_meeting client_processes client_queues_ring python_process python_meeting "
-                   "python_lost python_errors python_signals python_threads python_ends",
+                   "python_lost python_errors python_signals python_threads python_ends python_memory",
     "proto/base": "proto_* shm_segment tensor ops conformance client frames client_bits sched python_types python_errors",
     "proto/infer": "proto_infer proto_views proto_rules proto_hostile fuzz_infer ops conformance client_ops python_tensor python_nn python_linalg python_index",
     "proto/ops": "generator formula proto_attrs proto_rules proto_infer proto_hostile ops conformance autograd_grad client_ops python_functions",

@@ -206,7 +206,7 @@ def test_contexts():
 
 
 def test_beside_a_thread_that_waits_for_an_item():
-    """Its wait holds up the connection: NumPy gets ordinary memory meanwhile, at once."""
+    """Its wait holds nobody up."""
     q = td.Queue("memory/held", 2)
     q.put(1)
     q.get()
@@ -215,13 +215,37 @@ def test_beside_a_thread_that_waits_for_an_item():
     thread.start()
     with td.numpy_memory():
         arrays = [np.full(N, k, dtype="uint8") for k in range(200)]
-        assert not got and all(a[5] == k % 256 for k, a in enumerate(arrays))
+        assert not got and all(is_shared(a) and a[5] == k % 256 for k, a in enumerate(arrays))
     del arrays
     other = subprocess.run([sys.executable, "-c", "import tensord as td; td.Queue('memory/held').put(5)"], timeout=60,
                            env={**os.environ, "TENSORD_SOCKET": td.connection()["path"]})
     thread.join(60)
     assert got == [5] and other.returncode == 0
     q.close()
+
+
+def test_beside_a_thread_that_waits_to_write():
+    """The daemon answers in order, and it lets nobody write what tasks are to read: NumPy gets ordinary memory meanwhile, at once. Where the tasks end
+    before anybody looks, there are some more."""
+    x = td.ones(2048, 2048)
+    plain = False
+
+    def write():
+        with x.writing():
+            pass
+
+    for _ in range(20):
+        if plain:
+            break
+        sums = [x.sum() for _ in range(300)]
+        thread = threading.Thread(target=write)
+        thread.start()
+        with td.numpy_memory():
+            while thread.is_alive() and not plain:
+                plain = not is_shared(np.full(N, 1, dtype="uint8"))
+        thread.join()
+        assert sums[-1].item() == x.numel()
+    assert plain
 
 
 def test_between_processes():
