@@ -339,6 +339,7 @@ static void take_numbers(td_kcall *k)
 
 static size_t room_for(const td_cuda_launch *l)
 {
+    if (l->product) return sizeof(td_gpu_product) + td_gpu_put_bytes(sizeof(td_gpu_launch) + TD_CUDA_INSTEAD_BYTES);
     return td_gpu_put_bytes(sizeof(td_gpu_launch) + l->bytes);
 }
 
@@ -362,26 +363,37 @@ static uint32_t alignment_of(const td_cuda_product *p)
     return (uint32_t)(bits & (~bits + 1));
 }
 
-static void send_product(executor *x, unsigned stream, const void *args)
+/* All but the head. */
+static void put_launch(td_gpu_launch *c, const td_cuda_launch *l)
 {
-    td_gpu_product *c = td_gpu_put(x->cuda->gpu, TD_GPU_PRODUCT, stream, sizeof *c);
-    memcpy(&c->of, args, sizeof c->of);
-    c->of.alignment = alignment_of(&c->of);
-}
-
-static void send_launch(executor *x, unsigned stream, const td_cuda_launch *l)
-{
-    if (l->product) {
-        send_product(x, stream, l->args);
-        return;
-    }
-    td_gpu_launch *c = td_gpu_put(x->cuda->gpu, TD_GPU_LAUNCH, stream, sizeof *c + l->bytes);
     c->kernel = l->kernel;
     c->shared_bytes = l->shared;
     c->args_bytes = l->bytes;
     memcpy(c->grid, l->grid, sizeof c->grid);
     memcpy(c->block, l->block, sizeof c->block);
     memcpy(c + 1, l->args, l->bytes);
+}
+
+static void send_product(executor *x, unsigned stream, const td_cuda_launch *l)
+{
+    td_gpu_product *c = td_gpu_put(x->cuda->gpu, TD_GPU_PRODUCT, stream, room_for(l));
+    td_gpu_launch *instead = (td_gpu_launch *)(c + 1);
+    uint64_t args[TD_CUDA_INSTEAD_BYTES / 8];
+    td_cuda_launch own;
+    memcpy(&c->of, l->args, sizeof c->of);
+    c->of.alignment = alignment_of(&c->of);
+    td_cuda_instead(&c->of, args, &own);
+    instead->head = (td_gpu_command){TD_GPU_LAUNCH, (uint16_t)stream, (uint32_t)(room_for(l) - sizeof *c)};
+    put_launch(instead, &own);
+}
+
+static void send_launch(executor *x, unsigned stream, const td_cuda_launch *l)
+{
+    if (l->product) {
+        send_product(x, stream, l);
+        return;
+    }
+    put_launch(td_gpu_put(x->cuda->gpu, TD_GPU_LAUNCH, stream, sizeof(td_gpu_launch) + l->bytes), l);
 }
 
 static void send_launches(executor *x, unsigned stream, td_kcall *k)

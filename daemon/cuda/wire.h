@@ -11,7 +11,7 @@
 #include "daemon/kernels/cuda/product.h"
 #include <stdint.h>
 
-#define TD_GPU_WIRE 3
+#define TD_GPU_WIRE 4
 enum {
     TD_GPU_MESSAGE_MAX = 64 << 10,
     TD_GPU_STREAMS = 5, /* the last one for copies between host and device */
@@ -108,7 +108,7 @@ typedef struct td_gpu_launch { /* behind it: the kernel's struct, whose first wo
     uint32_t kernel, grid[3], block[3], shared_bytes, args_bytes, pad;
 } td_gpu_launch;
 
-typedef struct td_gpu_product {
+typedef struct td_gpu_product { /* behind it: a LAUNCH for where the library has no way to compute it, or nothing */
     td_gpu_command head;
     td_cuda_product of;
 } td_gpu_product;

@@ -13,6 +13,7 @@
  *     FAKE_CUBLASLT_FAIL=NAME:N  the N-th call of this function
  *     FAKE_CUBLASLT_WRONG=DTYPE  its products are wrong
  *     FAKE_CUBLASLT_SPLITS=1     offers a way that splits k first, though it was asked for none
+ *     FAKE_CUBLASLT_NO_WAY=none|refused|splits  for k from 64 on it offers nothing, says so, or splits k alone
  *     FAKE_CUBLASLT_DIES=1       ends the process when it is opened
  */
 #include "daemon/cuda/helper/cublaslt.h"
@@ -438,7 +439,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t h, cublasLtMatmul
     way w = {.magic = ALGO, .workspace = p->workspace, .pieces = 1, .looks = looks_of(d, a, b, c, r)};
     must_fit(d, a, b, c, r);
     memcpy(w.alignment, p->alignment, sizeof w.alignment);
-    for (w.pieces = getenv("FAKE_CUBLASLT_SPLITS") ? 4 : 1; w.pieces && *count<wanted; w.pieces = w.pieces> 1) {
+    const char *no_way = getenv("FAKE_CUBLASLT_NO_WAY");
+    if (no_way && (d->turned[0] ? a->rows : a->columns) >= 64) {
+        if (!strcmp(no_way, "refused")) return CUBLAS_STATUS_NOT_SUPPORTED;
+        if (!strcmp(no_way, "none")) return CUBLAS_STATUS_SUCCESS;
+        wanted = 1; /* the first one, which splits */
+    }
+    for (w.pieces = getenv("FAKE_CUBLASLT_SPLITS") || no_way ? 4 : 1;
+         w.pieces && *count<wanted; w.pieces = w.pieces> 1) {
         cublasLtMatmulHeuristicResult_t *one = &results[(*count)++];
         *one = (cublasLtMatmulHeuristicResult_t){.workspaceSize = WORKSPACE_LEAST, .wavesCount = 1};
         memcpy(&one->algo, &w, sizeof w);

@@ -98,6 +98,7 @@ void launch_run(helper *h, const td_gpu_run *m, size_t bytes);
 int product_begin(helper *h, char *text, size_t size);
 /* What the last process had is mapped again: takes the memory that products work with. */
 void product_ready(helper *h);
+/* CUDA_ERROR_NOT_SUPPORTED: the library has no way to compute it that gives the same bits each time. */
 int product_run(helper *h, stream *s, const td_cuda_product *p);
 
 #endif

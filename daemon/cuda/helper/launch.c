@@ -194,6 +194,18 @@ static int launch(helper *h, stream *s, const td_gpu_launch *c)
     return r;
 }
 
+/* By the library; where that has no way to compute it, by the launch behind it. */
+static int product(helper *h, stream *s, const td_gpu_product *c)
+{
+    const td_gpu_launch *instead = (const td_gpu_launch *)(c + 1);
+    const size_t left = c->head.bytes - sizeof *c;
+    int code = product_run(h, s, &c->of);
+    if (code != CUDA_ERROR_NOT_SUPPORTED || !left) return code;
+    if (left >= sizeof *instead && instead->head.bytes <= left) return launch(h, s, instead);
+    snprintf(h->why, sizeof h->why, "a launch behind a product that is cut short");
+    return CUDA_ERROR_INVALID_VALUE;
+}
+
 /* A unit of several words is set word by word, each behind the last one by a unit. */
 static int fill(helper *h, stream *s, const td_gpu_fill *c)
 {
@@ -273,7 +285,7 @@ static void run(helper *h, const td_gpu_command *c)
     case TD_GPU_READ:
     case TD_GPU_WRITE: code = move(h, s, (const td_gpu_move *)c); break;
     case TD_GPU_FILL: code = fill(h, s, (const td_gpu_fill *)c); break;
-    case TD_GPU_PRODUCT: code = product_run(h, s, &((const td_gpu_product *)c)->of); break;
+    case TD_GPU_PRODUCT: code = product(h, s, (const td_gpu_product *)c); break;
     case TD_GPU_WAIT: wait_for(h, s, ((const td_gpu_wait *)c)->other); break;
     case TD_GPU_END: put_end(h, s, ((const td_gpu_mark *)c)->place); break;
     default: break;

@@ -8,7 +8,8 @@
  *
  * float32 and float64 are computed as such (pedantic: no TF32, no emulation, whatever the environment says), halves
  * with sums in float32. A library is tried on small products of whole numbers before it is trusted. Whatever fails
- * there is told once, and products go by tensord's own kernels. */
+ * there is told once, and products go by tensord's own kernels. So does a product that the library has no such way for.
+ */
 #include "daemon/cuda/helper/helper.h"
 #include "shm/cuda/library.h"
 #include <dlfcn.h>
@@ -22,7 +23,7 @@ enum { COMPUTE = TD_GPU_STREAMS - 1, WORKSPACE = 8 << 20, ASKED = 8, KEPT = 512 
 /* How products that look the same are computed; `of` has no addresses and numbers. */
 struct product_way {
     td_cuda_product of;
-    bool ready;
+    bool ready, none; /* none: there is no way, as was found out */
     cublasLtMatmulAlgo_t algo;
     cublasLtMatmulDesc_t desc;
     cublasLtMatrixLayout_t a, b, d;
@@ -162,6 +163,16 @@ static bool is_steady(helper *h, const cublasLtMatmulHeuristicResult_t *r)
     return pieces <= 1 && scheme == CUBLASLT_REDUCTION_SCHEME_NONE;
 }
 
+static int no_way(helper *h)
+{
+    return refuse(h, CUDA_ERROR_NOT_SUPPORTED, "no algorithm for this product");
+}
+
+static int found_none(helper *h, cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? no_way(h) : failed(h, "cublasLtMatmulAlgoGetHeuristic", status);
+}
+
 static int choose(helper *h, product_way *w)
 {
     cublasLtMatmulHeuristicResult_t found[ASKED];
@@ -171,9 +182,8 @@ static int choose(helper *h, product_way *w)
     if (code) return code;
     code = prefer(h, &w->of, preference);
     if (!code)
-        code = failed(h, "cublasLtMatmulAlgoGetHeuristic",
-                      h->lt.cublasLtMatmulAlgoGetHeuristic(h->lt_handle, w->desc, w->a, w->b, w->d, w->d, preference,
-                                                           ASKED, found, &count));
+        code = found_none(h, h->lt.cublasLtMatmulAlgoGetHeuristic(h->lt_handle, w->desc, w->a, w->b, w->d, w->d,
+                                                                  preference, ASKED, found, &count));
     h->lt.cublasLtMatmulPreferenceDestroy(preference);
     for (int i = 0; i < count && !code; i++) {
         if (!is_steady(h, &found[i])) continue;
@@ -181,7 +191,7 @@ static int choose(helper *h, product_way *w)
         w->ready = true;
         return 0;
     }
-    return code ? code : refuse(h, CUDA_ERROR_NOT_SUPPORTED, "no algorithm for this product");
+    return code ? code : no_way(h);
 }
 
 static void forget(helper *h, product_way *w)
@@ -203,7 +213,10 @@ static int make_way(helper *h, product_way *w, const td_cuda_product *key)
     if (!code) code = make_layout(h, p, &p->b, p->b_turned ? p->n : p->k, p->b_turned ? p->k : p->n, &w->b);
     if (!code) code = make_layout(h, p, &p->d, p->m, p->n, &w->d);
     if (!code) code = choose(h, w);
-    if (code) forget(h, w);
+    if (!code) return 0;
+    forget(h, w);
+    w->none = code == CUDA_ERROR_NOT_SUPPORTED;
+    w->of = *key;
     return code;
 }
 
@@ -223,8 +236,9 @@ static int find_way(helper *h, const td_cuda_product *p, product_way **out)
     key.alpha = key.beta = 0;
     key.pad = 0;
     *out = place_of(h, &key);
-    if ((*out)->ready && !memcmp(&(*out)->of, &key, sizeof key)) return 0;
-    return make_way(h, *out, &key);
+    bool same = !memcmp(&(*out)->of, &key, sizeof key);
+    if (same && (*out)->none) return no_way(h);
+    return same && (*out)->ready ? 0 : make_way(h, *out, &key);
 }
 
 /* ---- running */

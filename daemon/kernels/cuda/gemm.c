@@ -168,6 +168,46 @@ static int plan_library(td_kcall *k, const product *p, const td_cuda_product *l,
     return rc;
 }
 
+/* A factor of columns as rows, which is its transpose. */
+static td_cuda_matrix by_rows(const td_cuda_matrix_at *x, bool turned)
+{
+    return (td_cuda_matrix){turned ? 1 : x->ld, turned ? x->ld : 1, x->step};
+}
+
+/* By rows again, and in one piece, for a product of the library's has no work memory. */
+_Static_assert(sizeof(td_ca_gemm) == TD_CUDA_INSTEAD_BYTES, "whoever asks has room for them");
+void td_cuda_instead(const td_cuda_product *p, void *args, td_cuda_launch *l)
+{
+    const bool large =
+        p->m >= LARGE_LEAST && p->n >= LARGE_LEAST && kernel_of(p->dtype, true) != kernel_of(p->dtype, false);
+    const int64_t side = large ? SIDE_LARGE : SIDE;
+    const td_ca_gemm a = {.a = (const void *)p->b.at,
+                          .b = (const void *)p->a.at,
+                          .x = p->beta != 0 ? (const void *)p->d.at : NULL,
+                          .c = (void *)p->d.at,
+                          .m = p->n,
+                          .n = p->m,
+                          .k = p->k,
+                          .batch = p->batch,
+                          .piece = (p->k + 15) / 16 * 16,
+                          .pieces = 1,
+                          .as = by_rows(&p->b, p->b_turned),
+                          .bs = by_rows(&p->a, p->a_turned),
+                          .xs = by_rows(&p->d, false),
+                          .cs = by_rows(&p->d, false),
+                          .alpha = p->alpha,
+                          .beta = p->beta,
+                          .a_dtype = p->dtype,
+                          .b_dtype = p->dtype,
+                          .x_dtype = p->dtype,
+                          .c_dtype = p->dtype};
+    memcpy(args, &a, sizeof a);
+    *l = (td_cuda_launch){.kernel = kernel_of(p->dtype, large), .bytes = sizeof a, .args = args};
+    l->grid[0] = (unsigned)((p->n + side - 1) / side * ((p->m + side - 1) / side) * p->batch);
+    l->grid[1] = l->grid[2] = l->block[1] = l->block[2] = 1;
+    l->block[0] = 256;
+}
+
 static int plan_product(td_kcall *k, product *p, td_error *e)
 {
     td_cuda_product by_library;

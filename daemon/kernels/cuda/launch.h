@@ -8,6 +8,7 @@
 #define TENSORD_DAEMON_KERNELS_CUDA_LAUNCH_H
 
 #include "daemon/kernels/cuda/fault.h"
+#include "daemon/kernels/cuda/product.h"
 #include "daemon/kernels/kernel.h"
 
 typedef struct td_cuda_launch {
@@ -17,6 +18,10 @@ typedef struct td_cuda_launch {
     void *args;     /* in the call's state; the first eight bytes are for the address of the task's fault */
     bool product;   /* no kernel: a library computes it, and the arguments are a td_cuda_product */
 } td_cuda_launch;
+
+/* The launch that computes a product where the library has no way to; its arguments go to `args`. */
+enum { TD_CUDA_INSTEAD_BYTES = 232 };
+void td_cuda_instead(const td_cuda_product *p, void *args, td_cuda_launch *l);
 
 /* Generated: the kernels by their numbers, and the image (images.h) that each is in. */
 typedef struct td_cuda_kernel {

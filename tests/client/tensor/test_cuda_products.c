@@ -75,34 +75,35 @@ static void is(td_array *near_value, td_array *far_value, int by_library, const 
 
 /* ---- which, and what they give */
 
-static void each_kind(td_dtype dtype)
+static void each_kind(td_dtype dtype, int by_library)
 {
     td_scope inner;
     td_scope_begin(&inner);
     td_array *x = random_of(M, K, dtype), *y = random_of(K, N, dtype), *xt = random_of(K, M, dtype),
              *yt = random_of(N, K, dtype);
     td_array *fx = far(x), *fy = far(y), *fxt = far(xt), *fyt = far(yt);
-    is(td_mm(x, y), td_mm(fx, fy), 1, "mm");
-    is(td_mm(td_t(xt), y), td_mm(td_t(fxt), fy), 1, "mm, the first turned");
-    is(td_mm(x, td_t(yt)), td_mm(fx, td_t(fyt)), 1, "mm, the second turned");
-    is(td_mm(td_t(xt), td_t(yt)), td_mm(td_t(fxt), td_t(fyt)), 1, "mm, both turned");
+    is(td_mm(x, y), td_mm(fx, fy), by_library, "mm");
+    is(td_mm(td_t(xt), y), td_mm(td_t(fxt), fy), by_library, "mm, the first turned");
+    is(td_mm(x, td_t(yt)), td_mm(fx, td_t(fyt)), by_library, "mm, the second turned");
+    is(td_mm(td_t(xt), td_t(yt)), td_mm(td_t(fxt), td_t(fyt)), by_library, "mm, both turned");
     td_array *row = random_of(1, N, dtype), *column = random_of(M, 1, dtype), *whole = random_of(M, N, dtype);
-    is(td_addmm(row, x, y), td_addmm(far(row), fx, fy), 1, "addmm of a row");
-    is(td_addmm(column, x, y, 0.5, 2), td_addmm(far(column), fx, fy, 0.5, 2), 1, "addmm of a column");
-    is(td_addmm(whole, x, y, -1, 0.25), td_addmm(far(whole), fx, fy, -1, 0.25), 1, "addmm of a matrix");
-    is(td_addmm(whole, x, y, 0, 3), td_addmm(far(whole), fx, fy, 0, 3), 1, "addmm of nothing");
+    is(td_addmm(row, x, y), td_addmm(far(row), fx, fy), by_library, "addmm of a row");
+    is(td_addmm(column, x, y, 0.5, 2), td_addmm(far(column), fx, fy, 0.5, 2), by_library, "addmm of a column");
+    is(td_addmm(whole, x, y, -1, 0.25), td_addmm(far(whole), fx, fy, -1, 0.25), by_library, "addmm of a matrix");
+    is(td_addmm(whole, x, y, 0, 3), td_addmm(far(whole), fx, fy, 0, 3), by_library, "addmm of nothing");
     td_array *bias = td_reshape(row, td_dims(N));
-    is(td_linear(x, yt), td_linear(fx, fyt), 1, "linear");
-    is(td_linear(x, yt, bias), td_linear(fx, fyt, far(bias)), 1, "linear with a bias");
+    is(td_linear(x, yt), td_linear(fx, fyt), by_library, "linear");
+    is(td_linear(x, yt, bias), td_linear(fx, fyt, far(bias)), by_library, "linear with a bias");
     td_array *x3 = td_reshape(x, td_dims(4, M / 4, K));
-    is(td_linear(x3, yt, bias), td_linear(far(x3), fyt, far(bias)), 1, "linear of three dimensions");
+    is(td_linear(x3, yt, bias), td_linear(far(x3), fyt, far(bias)), by_library, "linear of three dimensions");
     td_array *xs = td_reshape(random_of(8 * 32, K, dtype), td_dims(8, 32, K)),
              *ys = td_reshape(random_of(8 * K, 64, dtype), td_dims(8, K, 64));
-    is(td_bmm(xs, ys), td_bmm(far(xs), far(ys)), 1, "bmm");
+    is(td_bmm(xs, ys), td_bmm(far(xs), far(ys)), by_library, "bmm");
     td_array *turned = td_reshape(random_of(8 * 64, K, dtype), td_dims(8, 64, K));
-    is(td_bmm(xs, td_transpose(turned, 1, 2)), td_bmm(far(xs), td_transpose(far(turned), 1, 2)), 1, "bmm, turned");
+    is(td_bmm(xs, td_transpose(turned, 1, 2)), td_bmm(far(xs), td_transpose(far(turned), 1, 2)), by_library,
+       "bmm, turned");
     td_array *one = td_expand(td_reshape(y, td_dims(1, K, N)), td_dims(8, K, N));
-    is(td_bmm(xs, one), td_bmm(far(xs), td_expand(td_reshape(fy, td_dims(1, K, N)), td_dims(8, K, N))), 1,
+    is(td_bmm(xs, one), td_bmm(far(xs), td_expand(td_reshape(fy, td_dims(1, K, N)), td_dims(8, K, N))), by_library,
        "bmm of one factor for all");
     td_scope_end(&inner);
 }
@@ -111,12 +112,37 @@ static void dtypes(void)
 {
     begin_libraries(NULL);
     after_trial();
-    each_kind(TD_FLOAT32);
-    each_kind(TD_FLOAT64);
-    each_kind(TD_FLOAT16);
-    each_kind(TD_BFLOAT16);
+    each_kind(TD_FLOAT32, 1);
+    each_kind(TD_FLOAT64, 1);
+    each_kind(TD_FLOAT16, 1);
+    each_kind(TD_BFLOAT16, 1);
     CU_ASSERT_EQUAL(logged("launch td_k_gemm"), 0);
     end();
+}
+
+/* A product for which the library has no way goes by own kernels, with the same bits each time; it is asked once. */
+static void no_way(void)
+{
+    static const char *const answers[] = {"none", "refused", "splits"};
+    for (int i = 0; i < 3; i++) {
+        setenv("FAKE_CUBLASLT_NO_WAY", answers[i], 1);
+        begin_libraries(NULL);
+        after_trial();
+        if (!i) each_kind(TD_FLOAT32, 0), each_kind(TD_FLOAT64, 0), each_kind(TD_FLOAT16, 0), each_kind(TD_BFLOAT16, 0);
+        td_array *x = random_of(1100, 64, TD_FLOAT32), *y = random_of(64, 1030, TD_FLOAT32), *fx = far(x), *fy = far(y);
+        is(td_mm(x, y), td_mm(fx, fy), 0, "by large tiles");
+        CU_ASSERT_EQUAL(logged("launch td_k_gemm_large_f32"), 1);
+        td_array *z = far(random_of(1100, 1030, TD_FLOAT32));
+        td_array *off = td_amax(td_abs(td_sub(td_mm(fx, fy), td_mm(fx, fy))));
+        CU_ASSERT_EQUAL(td_item_f64(td_to_device(off, TD_CPU)), 0);
+        int asked = logged("cublasLtMatmulAlgoGetHeuristic");
+        is(td_addmm(td_to_device(z, TD_CPU), x, y, 0.5, 2), td_addmm(z, fx, fy, 0.5, 2), 0, "again, added");
+        CU_ASSERT_EQUAL(logged("cublasLtMatmulAlgoGetHeuristic"), asked);
+        td_array *flat = random_of(2048, 32, TD_FLOAT32), *high = random_of(32, 64, TD_FLOAT32);
+        is(td_mm(flat, high), td_mm(far(flat), far(high)), 1, "one that has a way");
+        end();
+    }
+    unsetenv("FAKE_CUBLASLT_NO_WAY");
 }
 
 /* On both sides of what decides: how much there is to do, the shortest side, strides, dtypes. */
@@ -351,7 +377,7 @@ static void told(void)
     end();
 }
 
-TD_CUNIT_MAIN("fake_cuda_products", {"each dtype", dtypes}, {"both sides of what decides", thresholds},
-              {"without", without}, {"in place", in_place}, {"the same bits", the_same_bits}, {"told", told},
-              {"it is gone", it_is_gone}, {"each call fails", each_call_fails},
-              {"it ends the process", it_ends_the_process})
+TD_CUNIT_MAIN("fake_cuda_products", {"each dtype", dtypes}, {"no way", no_way},
+              {"both sides of what decides", thresholds}, {"without", without}, {"in place", in_place},
+              {"the same bits", the_same_bits}, {"told", told}, {"it is gone", it_is_gone},
+              {"each call fails", each_call_fails}, {"it ends the process", it_ends_the_process})

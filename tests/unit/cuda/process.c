@@ -222,15 +222,19 @@ bool run_send(process *p)
     return send_to(p, p->run_words, bytes, -1);
 }
 
-void run_launch(process *p, unsigned stream, uint32_t kernel, uint32_t blocks, const void *args, uint32_t bytes)
+static void put_launch(td_gpu_launch *c, uint32_t kernel, uint32_t blocks, const void *args, uint32_t bytes)
 {
-    td_gpu_launch *c = command(p, TD_GPU_LAUNCH, stream, sizeof *c + bytes);
     c->kernel = kernel;
     c->grid[0] = blocks;
     c->block[0] = 256;
     c->grid[1] = c->grid[2] = c->block[1] = c->block[2] = 1;
     c->args_bytes = bytes;
     memcpy(c + 1, args, bytes);
+}
+
+void run_launch(process *p, unsigned stream, uint32_t kernel, uint32_t blocks, const void *args, uint32_t bytes)
+{
+    put_launch(command(p, TD_GPU_LAUNCH, stream, sizeof(td_gpu_launch) + bytes), kernel, blocks, args, bytes);
 }
 
 void run_fill(process *p, unsigned stream, uint64_t to, uint32_t unit, const void *value, uint64_t count)
@@ -260,6 +264,16 @@ void run_library(process *p, unsigned stream, const td_cuda_product *of)
 {
     td_gpu_product *c = command(p, TD_GPU_PRODUCT, stream, sizeof *c);
     c->of = *of;
+}
+
+void run_library_or(process *p, unsigned stream, const td_cuda_product *of, uint32_t kernel, const void *args,
+                    uint32_t bytes, uint32_t longer)
+{
+    td_gpu_product *c = command(p, TD_GPU_PRODUCT, stream, sizeof *c + sizeof(td_gpu_launch) + bytes);
+    td_gpu_launch *instead = (td_gpu_launch *)(c + 1);
+    c->of = *of;
+    instead->head = (td_gpu_command){TD_GPU_LAUNCH, (uint16_t)stream, sizeof *instead + bytes + longer};
+    put_launch(instead, kernel, 1, args, bytes);
 }
 
 void run_cut(process *p, unsigned what, unsigned stream, size_t bytes)

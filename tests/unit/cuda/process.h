@@ -58,6 +58,9 @@ void run_fill(process *p, unsigned stream, uint64_t to, uint32_t unit, const voi
 void run_move(process *p, unsigned what, unsigned stream, uint64_t to, uint64_t from, uint64_t bytes);
 void run_wait(process *p, unsigned stream, unsigned other);
 void run_library(process *p, unsigned stream, const td_cuda_product *of);
+/* ... with a launch of one block behind it, which says that it is so many bytes longer than it is. */
+void run_library_or(process *p, unsigned stream, const td_cuda_product *of, uint32_t kernel, const void *args,
+                    uint32_t bytes, uint32_t longer);
 /* A command of so many bytes, all of them zeros but the head. */
 void run_cut(process *p, unsigned what, unsigned stream, size_t bytes);
 /* Returns its place. */

@@ -395,6 +395,37 @@ static void ways_that_split(void)
     end_log();
 }
 
+/* Where the library has no way to compute a product, or none is there, the launch behind it runs instead. */
+static void instead(void)
+{
+    enum { FLOATS = 72 };
+    static const char *const names[] = {"test_add"};
+    float sent[FLOATS], got[FLOATS];
+    td_gpu_end e;
+    for (int i = 0; i < FLOATS; i++) sent[i] = (float)i;
+    begin_log();
+    for (int there = 0; there < 2; there++) {
+        setenv("FAKE_CUBLASLT_NO_WAY", "none", 1);
+        CU_ASSERT_FATAL(start(there ? getenv("FAKE_CUDA_LIBRARIES") : "off"));
+        CU_ASSERT_TRUE(process_names(&p, 0, names, 1) && process_write(&p, m.address, sent, sizeof sent));
+        const td_cuda_product lacks = small(8, 9, 64), has = small(8, 9, 10);
+        const uint64_t add[] = {0, m.address + 3 * MIB, m.address, m.address, FLOATS};
+        run_wait(&p, 0, TD_GPU_STREAMS - 1);
+        run_library_or(&p, 0, &lacks, 0, add, sizeof add, 0);
+        CU_ASSERT_TRUE(process_ends(&p, 0));
+        run_wait(&p, TD_GPU_STREAMS - 1, 0);
+        CU_ASSERT_TRUE(process_read(&p, m.address + 3 * MIB, got, sizeof got) && got[FLOATS - 1] == 2 * (FLOATS - 1));
+        run_library_or(&p, 0, &lacks, 0, add, sizeof add, 8);
+        CU_ASSERT_TRUE(process_end_of(&p, 0, &e) && e.code && strstr(p.told.why, "cut short"));
+        is_refused(&lacks, 0);
+        run_library_or(&p, 0, &has, 7, add, sizeof add, 0); /* no such kernel */
+        CU_ASSERT_EQUAL(process_ends(&p, 0), there);
+        stop();
+    }
+    unsetenv("FAKE_CUBLASLT_NO_WAY");
+    end_log();
+}
+
 static void dies(void)
 {
     setenv("FAKE_CUBLASLT_DIES", "1", 1);
@@ -477,6 +508,6 @@ TD_CUNIT_MAIN("fake_cuda_library", {"declarations beside cublasLt.h", declared},
               {"files in them", files}, {"computes", computes}, {"memory for each stream", memory_for_each_stream},
               {"many shapes", many_shapes}, {"refuses", refuses}, {"a record that is cut short", cut_short},
               {"none", none}, {"none that opens", none_that_opens}, {"not twice", not_twice},
-              {"wrong numbers", wrong_numbers}, {"ways that split k", ways_that_split},
+              {"wrong numbers", wrong_numbers}, {"ways that split k", ways_that_split}, {"instead", instead},
               {"beside arenas", beside_arenas}, {"it dies", dies}, {"each call fails", each_call_fails},
               {"each launch fails", each_launch_fails})
