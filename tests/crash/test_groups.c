@@ -337,7 +337,7 @@ static void strike(weather *w, const pid_t *pids)
     switch (w->what) {
     case TWO_DIE: kill(pids[w->other], SIGKILL); /* fall through */
     case ONE_DIES: kill(pids[w->victim], SIGKILL); break;
-    case STOPPED_FOR_GOOD: kill(pids[w->victim], SIGSTOP); break;
+    case STOPPED_FOR_GOOD: test_stop(pids[w->victim]); break;
     default: /* rounds need no daemon: only who waits looks for it */
         kill(pids[w->victim], SIGSTOP);
         kill(d.pid, SIGKILL);

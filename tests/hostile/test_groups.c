@@ -193,7 +193,7 @@ static void given_up_at_once(void)
     for (uint32_t part = 0; part <= TD__WIRE__GROUP_PART__GROUP_SLOTS; part++) {
         raw r;
         CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
-        kill(d.pid, SIGSTOP);
+        test_stop(d.pid);
         uint64_t open = open_later(&r, "mine", 1, 1, 0, FOR_EVER);
         uint64_t memory = memory_later(&r, 1, part);
         uint64_t leave = leave_later(&r, 1), cancel = cancel_later(&r, open);
@@ -472,7 +472,7 @@ static void epochs_that_end_meanwhile(void)
         for (uint32_t i = 0; i < 2; i++) CU_ASSERT_TRUE_FATAL(raw_open(&r[i], d.socket));
         for (uint32_t i = 0; i < 2; i++) opens[i] = open_later(&r[i], "meanwhile", 1, 2, i + 1, FOR_EVER);
         for (uint32_t i = 0; i < 2; i++) CU_ASSERT_EQUAL(answer(&r[i], opens[i]), TD_OK);
-        kill(d.pid, SIGSTOP);
+        test_stop(d.pid);
         uint64_t memory = memory_later(&r[0], 1, TD__WIRE__GROUP_PART__GROUP_SLOTS);
         regroup_later(&r[0], 1, n % 3 ? FOR_EVER : 0);
         uint64_t other = n % 2 ? regroup_later(&r[1], 1, FOR_EVER) : leave_later(&r[1], 1);
@@ -509,7 +509,7 @@ static void epochs_that_begin_meanwhile(void)
         for (uint32_t i = 0; i < 2; i++) CU_ASSERT_TRUE_FATAL(raw_open(&r[i], d.socket));
         for (uint32_t i = 0; i < 2; i++) opens[i] = open_later(&r[i], "begins", 1, 2, i + 1, FOR_EVER);
         for (uint32_t i = 0; i < 2; i++) CU_ASSERT_EQUAL(answer(&r[i], opens[i]), TD_OK);
-        kill(d.pid, SIGSTOP);
+        test_stop(d.pid);
         regroups[0] = regroup_later(&r[n % 2], 1, FOR_EVER);
         uint64_t first = memory_later(&r[n % 2], 1, TD__WIRE__GROUP_PART__GROUP_BOARD);
         for (int i = 1; i < ASKED; i++) memory_later(&r[n % 2], 1, TD__WIRE__GROUP_PART__GROUP_BOARD);

@@ -509,7 +509,7 @@ static void stopped(void)
     }
     char x;
     CU_ASSERT_EQUAL(read(ready[0], &x, 1), 1);
-    kill(child, SIGSTOP);
+    test_stop(child);
     raw other;
     CU_ASSERT_TRUE(raw_open(&other, d.socket));
     for (int i = 0; i < 50; i++) CU_ASSERT_TRUE(raw_status(&other, "pid") > 0);

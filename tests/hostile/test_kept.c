@@ -295,7 +295,7 @@ static void made_for_another(void)
         CU_ASSERT_TRUE_FATAL(raw_open(&b, d.socket));
         td_words w = {0};
         full(&w, 1, 40 * MIB / 4, 0), release(&w, 1);
-        kill(d.pid, SIGSTOP); /* so that it finds both requests */
+        test_stop(d.pid); /* so that it finds both requests */
         CU_ASSERT_TRUE(send_all(&a, &w));
         send_lease(&b, 40 * MIB);
         kill(d.pid, SIGCONT);

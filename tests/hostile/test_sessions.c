@@ -255,7 +255,7 @@ static void stopped_in_a_queue(void)
     pid_t pid = getter("stopped", ready[1]);
     CU_ASSERT_EQUAL(read(ready[0], &x, 1), 1);
     CU_ASSERT_TRUE(raw_getters_wait(&r, "stopped", 1));
-    kill(pid, SIGSTOP);
+    test_stop(pid);
     CU_ASSERT_EQUAL(put_in_time(&r, 1, TEST_LONG_MS), TD_OK); /* this one is the stopped one's */
     CU_ASSERT_EQUAL(put_in_time(&r, 1, TEST_LONG_MS), TD_OK);
     CU_ASSERT_EQUAL(put_in_time(&r, 1, TEST_LONG_MS), TD_OK);
@@ -266,7 +266,7 @@ static void stopped_in_a_queue(void)
     kill(pid, SIGCONT);
     for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(read(ready[0], &x, 1), 1); /* it has lost nothing */
     CU_ASSERT_TRUE(raw_getters_wait(&r, "stopped", 1));
-    kill(pid, SIGSTOP);
+    test_stop(pid);
     kill(pid, SIGKILL); /* and dies stopped */
     waitpid(pid, NULL, 0);
     CU_ASSERT_TRUE(raw_getters_wait(&r, "stopped", 0));
@@ -401,7 +401,7 @@ static void last_words_behind_an_answer(void)
     Td__Wire__Publish p;
     CU_ASSERT_TRUE(raw_open(&other, d.socket));
     CU_ASSERT_TRUE(raw_open(&r, d.socket));
-    kill(d.pid, SIGSTOP);
+    test_stop(d.pid);
     td__wire__call__init(&c);
     td__wire__info__init(&info);
     info.id = 1;

@@ -85,12 +85,12 @@ static void beside_another(void)
     open_mouths();
     CU_ASSERT_TRUE(raw_open(&other, d.socket));
     for (int k = 0; k < TRIES && after <= before / 2; k++) {
-        kill(d.pid, SIGSTOP);
+        test_stop(d.pid);
         say_all_they_can();
         before = unread();
         kill(d.pid, SIGCONT);
         for (int i = 0; i < SYNCS; i++) CU_ASSERT_TRUE(raw_sync(&other, &code));
-        kill(d.pid, SIGSTOP);
+        test_stop(d.pid);
         after = unread();
         kill(d.pid, SIGCONT);
     }
@@ -112,7 +112,7 @@ static void parts(void)
     open_mouths();
     long before = resident_kb("VmRSS");
     for (int i = 0; i < MANY; i++) {
-        kill(d.pid, SIGSTOP);
+        test_stop(d.pid);
         CU_ASSERT_TRUE(raw_bytes(&(raw){.fd = mouths[i].end}, much, n + one - 1));
         kill(d.pid, SIGCONT);
     }

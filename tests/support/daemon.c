@@ -127,6 +127,32 @@ uint64_t test_loop_us(const test_daemon *d)
     return ns / 1000;
 }
 
+/* Does any thread of the process still run? */
+static bool runs(pid_t pid)
+{
+    char path[64], line[512];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    DIR *dir = opendir(path);
+    bool any = false;
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        if (e->d_name[0] == '.') continue;
+        snprintf(line, sizeof line, "%s/%.16s/stat", path, e->d_name);
+        FILE *f = fopen(line, "r");
+        char *end =
+            f && fgets(line, sizeof line, f) ? strrchr(line, ')') : NULL; /* the name before it may hold anything */
+        if (end && !strchr("TtZX", end[2])) any = true;
+        if (f) fclose(f);
+    }
+    if (dir) closedir(dir);
+    return any;
+}
+
+void test_stop(pid_t pid)
+{
+    kill(pid, SIGSTOP);
+    while (runs(pid)) test_sleep_us(50);
+}
+
 int test_descriptors(pid_t pid)
 {
     char path[64];

@@ -28,6 +28,9 @@ bool test_daemon_told(const test_daemon *d);
 /* Is the process still there? */
 bool test_daemon_alive(const test_daemon *d);
 
+/* SIGSTOP, and wait until no thread of the process runs: it goes on for a while after kill() has returned. SIGCONT lets it go on. */
+void test_stop(pid_t pid);
+
 /* Entries of /proc/PID/fd, lines of /proc/PID/maps: counted from outside. */
 int test_descriptors(pid_t pid);
 

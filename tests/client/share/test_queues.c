@@ -367,7 +367,7 @@ static void items_keep_their_order_when_a_get_was_stopped(void)
     td_array *x = td_full(c, td_dims(), 1, TD_FLOAT32);
     for (int i = 0; i < 3; i++) CU_ASSERT_EQUAL(td_queue_put(put, td_arrays(x), &i, sizeof i, TEST_LONG_MS), TD_OK);
     td_queue_item item;
-    kill(server.pid, SIGSTOP);
+    test_stop(server.pid);
     td_set_interrupt(c, at_once, NULL);
     CU_ASSERT_EQUAL(td_queue_get(get, &item, -1), TD_E_CANCELLED);
     CU_ASSERT(item.n == 0 && !item.at && !item.note);

@@ -484,7 +484,7 @@ static void deadlines(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(t[0].words, "queue 'late' stayed empty")); /* the daemon's words */
     td_request_free(get), td_request_free(open);
     memset(t, 0, sizeof t);
-    kill(server.pid, SIGSTOP); /* a daemon that says nothing */
+    test_stop(server.pid); /* a daemon that says nothing */
     td_array *x = td_full(c, td_dims(2), 5, TD_FLOAT32);
     float copy[2] = {1, 1};
     uint64_t began = test_now_ms();

@@ -288,7 +288,7 @@ static pid_t stops_at_fork;
 
 static void stop_at_fork(void)
 {
-    if (stops_at_fork) kill(stops_at_fork, SIGSTOP);
+    if (stops_at_fork) test_stop(stops_at_fork);
 }
 
 __attribute__((constructor)) static void register_first(void)
