@@ -394,7 +394,7 @@ static void wanted_by_others(void)
     begin();
     CU_ASSERT_TRUE_FATAL(raw_open(&r, own.socket));
     full(&w, 1, 4 << 20, 0);
-    for (int i = 0; i < 100; i++) op_with(&w, TD_OP_EXP, TD_RF_OUT, NULL, 1, (uint32_t[]){1}, 1, (uint32_t[]){1});
+    for (int i = 0; i < 20; i++) op_with(&w, TD_OP_EXP, TD_RF_OUT, NULL, 1, (uint32_t[]){1}, 1, (uint32_t[]){1});
     CU_ASSERT_TRUE(send_all(&r, &w));
     CU_ASSERT_EQUAL(publish(&r, "kept", 1), TD_OK);
     raw_close(&r);
