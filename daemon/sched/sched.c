@@ -292,6 +292,11 @@ bool td_sched_issued_until(const td_call *c, uint64_t number)
     return t && t->seq <= number;
 }
 
+bool td_sched_pending_until(const td_sched *s, uint64_t number)
+{
+    return s->oldest && s->oldest->seq <= number;
+}
+
 /* ---- waiting for a storage */
 
 td_waiter *td_sched_after(td_sched *s, int n, const td_access *what, void (*then)(void *arg), void *arg)

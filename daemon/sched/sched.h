@@ -71,6 +71,8 @@ bool td_sched_overwritten(const td_call *c, const td_storage *st);
 /* How many tasks were issued so far. And in c->finished: was this one among them? Not when it was run, or refused, at once. */
 uint64_t td_sched_issued(const td_sched *s);
 bool td_sched_issued_until(const td_call *c, uint64_t number);
+/* Is one of the first `number` tasks pending? */
+bool td_sched_pending_until(const td_sched *s, uint64_t number);
 
 /* When everything now pending on these storages (for reading, or for writing) has ended, call `then` on the loop thread; right away, before
  * returning, when nothing is. Returns a handle to cancel with, or NULL when it was called already.

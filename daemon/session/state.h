@@ -264,6 +264,8 @@ struct td_session {
         td_error grow_failed; /* the system refused the segment that the current record needs; code 0: it did not */
         enum { TD_MAKES_NONE, TD_MAKES, TD_MADE } making; /* the segment that the current record needs */
         uint64_t lacks_since_ms;                          /* it waits for others to free memory; 0: it does not */
+        uint64_t lacks_behind; /* ... at least until so many tasks, of those issued since the daemon began, have ended */
+        int lacks_again;       /* how often that was so, and somebody else had what they freed */
         uint64_t ask_round;      /* all->ask_round in which others are asked for it; 0: it needs none yet */
         uint64_t asked_until_ms; /* ... which is over; so long it waits for what they unmap */
         td_sent *sent;           /* descriptors that its client has */

@@ -311,7 +311,7 @@ static void the_end_of_a_client(void)
     leave(&b);
 }
 
-/* The code of the last reply, all of which have then been read. */
+/* The code of the last reply, all of which have then been read; TD_E_LOST: none was a reply. */
 static uint32_t last_code(client *c)
 {
     uint32_t code = TD_E_LOST, bytes;
@@ -1551,6 +1551,86 @@ static void a_table_of_who_waits_for_its_tasks(void)
     td_device_add(&cpu);
 }
 
+/* To the end of what it was handed, whatever it waits for. */
+static void go_through(client *c)
+{
+    td_service *v = c->session->service;
+    td_error e = {0};
+    while (serve(c->session, &e) != TD_RUN_IDLE) {
+        hand_clock_go_on(MS);
+        td_deadlines_run(v);
+        td_sched_collect(v->sched, INT_MAX);
+    }
+}
+
+static void clear_all(td_sessions *all)
+{
+    while (td_sessions_clear(all, INT_MAX) || !td_sched_idle(all->service->sched))
+        td_sched_collect(all->service->sched, INT_MAX);
+}
+
+/* A client holds most of the memory by a task that has no end: it has released it. */
+static void hold_by_a_task(client *c)
+{
+    zeros(c, 1);
+    full(c, 4, 75 << 20);
+    endless(c, 4, 5, 6);
+    control(c, TD_REC_RELEASE, 2, (uint32_t[]){4, 5}, 0, NULL, 0, NULL);
+    hand_in(c);
+    go_through(c);
+    CU_ASSERT_TRUE(td_flow_pending(c->session->flow) >= 1);
+}
+
+/* For so many seconds; does it still wait for memory then? */
+static bool lacks_for(client *c, int seconds)
+{
+    for (int i = 0; i < seconds; i++) {
+        hand_clock_go_on(UINT64_C(1000) * MS);
+        td_deadlines_run(c->session->service);
+        td_error e = {0};
+        if (serve(c->session, &e) != TD_RUN_SUSPENDED) return false;
+    }
+    return true;
+}
+
+/* A client waits for memory that a task of another works with until that task ends, however long it takes, but not for
+ * ever. */
+static void memory_that_a_task_of_another_holds(void)
+{
+    td_service_options o = {.memory = 512 << 20, .workers = 1, .wake = ignore};
+    td_service v;
+    td_sessions all;
+    td_error e = {0};
+    const td_device_entry cpu = *td_device_get(TD_CPU); /* of the daemon that this one is beside, on its thread */
+    CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
+    td_sessions_init(&all, &v);
+    for (int ends = 1; ends >= 0; ends--) {
+        client a, b;
+        join_to(&a, &all, 1), join_to(&b, &all, 2);
+        hold_by_a_task(&a);
+        full(&b, 1, 75 << 20);
+        control(&b, TD_REC_READ, 1, (uint32_t[]){1}, 0, NULL, 2, (uint32_t[]){7, 0});
+        hand_in(&b);
+        while (serve(b.session, &e) == TD_RUN_MORE) {
+        }
+        CU_ASSERT_TRUE(lacks_for(&b, 40));
+        if (ends) {
+            leave(&a);
+            clear_all(&all);
+        } else {
+            CU_ASSERT_FALSE(lacks_for(&b, 30));
+            leave(&a);
+        }
+        go_through(&b);
+        CU_ASSERT_TRUE(td_writer_pending(&b.writer) > 0); /* its value, or why there is none */
+        CU_ASSERT_EQUAL(last_code(&b), ends ? TD_E_LOST : TD_E_MEMORY);
+        leave(&b);
+        clear_all(&all);
+    }
+    td_service_deinit(&v);
+    td_device_add(&cpu);
+}
+
 /* An item has come for a get, and cannot be told as the client reads nothing: what it sent next waits behind it, for it
  * may take away what the get was about. */
 static void answers_before_records(void)
@@ -2358,6 +2438,7 @@ TD_CUNIT_MAIN_WITH(
     {"a table beside programs that end", a_table_beside_programs_that_end},
     {"a table of who does not read", a_table_of_who_does_not_read},
     {"a table of who waits for its tasks", a_table_of_who_waits_for_its_tasks},
+    {"memory that a task of another holds", memory_that_a_task_of_another_holds},
     {"arguments that go meanwhile", arguments_that_go_meanwhile}, {"lease after lease", lease_after_lease},
     {"a lease without an end", a_lease_without_an_end}, {"a backward without an end", a_backward_without_an_end},
     {"a backward behind a large one", a_backward_behind_a_large_one},

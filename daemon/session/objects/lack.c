@@ -74,12 +74,27 @@ static bool work_may_help(const td_session *s, const td_account *full)
     return a && a->work;
 }
 
+/* Tasks of others that were pending when the wait began come to an end, however long they take, and give back what they
+ * work with. Another session that lacks memory may take it first: then the wait begins anew, a few times. It has an
+ * end, for others always have some task pending, and a client may have asked for one that takes hours. */
+static bool others_may_help(td_session *s)
+{
+    enum { AGAIN = 8, MOST_MS = 60000 };
+    uint64_t waited = td_clock_ms() - s->memory.lacks_since_ms;
+    if (waited < TD_LACK_MS) return true;
+    if (!td_sched_pending_until(s->service->sched, s->memory.lacks_behind)) {
+        s->memory.lacks_behind = td_sched_issued(s->service->sched);
+        s->memory.lacks_again++;
+    }
+    return s->memory.lacks_again < AGAIN && waited < MOST_MS;
+}
+
 /* Its own tasks always end; who waits for others' must come to an end of waiting. */
-static bool pending_may_help(const td_session *s, int rc, const td_account *full)
+static bool pending_may_help(td_session *s, int rc, const td_account *full)
 {
     if (td_flow_pending(s->flow)) return true;
     bool others = rc == TD_E_QUOTA ? work_may_help(s, full) : !td_sched_idle(s->service->sched);
-    return others && td_clock_ms() - s->memory.lacks_since_ms < TD_LACK_MS;
+    return others && others_may_help(s);
 }
 
 /* Is it its user's part that is used up, and not its own? Then others of that user hold some. */
@@ -129,13 +144,15 @@ int td_session_lacks(td_session *s, int rc, td_need *need, td_error *e)
             td_sessions_clear(s->all, CLEAR_MOST);
             return TD_AGAIN;
         }
-        if (!s->memory.lacks_since_ms) s->memory.lacks_since_ms = td_clock_ms();
+        if (!s->memory.lacks_since_ms) {
+            s->memory.lacks_since_ms = td_clock_ms();
+            s->memory.lacks_behind = td_sched_issued(s->service->sched);
+        }
         if (td_session_reclaims(s, rc, device)) return TD_AGAIN;
         if (pending_may_help(s, rc, full)) {
             td_session_throttle(s, &for_memory);
             if (!td_flow_pending(s->flow)) /* none of the others' may end in time */
-                td_deadline_arm(s->service, &s->wait.deadline,
-                                TD_LACK_MS + s->memory.lacks_since_ms - td_clock_ms() + 1, td_session_look_again, s);
+                td_deadline_arm(s->service, &s->wait.deadline, TD_LACK_MS, td_session_look_again, s);
             return TD_AGAIN;
         }
         td_session_lacks_nothing(s);

@@ -64,6 +64,7 @@ static inline void td_session_lacks_nothing(td_session *s)
     td_session_made(s);
     s->memory.grow_failed.code = TD_OK; /* it had room without that segment */
     s->memory.lacks_since_ms = s->memory.ask_round = s->memory.asked_until_ms = 0;
+    s->memory.lacks_again = 0;
 }
 /* A step lacks memory, or its due: the code (td_need_may_pass) and what it says beside that. TD_AGAIN when it is worth
  * trying again later, or the final error with the biggest holders in `e`. */
@@ -97,7 +98,7 @@ void td_holders_add(td_sessions *all, unsigned device, const td_account *of, td_
 
 /* ---- reclaim.c */
 
-enum { TD_LACK_MS = 2000 }; /* so long others' pending work is hoped to free memory; somebody always has some pending */
+enum { TD_LACK_MS = 2000 }; /* so long at least others' pending work is hoped to free memory (lack.c) */
 /* May others' idle memory help? Then it waits for that. */
 bool td_session_reclaims(td_session *s, int rc, unsigned device);
 
