@@ -141,6 +141,33 @@ static void pooling(void)
     rest(&b, td_cpu_plan_max_pool2d_backward, OVER(tt_numel(&g), 1));
 }
 
+static tt channels_last(td_dtype dtype, int64_t c, int64_t h, int64_t w)
+{
+    tt t = TT(dtype, 1, h, w, c);
+    memcpy(t.d.shape, (int64_t[]){1, c, h, w}, 4 * sizeof *t.d.shape);
+    memcpy(t.d.stride, (int64_t[]){h * w * c, 1, w * c, c}, 4 * sizeof *t.d.stride);
+    return t;
+}
+
+/* Many rows are a chunk, and a rest comes in the middle of one. */
+static void pooling_of_channels_last(void)
+{
+    static const int64_t window[2] = {4, 4}, step[2] = {1, 1}, none[2] = {0, 0};
+    const int64_t least = OVER(INT64_C(297) * 10 * 16 * 16, 1);
+    for (int max = 0; max < 2; max++) {
+        tt x = channels_last(TD_FLOAT32, 16, 300, 13), y = channels_last(TD_FLOAT32, 16, 297, 10);
+        tt i = channels_last(TD_INT64, 16, 297, 10);
+        tcall c = {.nin = 1, .nout = max ? 2 : 1, .in = {&x}, .out = {&y, &i}};
+        td_attrs_init(&c.attrs);
+        td_attrs_ints(&c.attrs, 2, window), td_attrs_ints(&c.attrs, 2, step), td_attrs_ints(&c.attrs, 2, none);
+        if (max) td_attrs_ints(&c.attrs, 2, step);
+        td_attrs_bool(&c.attrs, false);
+        if (!max) td_attrs_bool(&c.attrs, true);
+        rest(&c, max ? td_cpu_plan_max_pool2d : td_cpu_plan_avg_pool2d, least);
+        if (!max) tt_free(&i);
+    }
+}
+
 /* One window, of a plane that is looked at where it lies and of one that is loaded first; and as many windows as there
  * are elements. */
 static void adaptive(void)
@@ -192,5 +219,6 @@ static void scattering(void)
     rest(&c, td_cpu_plan_scatter_fold, OVER(N, 1));
 }
 
-TD_CUNIT_MAIN("kernels_rest", {"pools", pooling}, {"adaptive pools", adaptive}, {"ctc", ctc}, {"scatter", scattering},
-              {"a product", product}, {"sort and topk", sorting}, {"norms", normalising}, {"nonzero", places})
+TD_CUNIT_MAIN("kernels_rest", {"pools", pooling}, {"pools of channels last", pooling_of_channels_last},
+              {"adaptive pools", adaptive}, {"ctc", ctc}, {"scatter", scattering}, {"a product", product},
+              {"sort and topk", sorting}, {"norms", normalising}, {"nonzero", places})
