@@ -305,16 +305,32 @@ static int add_mask(const char *where, indices *s, td_array *mask)
     return s->n && s->own[s->n - 1] && s->at[s->n - 1] ? TD_OK : fail_at(where, "index");
 }
 
-static int take_indices(const char *where, indices *s, td_list list)
+static int add_index(const char *where, indices *s, td_array *a)
 {
-    int rc = TD_OK;
+    const td_desc *d = a ? desc_of(a) : NULL;
+    if (a && !d) return td_last_error()->code;
+    if (d && d->dtype == TD_BOOL) return add_mask(where, s, a);
+    if (s->n >= TD_MAX_DIMS) return td_raise(TD_E_INDEX, "index", "more than %d indices", TD_MAX_DIMS);
+    s->at[s->n] = td_retain(a), s->own[s->n++] = a != NULL;
+    return TD_OK;
+}
+
+/* What lies on the cpu comes to where x is, as in PyTorch; a new reference. */
+static td_array *beside(const char *where, const td_desc *x, td_array *a)
+{
+    const td_desc *d = desc_of(a);
+    if (!d || d->device == x->device || d->device != TD_CPU) return td_retain(a);
+    return td_at_to_device(where, a, x->device);
+}
+
+static int take_indices(const char *where, indices *s, td_array *x, td_list list)
+{
+    const td_desc *d = desc_of(x);
+    int rc = d ? TD_OK : td_last_error()->code;
     for (int i = 0; i < list.n && !rc; i++) {
-        td_array *a = list.at[i];
-        const td_desc *d = a ? desc_of(a) : NULL;
-        if (a && !d) rc = td_last_error()->code;
-        else if (d && (d->dtype == TD_BOOL)) rc = add_mask(where, s, a);
-        else if (s->n >= TD_MAX_DIMS) rc = td_raise(TD_E_INDEX, "index", "more than %d indices", TD_MAX_DIMS);
-        else s->at[s->n] = a, s->own[s->n++] = false;
+        td_array *a = list.at[i] ? beside(where, d, list.at[i]) : NULL;
+        rc = list.at[i] && !a ? fail_at(where, "index") : add_index(where, s, a);
+        td_release(a);
     }
     return rc;
 }
@@ -336,17 +352,68 @@ static bool is_whole_mask(td_array *x, td_list list)
 TD_API td_array *td_at_getitem(const char *where, td_array *x, td_list list)
 {
     indices s = {.n = 0};
-    if (is_whole_mask(x, list)) return td_at_masked_select(where, x, list.at[0]);
-    td_array *y = take_indices(where, &s, list) ? NULL : td_at_index(where, x, td_arrays_of(s.n, s.at));
+    if (is_whole_mask(x, list)) {
+        td_array *mask = beside(where, desc_of(x), list.at[0]), *z = mask ? td_at_masked_select(where, x, mask) : NULL;
+        td_release(mask);
+        return z;
+    }
+    td_array *y = take_indices(where, &s, x, list) ? NULL : td_at_index(where, x, td_arrays_of(s.n, s.at));
     drop_indices(&s);
     return y;
 }
 
-TD_API int td_at_setitem(const char *where, td_array *x, td_list list, td_array *value)
+/* The one mask among them, and the first dimension that it is for; NULL: there are other indices, or it does not fit.
+ */
+static td_array *only_mask(const td_desc *x, td_list list, int *first)
+{
+    td_array *mask = NULL;
+    for (int i = 0; i < list.n; i++) {
+        if (!list.at[i]) continue;
+        if (mask) return NULL;
+        mask = list.at[i];
+        *first = i;
+    }
+    const td_desc *m = mask ? desc_of(mask) : NULL;
+    bool fits = m && m->dtype == TD_BOOL && m->ndim && *first + m->ndim <= x->ndim &&
+                !memcmp(m->shape, x->shape + *first, sizeof m->shape[0] * (size_t)m->ndim);
+    return fits ? mask : NULL;
+}
+
+/* A number goes where a mask holds without a list of places, which not every device can make. */
+static int fill_mask(const char *where, td_array *x, td_array *mask, int first, td_array *value)
+{
+    td_array *m = beside(where, desc_of(x), mask);
+    for (int i = first + td_ndim(mask); m && i < td_ndim(x); i++) {
+        td_array *wider = td_at_unsqueeze(where, m, -1);
+        td_release(m);
+        m = wider;
+    }
+    bool apart = x->storage && value->storage && x->storage != value->storage;
+    td_array *number = apart ? td_retain(value) : m ? td_at_clone(where, value) : NULL;
+    int rc = m && number ? td_at_masked_fill_(where, x, m, TD_ARG(number)) : fail_at(where, "index_put");
+    td_release(number);
+    td_release(m);
+    return rc;
+}
+
+static int put_where(const char *where, td_array *x, td_list list, td_array *value)
 {
     indices s = {.n = 0};
-    int rc = take_indices(where, &s, list);
+    int first = 0, rc;
+    const td_desc *d = desc_of(x), *v = desc_of(value);
+    td_array *mask = d && v && !td_recording && !v->ndim && v->dtype == d->dtype ? only_mask(d, list, &first) : NULL;
+    if (mask) return fill_mask(where, x, mask, first, value);
+    rc = take_indices(where, &s, x, list);
     if (!rc) rc = td_at_index_put_(where, x, td_arrays_of(s.n, s.at), value, false);
     drop_indices(&s);
+    return rc;
+}
+
+TD_API int td_at_setitem(const char *where, td_array *x, td_list list, td_array *value)
+{
+    const td_desc *d = desc_of(x), *v = d && value ? desc_of(value) : NULL;
+    td_array *number = v && !v->ndim ? beside(where, d, value) : td_retain(value);
+    int rc = value && !number ? fail_at(where, "index_put") : put_where(where, x, list, number);
+    td_release(number);
     return rc;
 }

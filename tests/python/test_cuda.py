@@ -113,6 +113,42 @@ def test_words(handles):
         td.cuda.get_device_name(1)
 
 
+def test_what_pytorch_gives_too(handles):
+    """Indices on the cpu, masks with a number behind them, numpy(force=True), addresses, places of a triangle."""
+    x, here = td.arange(6., device="cuda").reshape(2, 3), td.arange(6.).reshape(2, 3)
+    assert x.numpy(force=True).tolist() == here.tolist() == x.detach().requires_grad_().numpy(force=True).tolist()
+    assert x[td.tensor([1])].tolist() == [[3, 4, 5]] and x[:, td.tensor([2, 0])].device == x.device
+    for value in (-1, td.tensor(-1.), td.tensor(-1., device="cuda"), x[0, 1]):
+        for mask in (here > 2, x > 2):
+            y, expected = x.clone(), here.clone()
+            y[mask] = value
+            expected[here > 2] = float(value)
+            assert y.tolist() == expected.tolist()
+    y = x.clone()
+    y[:, td.tensor([True, False, True])] = y[1, 1]  # of its own memory
+    y[td.tensor([0])] = td.tensor(7.)
+    assert y.tolist() == [[7, 7, 7], [4, 4, 4]]
+    number, base = td.tensor(3., device="cuda", requires_grad=True), x.clone().requires_grad_()
+    y = base * 1
+    y[y > 2] = number
+    y.sum().backward()
+    assert number.grad.item() == 3 and base.grad.tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert x.data_ptr() == x.__cuda_array_interface__["data"][0] and x[1].data_ptr() == x.data_ptr() + 12 and td.ones(0, device="cuda").data_ptr() == 0
+    assert x[1].untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+    assert td.triu_indices(3, 3, 1, device="cuda").tolist() == td.triu_indices(3, 3, 1).tolist() and td.tril_indices(2, 2, device="cuda").is_cuda
+    assert td.accelerator.is_available() and td.accelerator.current_accelerator().type == "cuda" and td.accelerator.device_count() == 1
+
+
+def test_gradients_lie_where_tensors_do(handles):
+    x = td.ones(2, device="cuda", requires_grad=True)
+    with pytest.raises(td.InvalidError, match=r"backward\(\): Mismatch in device: grad_output\[0\] is on cpu and output\[0\] on cuda:0"):
+        (x * 2).backward(td.ones(2))
+    with pytest.raises(td.InvalidError, match="assigned grad is on cpu, and the tensor on cuda:0"):
+        x.grad = td.ones(2)
+    (x * 2).sum().backward(td.tensor(3.))  # a number may lie anywhere
+    assert x.grad.tolist() == [6, 6] and x.grad.is_cuda
+
+
 def test_no_driver_here(handles):
     x = td.ones(2, device="cuda")
     code = "import tensord as td; t = td.open('shared'); t.__cuda_array_interface__"

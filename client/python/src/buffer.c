@@ -162,6 +162,11 @@ static PyObject *data_ptr(PyObject *self, PyObject *ignored)
 {
     (void)ignored;
     bool writable;
+    td_array *a = tdpy_array(self);
+    if (tdpy_is_gpu(td_device_of(a))) {
+        void *there = td_cuda_data(a);
+        return there || !td_numel(a) ? PyLong_FromVoidPtr(there) : tdpy_fail();
+    }
     void *p = tdpy_data(self, &writable, NULL);
     return p ? PyLong_FromVoidPtr(p) : NULL;
 }

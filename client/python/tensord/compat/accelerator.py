@@ -1,23 +1,23 @@
-"""What programs ask before they choose a device: there is no accelerator here. What they ask about memory is answered for this process's session, in the
+"""What programs ask before they choose a device: an accelerator is a GPU of the daemon's. What they ask about memory is answered for this process's session, in the
 memory that the daemon shares."""
-from typing import Any
+from typing import Any, Optional
 
 from tensord import _C
 
 
 def is_available() -> bool:
-    """False."""
-    return False
+    """Has the daemon a GPU?"""
+    return device_count() > 0
 
 
 def device_count() -> int:
-    """0"""
-    return 0
+    """How many GPUs it has."""
+    return sum(d.type == "cuda" for d in _C._devices())
 
 
-def current_accelerator(check_available: bool = False) -> None:
-    """None: there is none."""
-    return None
+def current_accelerator(check_available: bool = False) -> Optional[_C.device]:
+    """device("cuda") where the daemon has a GPU, or None."""
+    return _C.device("cuda") if is_available() else None
 
 
 def memory_allocated(device_index: Any = None, /) -> int:

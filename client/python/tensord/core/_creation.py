@@ -66,7 +66,8 @@ def scalar_tensor(s: Any, *, dtype: Any = None, device: Any = None, requires_gra
 def _indices(triangle, name, row, col, offset, dtype, device):
     if row < 0 or col < 0:
         raise _C.InvalidError(f"{name}: row and col must be non-negative, got {row} and {col}")
-    return _overloads._made(device, False, lambda: ops.nonzero(triangle(ops.make_full((row, col), True, _C.bool), offset)).t().contiguous().to(dtype or _C.int64))
+    places = _overloads._made("cpu", False, lambda: ops.nonzero(triangle(ops.make_full((row, col), True, _C.bool), offset)).t().contiguous().to(dtype or _C.int64))
+    return places.to(_C.get_default_device() if device is None else device)
 
 
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = None, device: Any = None) -> Tensor:

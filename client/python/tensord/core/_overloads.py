@@ -697,7 +697,7 @@ def _numpy():
 def numpy(self, *, force=False):
     np = _numpy()
     if force:
-        self = self.detach()
+        self = self.detach().cpu()
         return np.array(self.float() if self.dtype is _C.bfloat16 else self)
     return np.asarray(_bytes_of(self))
 
