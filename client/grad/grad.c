@@ -4,6 +4,7 @@
  * until somebody looks. */
 #include "client/tensor/array.h"
 #include "client/tensor/recorder.h"
+#include "proto/base/device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,12 @@ static int check_root(const backward *b, int r)
             "grad can be implicitly created only for scalar outputs, not for shape %s; reduce it first (sum, "
             "mean), or give its gradient",
             td_shape_text(root->desc.ndim, root->desc.shape, want, sizeof want));
-    if (!g || !td_is_known(g) || td_desc_same_shape(&root->desc, &g->desc)) return TD_OK;
+    if (!g || !td_is_known(g)) return TD_OK;
+    if (td_desc_same_shape(&root->desc, &g->desc)) {
+        if (!g->desc.ndim || g->desc.device == root->desc.device) return TD_OK;
+        return td_raise(TD_E_INVALID, b->op, "Mismatch in device: grad_output[%d] is on %s and output[%d] on %s", r,
+                        td_device_name(g->desc.device), r, td_device_name(root->desc.device));
+    }
     return td_raise(TD_E_SHAPE, b->op,
                     "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s", r,
                     td_shape_text(g->desc.ndim, g->desc.shape, have, sizeof have), r,
@@ -412,7 +418,11 @@ static int check_grad(const td_array *a, const td_array *grad)
 {
     char want[128], have[128];
     if (!td_is_known(a) || !grad || !td_is_known(grad)) return TD_OK;
-    if (td_desc_same_shape(&grad->desc, &a->desc) && grad->desc.dtype == a->desc.dtype) return TD_OK;
+    if (td_desc_same_shape(&grad->desc, &a->desc) && grad->desc.dtype == a->desc.dtype) {
+        if (grad->desc.device == a->desc.device) return TD_OK;
+        return td_raise(TD_E_INVALID, "set_grad", "assigned grad is on %s, and the tensor on %s",
+                        td_device_name(grad->desc.device), td_device_name(a->desc.device));
+    }
     return td_raise(TD_E_SHAPE, "set_grad", "assigned grad is %s, but must be like the tensor: %s",
                     td_desc_text(&grad->desc, have, sizeof have), td_desc_text(&a->desc, want, sizeof want));
 }

@@ -3,6 +3,7 @@
  * What can be refused by looking at the roots and inputs alone is refused here; the graph is looked at in turns
  * (walk.c). Letting go is done in turns too, for a graph that was given up may be large. */
 #include "daemon/autograd/rows.h"
+#include "proto/base/device.h"
 #include <limits.h>
 #include <stdlib.h>
 
@@ -28,6 +29,9 @@ static int check_seed(int r, td_tensor *root, td_tensor *g, td_error *e)
                        "Mismatch in shape: grad_output[%d] has a shape of %s and output[%d] has a shape of %s", r,
                        td_shape_text(g->desc.ndim, g->desc.shape, have, sizeof have), r,
                        td_shape_text(root->desc.ndim, root->desc.shape, want, sizeof want));
+    if (g->desc.ndim && g->desc.device != root->desc.device)
+        return td_fail(e, TD_E_INVALID, "Mismatch in device: grad_output[%d] is on %s and output[%d] on %s", r,
+                       td_device_name(g->desc.device), r, td_device_name(root->desc.device));
     if (td_dtype_is_complex((td_dtype)root->desc.dtype) != td_dtype_is_complex((td_dtype)g->desc.dtype))
         return td_fail(e, TD_E_TYPE,
                        "for complex tensors, both grad_output and output must have a complex dtype: got %s and %s",

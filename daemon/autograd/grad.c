@@ -4,6 +4,7 @@
  * a session that ends takes its own along, wherever they hang, or a worker that was killed would leave them on weights
  * that others go on training. */
 #include "daemon/autograd/node.h"
+#include "proto/base/device.h"
 #include "proto/base/hash.h"
 
 #include <stdlib.h>
@@ -146,6 +147,9 @@ int td_grad_prepare(td_tensor *t, uint32_t scope, const td_tensor *grad, td_erro
     if (!td_desc_same_shape(&grad->desc, &t->desc) || grad->desc.dtype != t->desc.dtype)
         return td_fail(e, TD_E_SHAPE, "assigned grad is %s, but must be like the tensor: %s",
                        td_desc_text(&grad->desc, have, sizeof have), td_desc_text(&t->desc, want, sizeof want));
+    if (grad->desc.device != t->desc.device)
+        return td_fail(e, TD_E_INVALID, "assigned grad is on %s, and the tensor on %s",
+                       td_device_name(grad->desc.device), td_device_name(t->desc.device));
     td_auto *a = td_auto_need(t, e);
     if (!a) return TD_E_SYSTEM;
     td_gslot *s = slot_of(t, scope);

@@ -8,7 +8,17 @@
 #include "tests/unit/grad_support.h"
 #include "tests/unit/op_calls.h"
 
-enum { POSITIVE = 1, ABOVE_ONE = 2, INSIDE_ONE = 4, DISTINCT = 8, SOME_ZEROS = 16, HERMITIAN = 32, DEFINITE = 64, SHARE = 128, FIRST = 256 /* has no second derivative */ };
+enum {
+    POSITIVE = 1,
+    ABOVE_ONE = 2,
+    INSIDE_ONE = 4,
+    DISTINCT = 8,
+    SOME_ZEROS = 16,
+    HERMITIAN = 32,
+    DEFINITE = 64,
+    SHARE = 128,
+    FIRST = 256 /* has no second derivative */
+};
 
 typedef struct row {
     const char *call;
@@ -491,6 +501,16 @@ static double loss(check *k)
     return sum;
 }
 
+/* The weights where the output lies. */
+static td_tensor *seed_of(const td_tensor *out, td_tensor *weights)
+{
+    td_attrs a;
+    if (out->desc.device == weights->desc.device) return td_tensor_ref(weights);
+    td_attrs_init(&a);
+    td_attrs_int(&a, out->desc.device);
+    return t_run(TD_OP_TO_DEVICE, 1, &weights, &a, TD_GRAD_ON, NULL);
+}
+
 /* dL/d(inputs), NULL for those that are not differentiable. */
 static int gradients(check *k, uint32_t flags, td_tensor **g)
 {
@@ -499,13 +519,14 @@ static int gradients(check *k, uint32_t flags, td_tensor **g)
     td_error e = {0};
     if (forward(k, out, &n)) return 1;
     for (int o = 0; o < n; o++)
-        if (td_requires_grad(out[o])) roots[nroots] = out[o], seeds[nroots++] = k->r[o];
+        if (td_requires_grad(out[o])) roots[nroots] = out[o], seeds[nroots++] = seed_of(out[o], k->r[o]);
     for (int i = 0; i < k->c.nin; i++)
         if (inexact(k->in[i]) && td_requires_grad(k->in[i])) at[nin] = i, inputs[nin++] = k->in[i];
     int err = t_backward(nroots, roots, seeds, nin, inputs, got, flags | TD_BW_ALLOW_UNUSED, &e);
     if (err) snprintf(k->error, sizeof k->error, "backward: %s: %s", e.op, e.message);
     for (int i = 0; i < 16; i++) g[i] = NULL;
     for (int i = 0; i < nin; i++) g[at[i]] = got[i];
+    drop(nroots, seeds);
     drop(n, out);
     return err;
 }
@@ -669,8 +690,8 @@ static void formulas_agree_with_differences(void)
     }
     printf("\n  gradients: %d of %d cases agree to second order (%d lack a kernel), %d of %d ops with a formula\n  ",
            passed, (int)(sizeof rows / sizeof *rows), skipped, covered, with);
-    /* dropout_backward: the state is the kernel's own; it is reached through dropout. ctc_losses: its lengths have to fit together; it is
-     * compared with torch. */
+    /* dropout_backward: the state is the kernel's own; it is reached through dropout. ctc_losses: its lengths have to
+     * fit together; it is compared with torch. */
     CU_ASSERT(skipped || covered + 2 >= with);
 }
 
