@@ -26,6 +26,8 @@ def test_places():
     back = [x.to("cpu"), x.cpu(), td.zeros_like(x, device="cpu"), td.asarray(x, device="cpu"), td.ones(2).to("cpu")]
     assert [t.device for t in back] == [cpu] * len(back)
     assert x.to(fake) is x and x.to(fake, copy=True) is not x and td.ones(1).device is cpu
+    for like in (td.array_api.empty_like, td.array_api.zeros_like, td.array_api.ones_like, lambda *x, **more: td.array_api.full_like(*x, 2, **more)):
+        assert [like(x).device, like(x, device="cpu").device, like(back[0], device=fake).device] == [fake, cpu, fake]
 
 
 def test_values():
