@@ -1,4 +1,5 @@
 """tensord.testing and tensord.distributions: values and gradients as torch has them, moments of what is drawn, and what errors say."""
+import contextlib
 import copy
 import importlib
 import math
@@ -294,6 +295,22 @@ def test_errors_say_what_is_wrong():
     with pytest.raises(TypeError, match="two classes"):
         d.register_kl(3, d.Normal)
     assert "Normal(loc: 0.0, scale: 1.0)" == repr(d.Normal(0.0, 1.0)) and d.Normal(td.zeros(2), 1).sample((0,)).shape == (0, 2)
+
+
+def test_who_is_not_told_checks_by_default():
+    normal = td.distributions.Normal
+    before = td.distributions.Distribution._validate_args
+    try:
+        for on in (False, True):
+            td.distributions.Distribution.set_default_validate_args(on)
+            with pytest.raises(ValueError, match="Expected parameter scale") if on else contextlib.nullcontext():
+                normal(0.0, -1.0)
+            with pytest.raises(ValueError, match="Expected parameter scale"):
+                normal(0.0, -1.0, validate_args=True)
+        with pytest.raises(ValueError, match="expects True or False, not 2"):
+            td.distributions.Distribution.set_default_validate_args(2)
+    finally:
+        td.distributions.Distribution.set_default_validate_args(before)
 
 
 @pytest.mark.parametrize("concentration", [td.inf, td.nan, -1.0, 0.0])
