@@ -408,6 +408,8 @@ def test_defaults_of_all_kinds(tmp_path):
     want = f(td.ones(1))
     g = td.jit.load(tmp_path / "f.td")
     assert g(td.ones(1))[0].tolist() == [5.0] and g(td.ones(1))[1:] == want[1:] == (float("-inf"), 1, 1)
+    with pytest.raises(TypeError, match="no parameter 'n', or it was given before"):
+        g(td.ones(1), (2, 3), 0.5, 1, ["a"], n=2)
     ran = subprocess.run([TOOL, "run", tmp_path / "f.td", "--in", "x=2"], capture_output=True, text=True)
     assert ran.stdout == "int64[] 7\n-inf\n1\n1\n", ran.stderr
     ran = subprocess.run([TOOL, "run", tmp_path / "f.td", "--in", "x=123456789", "--in", "size=(1, 0)", "--in", "n=010"], capture_output=True, text=True)

@@ -5,6 +5,7 @@ import enum
 import pytest
 import tensord as td
 from common import imported
+from tensord.program import _scripted
 
 try:
     import torch
@@ -117,10 +118,14 @@ def test_what_may_be_none_is_neither_true_nor_false(body, kind, tmp_path):
             module.jit.script(one.f)
 
 
-def test_programs_for_several_types(tmp_path):
+def test_programs_for_several_types(tmp_path, monkeypatch):
+    compiled, compile_one = [], _scripted.World.compile
+    monkeypatch.setattr(_scripted.World, "compile", lambda world, entry: compiled.append(entry) or compile_one(world, entry))
     one = functions("def f(x: Union[int, List[int], Tensor]):\n    return x * 2\n", tmp_path, td)
     program = td.jit.script(one.f)
-    assert program(2) == 4 and program([1]) == [1, 1] and program(td.ones(1)).tolist() == [2] and program(3) == 6
+    for _ in range(3):  # types that come again have their program
+        assert program(2) == 4 and program([1]) == [1, 1] and program(td.ones(1)).tolist() == [2]
+    assert program(3) == 6 and len(compiled) == 3
     with pytest.raises(td.DTypeError, match=r"the argument 'x' is int, List\[int\] or Tensor, and a str is given"):
         program("a")
     with pytest.raises(td.DTypeError, match=r"the argument 'x' is int, .* and a list of several types, or of none of these is given"):
