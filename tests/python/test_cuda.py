@@ -216,6 +216,32 @@ def test_errors_have_the_words_of_the_cpu(handles):
         assert said[0] == said[1], name
 
 
+def test_mixed_precision(handles, recwarn):
+    """As on the cpu, and of tensors there alone."""
+    seen = []
+    for device in ("cpu", "cuda"):
+        td.manual_seed(3)
+        net, x, t = td.nn.Sequential(td.nn.Linear(6, 8), td.nn.Tanh(), td.nn.Linear(8, 3)).to(device), td.randn(16, 6).to(device), td.randint(0, 3, (16,)).to(device)
+        optimizer, scaler = td.optim.SGD(net.parameters(), lr=0.1), td.amp.GradScaler(device)
+        for _ in range(4):
+            optimizer.zero_grad()
+            with td.autocast(device, td.float16):
+                assert td.is_autocast_enabled(device) and td.get_autocast_dtype(device) == td.float16 and net(x).dtype == td.float16
+                loss = F.cross_entropy(net(x), t)
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+        assert scaler.is_enabled() and loss.dtype == td.float32 and scaler.get_scale() == 65536
+        seen.append(loss.item())
+    assert seen[0] == pytest.approx(seen[1], abs=2e-3)
+    near, far = td.ones(2, 2), td.ones(2, 2, device="cuda")
+    with td.cuda.amp.autocast():
+        assert (far @ far).dtype == td.float16 and (near @ near).dtype == td.float32
+        with td.autocast("cpu"), td.autocast("cuda", enabled=False):
+            assert (far @ far).dtype == td.float32 and (near @ near).dtype == td.bfloat16
+    assert (far @ far).dtype == td.float32 and not td.is_autocast_enabled() and not recwarn.list
+
+
 # ---- small networks: inputs are drawn on the CPU, so that both devices get the same
 
 def mlp(place):

@@ -6,12 +6,21 @@
 
 #include <stdlib.h>
 
-static _Thread_local bool on;
-static _Thread_local td_dtype lower;
+/* Of the memory of GPUs, and of all other. */
+typedef struct where_on {
+    bool on;
+    td_dtype lower;
+} where_on;
+static _Thread_local where_on casts[2];
+
+static const where_on *casts_of(td_array *a)
+{
+    return &casts[tdpy_is_gpu(td_device_of(a))];
+}
 
 static bool is_cast(td_array *a)
 {
-    return a && td_dtype_is_float(td_dtype_of(a)) && td_dtype_of(a) != TD_FLOAT64;
+    return a && casts_of(a)->on && td_dtype_is_float(td_dtype_of(a)) && td_dtype_of(a) != TD_FLOAT64;
 }
 
 /* Of two that are cast: what both are, or float32. */
@@ -43,7 +52,7 @@ static bool cast(tdpy_casts *c, const char *where, td_array **at, td_dtype to)
 bool tdpy_cast(tdpy_casts *c, const tdpy_function *f, const char *where, tdpy_value *v, int n, td_array **arrays)
 {
     *c = (tdpy_casts){.n = 0};
-    if (!on) return true;
+    if (!casts[0].on && !casts[1].on) return true;
     size_t most = (size_t)f->nparams + (size_t)n;
     td_array ***at = malloc(most * sizeof *at); /* where the call's tensors stand */
     c->made = malloc(most * sizeof *c->made);
@@ -53,9 +62,10 @@ bool tdpy_cast(tdpy_casts *c, const tdpy_function *f, const char *where, tdpy_va
     for (int i = 0; good && i < f->nparams; i++)
         if (f->params[i].kind <= TDPY_NUMBER && v[i].arg.kind == TD_ARG_ARRAY) at[all++] = &v[i].arg.array;
     for (int i = 0; good && i < n; i++) at[all++] = &arrays[i];
-    td_dtype to = f->flags & TDPY_CASTS_LOWER ? lower : TD_FLOAT32;
+    td_dtype to = TD_FLOAT32;
     if (good && f->flags & TDPY_CASTS_WIDEST) to = widest(all, at);
-    for (int i = 0; good && to != TD_DTYPE_NONE && i < all; i++) good = cast(c, where, at[i], to);
+    for (int i = 0; good && to != TD_DTYPE_NONE && i < all; i++)
+        good = !*at[i] || cast(c, where, at[i], f->flags & TDPY_CASTS_LOWER ? casts_of(*at[i])->lower : to);
     free(at);
     return good;
 }
@@ -67,20 +77,28 @@ void tdpy_casts_clear(tdpy_casts *c)
     c->made = NULL;
 }
 
-PyObject *tdpy_get_autocast(PyObject *module, PyObject *ignored)
+static PyObject *told(const where_on *w)
 {
-    (void)module, (void)ignored;
-    return on ? tdpy_dtype_object(lower) : Py_NewRef(Py_None);
+    return w->on ? tdpy_dtype_object(w->lower) : Py_NewRef(Py_None);
 }
 
-PyObject *tdpy_set_autocast(PyObject *module, PyObject *dtype)
+PyObject *tdpy_get_autocast(PyObject *module, PyObject *args)
+{
+    int gpu = false;
+    (void)module;
+    return PyArg_ParseTuple(args, "|p", &gpu) ? told(&casts[gpu]) : NULL;
+}
+
+PyObject *tdpy_set_autocast(PyObject *module, PyObject *args)
 {
     td_dtype d;
-    if (!tdpy_as_dtype(dtype, &d)) return NULL;
+    PyObject *dtype;
+    int gpu = false;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O|p", &dtype, &gpu) || !tdpy_as_dtype(dtype, &d)) return NULL;
     if (d != TD_DTYPE_NONE && d != TD_FLOAT16 && d != TD_BFLOAT16)
         return tdpy_raise(TD_E_TYPE, "autocast casts to bfloat16 and float16, not to %s", td_dtype_name(d));
-    PyObject *before = tdpy_get_autocast(module, NULL);
-    on = d != TD_DTYPE_NONE;
-    lower = d;
+    PyObject *before = told(&casts[gpu]);
+    casts[gpu] = (where_on){d != TD_DTYPE_NONE, d};
     return before;
 }

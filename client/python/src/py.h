@@ -487,9 +487,10 @@ typedef struct tdpy_casts {
 /* Puts them in place of those in `v` and of the n of a list. Clear in any case. False: an error is set. */
 bool tdpy_cast(tdpy_casts *c, const tdpy_function *f, const char *where, tdpy_value *v, int n, td_array **arrays);
 void tdpy_casts_clear(tdpy_casts *c);
-/* _autocast(dtype | None): what ops cast to from now on in this thread, or nothing; returns what they did before. */
-PyObject *tdpy_set_autocast(PyObject *module, PyObject *dtype);
-PyObject *tdpy_get_autocast(PyObject *module, PyObject *ignored);
+/* _autocast(dtype | None, gpu): what ops on a GPU, or elsewhere, cast to from now on in this thread, or nothing; returns
+ * what they did before. */
+PyObject *tdpy_set_autocast(PyObject *module, PyObject *args);
+PyObject *tdpy_get_autocast(PyObject *module, PyObject *args);
 
 /* ---- operators.c */
 #define TDPY_OPERATOR_SLOTS 32

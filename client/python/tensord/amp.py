@@ -29,13 +29,13 @@ _set = {"cache": True}
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Is there anything to cast on it? On "cpu"."""
-    return device_type == "cpu"
+    """Is there anything to cast on it? On "cpu", and on "cuda" where the daemon has a GPU."""
+    return device_type == "cpu" or device_type == "cuda" and any(d.type == "cuda" for d in _C._devices())
 
 
 def is_autocast_enabled(device_type: Optional[str] = None) -> bool:
     """Is this thread inside of an autocast?"""
-    return device_type in (None, "cpu") and _C._autocast_dtype() is not None
+    return any(_C._autocast_dtype(gpu) is not None for gpu in (False, True) if device_type in (None, "cuda" if gpu else "cpu"))
 
 
 def is_autocast_cpu_enabled() -> bool:
@@ -44,8 +44,8 @@ def is_autocast_cpu_enabled() -> bool:
 
 
 def get_autocast_dtype(device_type: str = "cpu") -> Any:
-    """What ops are cast to in here, or would be: bfloat16 unless autocast was told otherwise. On "cuda", where nothing is cast here, float16."""
-    return _C.float16 if device_type == "cuda" else _C._autocast_dtype() or _C.bfloat16
+    """What ops are cast to in here, or would be: bfloat16 on the cpu and float16 on "cuda", unless autocast was told otherwise."""
+    return _C._autocast_dtype(True) or _C.float16 if device_type == "cuda" else _C._autocast_dtype() or _C.bfloat16
 
 
 def get_autocast_cpu_dtype() -> Any:
@@ -78,7 +78,7 @@ class autocast:
         with td.autocast("cpu"):             # bfloat16
             y = model(x)
 
-    device_type: "cpu"; of another the context does nothing, and warns. dtype: bfloat16 or float16. enabled=False: a part of an autocast in which nothing is
+    device_type: "cpu", or "cuda" for tensors on a GPU; where there is none, and of another, the context does nothing, and warns. dtype: bfloat16 or float16. enabled=False: a part of an autocast in which nothing is
     cast. It holds in its thread, for what the thread asks for; a backward computes each gradient in the dtype of its forward. Casts of the same
     weight are not kept: cache_enabled changes nothing. A float64 is never cast, and a program (td.jit.script) computes as it was written.
     """
@@ -86,7 +86,8 @@ class autocast:
     def __init__(self, device_type: str = "cpu", dtype: Any = None, enabled: bool = True, cache_enabled: Optional[bool] = None):
         if not isinstance(device_type, str):
             raise _C.InvalidError(f"autocast(): device_type must be a str like 'cpu', not {type(device_type).__name__}")
-        self.device, self.fast_dtype = device_type, dtype or _C.bfloat16
+        self.device, self._gpu = device_type, device_type == "cuda"
+        self.fast_dtype = dtype or (_C.float16 if self._gpu else _C.bfloat16)
         if enabled and not is_autocast_available(device_type):
             warnings.warn(f"autocast(): there is no {device_type} here; nothing is cast. Say device_type='cpu'", stacklevel=2)
             enabled = False
@@ -96,11 +97,11 @@ class autocast:
         self._enabled, self._before = bool(enabled), typing.cast(List[Any], [])
 
     def __enter__(self):
-        self._before.append(_C._autocast(self.fast_dtype if self._enabled else None))
+        self._before.append(_C._autocast(self.fast_dtype if self._enabled else None, self._gpu))
         return self
 
     def __exit__(self, *error: Any) -> None:
-        _C._autocast(self._before.pop())
+        _C._autocast(self._before.pop(), self._gpu)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -118,7 +119,7 @@ def custom_fwd(fwd: Optional[Callable[..., Any]] = None, *, device_type: str = "
 
     @functools.wraps(fwd)
     def inside(ctx: Any, *args: Any, **kwargs: Any) -> Any:
-        ctx._autocast_dtype = _C._autocast_dtype()
+        ctx._autocast_dtype = _C._autocast_dtype(device_type == "cuda")
         if cast_inputs is None or ctx._autocast_dtype is None:
             return fwd(ctx, *args, **kwargs)
         ctx._autocast_dtype = None
@@ -159,13 +160,13 @@ class _Stage:
 class GradScaler:
     """Scales losses before their backward, and gradients back before a step, which is left out when one of them is not finite.
 
-    device: "cpu"; of another the scaler is off, and warns. init_scale: the first factor, which is multiplied by growth_factor after growth_interval steps in a row with finite
+    device: "cpu", or "cuda" where there is a GPU; of another the scaler is off, and warns. init_scale: the first factor, which is multiplied by growth_factor after growth_interval steps in a row with finite
     gradients, and by backoff_factor after a step without. enabled=False: scale() returns what it is given, and step() is optimizer.step().
     """
 
     def __init__(self, device: Union[str, Any] = "cpu", init_scale: float = 2.0 ** 16, growth_factor: float = 2.0, backoff_factor: float = 0.5, growth_interval: int = 2000,
                  enabled: bool = True):
-        if enabled and str(device).split(":")[0] != "cpu":
+        if enabled and not is_autocast_available(str(device).split(":")[0]):
             warnings.warn(f"GradScaler(): there is no {device} here; the scaler is off. Say device='cpu'", stacklevel=2)
             enabled = False
         if growth_factor <= 1 or not 0 < backoff_factor < 1 or not init_scale > 0:

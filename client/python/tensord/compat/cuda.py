@@ -1,5 +1,6 @@
 """What programs ask before they choose a device, and of a GPU's memory. The GPUs are the daemon's: nothing here opens a driver."""
 
+import functools as _functools
 import sys as _sys
 import types as _types
 import typing as _typing
@@ -65,7 +66,7 @@ def manual_seed_all(seed: int) -> None:
 
 
 def _amp_of_cuda():
-    """tensord.cuda.amp: the names of torch.cuda.amp, which do nothing here, and say so when they were to be on."""
+    """tensord.cuda.amp: the names of torch.cuda.amp, of tensors on a GPU. Where there is none they do nothing, and say so when they were to be on."""
     def autocast(enabled: bool = True, dtype: _typing.Any = None, cache_enabled: bool = True) -> _amp.autocast:
         return _amp.autocast("cuda", dtype, enabled, cache_enabled)
 
@@ -73,7 +74,8 @@ def _amp_of_cuda():
         return _amp.GradScaler("cuda", *args, **kwargs)
 
     module = _types.ModuleType("tensord.cuda.amp", _amp_of_cuda.__doc__)
-    module.__dict__.update(autocast=autocast, GradScaler=GradScaler, custom_fwd=_amp.custom_fwd, custom_bwd=_amp.custom_bwd)
+    module.__dict__.update(autocast=autocast, GradScaler=GradScaler, custom_fwd=_functools.partial(_amp.custom_fwd, device_type="cuda"),
+                           custom_bwd=_functools.partial(_amp.custom_bwd, device_type="cuda"))
     _sys.modules[module.__name__] = module
     return module
 
