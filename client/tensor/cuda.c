@@ -54,7 +54,7 @@ static int locate(td_array *a, bool *found)
         return td_raise(TD_E_UNSUPPORTED, "cuda_data",
                         "the tensor lies on %s, not on a GPU; td_to_device() copies it there",
                         td_device_name(a->desc.device));
-    *found = a->arena && a->settled == a->client->out.writes;
+    *found = a->settled == a->client->out.writes && td_cuda_is_here(a->arena);
     return *found ? TD_OK : ask_address(a, found);
 }
 

@@ -214,6 +214,14 @@ void td_cuda_unmap(td_cuda_arena **arena)
     pthread_mutex_unlock(&here.lock);
 }
 
+bool td_cuda_is_here(const td_cuda_arena *arena)
+{
+    pthread_mutex_lock(&here.lock);
+    bool is = arena && here.pid == getpid();
+    pthread_mutex_unlock(&here.lock);
+    return is;
+}
+
 int td_cuda_ordinal(const td_cuda_arena *arena)
 {
     return arena->ordinal;

@@ -16,6 +16,8 @@ typedef struct td_cuda_arena td_cuda_arena;
  * storage begins in this process. *fd is taken. Fails with words that say what to do. */
 int td_cuda_map(const td_client *c, const Td__Wire__Address *at, int *fd, td_cuda_arena **arena, uint64_t *address,
                 td_error *e);
+/* Is it mapped in this process, and not in one that this was forked from? */
+bool td_cuda_is_here(const td_cuda_arena *arena);
 /* One user less; waits until all that this process's context has in hand has ended. *arena becomes NULL; NULL is fine.
  */
 void td_cuda_unmap(td_cuda_arena **arena);

@@ -147,6 +147,29 @@ def test_gradients_lie_where_tensors_do(handles):
         x.grad = td.ones(2)
     (x * 2).sum().backward(td.tensor(3.))  # a number may lie anywhere
     assert x.grad.tolist() == [6, 6] and x.grad.is_cuda
+    assert td.autograd.gradcheck(lambda y: (y * y).sin(), x.detach().double().requires_grad_())
+    assert td.autograd.gradgradcheck(lambda y: y * y * y, x.detach().double().requires_grad_())
+
+
+def test_a_forked_process(handles):
+    """It computes there by way of the daemon; its parent's addresses are none of its own."""
+    x = td.arange(6., device="cuda")
+    assert x.__cuda_array_interface__["data"][0]
+    r, w = os.pipe()
+    pid = os.fork()
+    if not pid:
+        try:
+            said = f"{(x * 2).sum().item()} "
+            x.__cuda_array_interface__
+        except td.DeviceFailed as e:
+            said += str(e)
+        os.write(w, said.encode())
+        os._exit(0)
+    os.waitpid(pid, 0)
+    said = os.read(r, 1000).decode()
+    os.close(r)
+    os.close(w)
+    assert said.startswith("30.0 ") and "forked after its parent had opened the CUDA driver" in said
 
 
 def test_no_driver_here(handles):

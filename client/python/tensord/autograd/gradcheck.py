@@ -54,7 +54,7 @@ def _analytical(outputs, o, inputs, at, retain=True):
     for k in range(out.numel()):
         parts = []
         for seed in (1, 1j) if out.is_complex() else (1,):
-            g = td.zeros(out.numel(), dtype=out.dtype)
+            g = td.zeros(out.numel(), dtype=out.dtype, device=out.device)
             g[k] = seed
             parts.append(td.autograd.grad(out, [inputs[i] for i in at], g.reshape(out.shape), retain_graph=True, allow_unused=True))
         rows.append(parts)
@@ -141,7 +141,7 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     inputs = _tuple(inputs)
     if grad_outputs is None:
         outputs = _differentiable(_tuple(func(*inputs)))
-        grad_outputs = tuple(td.randn(o.shape, dtype=o.dtype).requires_grad_() for o in outputs)
+        grad_outputs = tuple(td.randn(o.shape, dtype=o.dtype, device=o.device).requires_grad_() for o in outputs)
     else:
         grad_outputs = _tuple(grad_outputs)
     n = len(grad_outputs)
