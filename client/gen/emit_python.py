@@ -82,8 +82,8 @@ def out_names(f, known, out):
         return "NULL"
     if names not in known:
         known[names] = f"outs_{len(known)}"
-        out.write(f"static const char *const {known[names]}[] = {{{', '.join(map(string, names))}}};\n")
-    return known[names]
+        out.write(f"static tdpy_results {known[names]} = {{.names = (const char *const[]){{{', '.join(map(string, names))}}}}};\n")
+    return f"&{known[names]}"
 
 
 def row(f, known, out):

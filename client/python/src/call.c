@@ -890,39 +890,21 @@ PyObject *tdpy_into(tdpy_caller *f, const char *name, unsigned flags, PyObject *
 
 /* ---- several results --------------------------------------------------------------------------------------------- */
 
-enum { RESULT_TYPES = 16 };
-static struct {
-    const char *const *names;
-    PyTypeObject *type;
-} result_types[RESULT_TYPES];
-
-static PyTypeObject *make_result_type(const tdpy_function *f, int n)
+/* One type for each list of names: the generator writes equal lists once. */
+static PyTypeObject *result_type(tdpy_results *r, int n)
 {
+    if (r->type) return r->type;
     PyStructSequence_Field fields[9] = {{NULL, NULL}};
-    for (int i = 0; i < n; i++) fields[i] = (PyStructSequence_Field){f->outs[i], NULL};
+    for (int i = 0; i < n; i++) fields[i] = (PyStructSequence_Field){r->names[i], NULL};
     PyStructSequence_Desc desc = {"tensord.return_types", "Several results of one op, by name and by place.", fields,
                                   n};
-    return PyStructSequence_NewType(&desc);
-}
-
-/* One type for each list of names: the generator writes equal lists once. */
-static PyTypeObject *result_type(const tdpy_function *f, int n)
-{
-    for (int i = 0; i < RESULT_TYPES; i++) {
-        if (!result_types[i].type) {
-            result_types[i].type = make_result_type(f, n);
-            result_types[i].names = f->outs;
-        }
-        if (result_types[i].names == f->outs) return result_types[i].type;
-    }
-    return NULL;
+    return r->type = PyStructSequence_NewType(&desc);
 }
 
 static PyObject *named_results(const tdpy_function *f, int n, td_array **made, bool plain)
 {
-    PyTypeObject *type = result_type(f, n);
-    if (!type) return list_results(n, made, plain);
-    PyObject *all = PyStructSequence_New(type);
+    PyTypeObject *type = result_type(f->outs, n);
+    PyObject *all = type ? PyStructSequence_New(type) : NULL;
     for (int i = 0; i < n; i++) {
         PyObject *each = all ? tdpy_wrap(made[i], plain) : NULL;
         if (!all) td_release(made[i]);

@@ -401,6 +401,12 @@ enum {
     TDPY_CASTS = TDPY_CASTS_LOWER | TDPY_CASTS_FLOAT32 | TDPY_CASTS_WIDEST
 };
 
+/* Several results: their names, and the type of tuples that have these, once one was made. */
+typedef struct tdpy_results {
+    const char *const *names;
+    PyTypeObject *type;
+} tdpy_results;
+
 typedef struct tdpy_function {
     const char *name;
     uint16_t op;                                                         /* id, or 0 */
@@ -409,8 +415,8 @@ typedef struct tdpy_function {
     int8_t varargs; /* index of the integers that may be separate arguments, or -1 */
     uint32_t flags;
     const tdpy_param *params;
-    PyObject **keys;         /* interned names and aliases, two for each parameter */
-    const char *const *outs; /* names of several results */
+    PyObject **keys;    /* interned names and aliases, two for each parameter */
+    tdpy_results *outs; /* NULL: there is one */
 } tdpy_function;
 
 /* Of the generated functions: the table ends with a NULL. */

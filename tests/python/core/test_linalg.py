@@ -1,5 +1,6 @@
 """tensord.linalg and what stands beside it: results that the table's examples and the oracle do not see (vectors without a sign of their own, errors,
 forms of arguments, what is singular or not finite)."""
+import functools
 import math
 
 import common
@@ -378,3 +379,19 @@ def test_conditions_of_nothing_and_of_what_is_no_number():
     for shape in ((), (3,)):
         with pytest.raises(td.ShapeError, match="matri"):
             td.ops.linalg_cond(td.ones(*shape))
+
+
+NAMED = {
+    "sort": "values indices", "geqrf": "a tau", "frexp": "mantissa exponent", "slogdet": "sign logabsdet", "aminmax": "min max", "linalg.cholesky_ex": "L info",
+    "linalg.lu_factor_ex": "LU pivots info", "linalg.inv_ex": "inverse info", "linalg.qr": "Q R", "linalg.svd": "U S Vh", "linalg.eigh": "eigenvalues eigenvectors",
+    "linalg.ldl_factor_ex": "LD pivots info", "linalg.lu": "P L U", "linalg.lu_factor": "LU pivots", "linalg.ldl_factor": "LD pivots", "ops.unique_counts": "values counts",
+    "ops.unique_all": "values indices inverse counts", "ops.unique_inverse": "values inverse",
+}
+
+
+def test_all_results_have_their_names_in_one_program():
+    """As many kinds of them as a program likes."""
+    x = td.eye(3) * 2
+    for name, names in NAMED.items():
+        made = functools.reduce(getattr, name.split("."), td)(x)
+        assert [made[k] is getattr(made, each) for k, each in enumerate(names.split())] == [True] * len(made), name
