@@ -1,7 +1,7 @@
 /* The budget: what all heaps together may commit, and the segments that wait warm for their next user.
  *
- * Invariant: `committed` counts every segment that exists or was reserved, the warm ones too; with what kernels work
- * with it stays within the limit. A warm segment is mapped
+ * Invariant: `committed` counts every segment that exists or was reserved, the warm ones too, but none whose memory has
+ * gone; with what kernels work with it stays within the limit. A warm segment is mapped
  * by nobody but the daemon and goes only to a heap of the same kind and uid, so that no other uid ever sees its old
  * bytes. */
 #include "shm/arena.h"
@@ -39,7 +39,7 @@ int td_budget_make(const td_budget *b, td_segment **out, td_segment_kind kind, u
 
 static void dispose(td_budget *b, td_segment *s)
 {
-    b->committed -= s->size;
+    if (!s->gone) b->committed -= s->size;
     b->segments--;
     if (b->dispose) b->dispose(s, b->dispose_arg);
     else td_segment_free(s);

@@ -75,6 +75,9 @@ void td_heap_unmapped(td_heap *h);
 /* The empty segments of an orphan go to another heap of the same process, which may have them mapped. Returns their
  * bytes. An orphan that is left with nothing should be told td_heap_unmapped(). */
 uint64_t td_heap_hand_over(td_heap *from, td_heap *to);
+/* The memory of one of its segments is no more: it counts for nobody, and others may have as much. Extents in it stay
+ * until they are released. */
+void td_heap_forgo(td_heap *h, td_segment *s);
 /* A process may go on writing to its segments, and nobody will know for how long: they go back to the system one day,
  * and to no other heap. */
 void td_heap_distrust(td_heap *h);

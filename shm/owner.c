@@ -24,7 +24,7 @@ static void take_out(td_heap *h, td_arena_segment *a)
     else h->segments = a->next;
     if (a->next) a->next->prev = a->prev;
     h->committed -= a->segment->size;
-    td_heap_count(h, -(int64_t)a->segment->size);
+    if (!a->segment->gone) td_heap_count(h, -(int64_t)a->segment->size);
     h->nsegments--;
 }
 
@@ -163,6 +163,14 @@ uint64_t td_heap_hand_over(td_heap *from, td_heap *to)
         free(a);
     }
     return bytes;
+}
+
+void td_heap_forgo(td_heap *h, td_segment *s)
+{
+    if (s->gone) return;
+    s->gone = s->foreign = true;
+    h->budget->committed -= s->size;
+    td_heap_count(h, -(int64_t)s->size);
 }
 
 void td_heap_distrust(td_heap *h)

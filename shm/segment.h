@@ -33,6 +33,7 @@ typedef struct td_segment {
     void (*end)(
         struct td_segment *s); /* of a device's: gives its memory back. The record and descriptors go after it */
     void *maker;               /* of who made it */
+    bool gone;                 /* its memory is no more, and counts for nobody (td_heap_forgo) */
     bool rested;               /* it was warm when somebody last looked (td_budget_settle) */
     struct td_segment *next;   /* of whoever holds it */
 } td_segment;

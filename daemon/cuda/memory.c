@@ -81,7 +81,7 @@ static bool has_lost(const td_heap *h)
     return false;
 }
 
-static void lose(td_cuda *c, const td_heap *h)
+static void lose(td_cuda *c, td_heap *h)
 {
     td_error e;
     td_fail(&e, TD_E_DEVICE, "%s failed: what lay there has gone with its process%s", td_device_name(c->number),
@@ -90,7 +90,7 @@ static void lose(td_cuda *c, const td_heap *h)
     if (!why) return;
     for (td_segment *s = NULL; (s = td_heap_next_segment(h, s));) {
         if (!atomic_load(&arena_of(s)->lost)) continue;
-        s->foreign = true; /* it waits warm for nobody */
+        td_heap_forgo(h, s);
         td_device_lose(c->number, s, why);
     }
     td_cause_unref(why);

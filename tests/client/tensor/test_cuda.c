@@ -211,6 +211,31 @@ static void killed_ipc(void)
     killed("ipc");
 }
 
+/* What was lost with a process takes no room, for as long as somebody holds it. */
+static void lost_ones_take_no_room(void)
+{
+    td_array *held[6];
+    begin_with((const char *[]){"--cuda-handles", "ipc", "--cuda-memory", "256M", NULL});
+    td_array *near = td_full(c, td_dims(1000), 5, TD_FLOAT32);
+    for (int i = 0; i < 6; i++) {
+        int rc = TD_E_DEVICE;
+        for (uint64_t until = test_now_ms() + TEST_LONG_MS; rc == TD_E_DEVICE && test_now_ms() < until;) {
+            td_release(unset(c, 150));
+            rc = td_sync(c);
+            td_clear_error();
+        }
+        CU_ASSERT_EQUAL(rc, TD_OK);
+        held[i] = td_to_device(near, TD_CUDA);
+        CU_ASSERT_EQUAL(first_of(held[i]), 5);
+        pid_t process = beside();
+        CU_ASSERT_TRUE_FATAL(process > 0 && !kill(process, SIGKILL));
+        while (beside() == process) test_sleep_ms(1);
+    }
+    CU_ASSERT_EQUAL(first_of(held[0]), -1);
+    td_clear_error();
+    end();
+}
+
 /* A kernel that faults fails what was under way, and what stood on it; what lay there before is whole. */
 static void a_fault(void)
 {
@@ -305,6 +330,6 @@ static void no_driver(void)
 TD_CUNIT_MAIN("fake_cuda_memory", {"nothing before the first tensor", nothing_before},
               {"both ways, descriptors", both_ways_vmm}, {"both ways, legacy handles", both_ways_ipc},
               {"limits", limits}, {"no room there", no_room_there}, {"killed, descriptors", killed_vmm},
-              {"killed, legacy handles", killed_ipc}, {"a fault", a_fault},
-              {"a copy behind a failure", a_copy_behind_a_failure}, {"each call fails", each_call_fails},
-              {"no driver", no_driver})
+              {"killed, legacy handles", killed_ipc}, {"lost ones take no room", lost_ones_take_no_room},
+              {"a fault", a_fault}, {"a copy behind a failure", a_copy_behind_a_failure},
+              {"each call fails", each_call_fails}, {"no driver", no_driver})
