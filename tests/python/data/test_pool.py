@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 import traceback
+import types
 from multiprocessing import resource_tracker
 
 import pytest
@@ -25,6 +26,7 @@ import tensord as td  # noqa: E402
 from common import SLOW, at_rest, held, settles, wait_for  # noqa: E402
 from tensord.data import DataLoader, IterableDataset, get_worker_info  # noqa: E402
 from tensord.data._host import address_of  # noqa: E402
+from tensord.data._keeper import _Keeper  # noqa: E402
 from tensord.data._likeness import differences, digest, parts  # noqa: E402
 
 np = pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
@@ -273,6 +275,32 @@ def test_a_rank_is_killed(ranks, who, method):
 def parent_of(pid):
     with open(f"/proc/{pid}/stat") as f:
         return int(f.read().rsplit(")", 1)[1].split()[1])
+
+
+def test_who_comes_while_the_last_one_leaves(tmp_path, monkeypatch):
+    """Nobody has a seat just then, and the keeper goes on."""
+    path = str(tmp_path / "keeper")
+    listener, last, late = (socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(3))
+    listener.bind(path)
+    listener.listen()
+    keeper = _Keeper([listener], types.SimpleNamespace(num_workers=0), None, None)
+    leave, left = keeper._leave, []
+
+    def leave_and_come(seat):
+        leave(seat)
+        left.append(seat.number)
+        if seat.number == 1:
+            late.connect(path)
+            late.close()
+
+    monkeypatch.setattr(keeper, "_leave", leave_and_come)
+    last.connect(path)
+    assert keeper._accept(listener.fileno())
+    keeper.begun = True
+    last.close()
+    keeper.serve()
+    keeper.reserve.let_go()
+    assert left == [1, 2] and not keeper.seats
 
 
 @pytest.mark.parametrize("how", ["respawn", "raise"])
