@@ -13,6 +13,8 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed")
 if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
 
+from tensord.torch._process_group import _wait
+
 BEGIN = """
 import datetime, json, os, signal, sys
 import torch, torch.distributed as dist
@@ -296,3 +298,24 @@ def test_a_start_as_from_a_notebook(tmp_path):
     p = subprocess.run([sys.executable, "-q", "-i"], input=typed, cwd=tmp_path, capture_output=True, text=True, timeout=120 * SLOW)
     tmp_path.chmod(0o700)
     assert p.stdout.splitlines()[-1] == "[0, 0]" and p.stdout.count("2.0") == 4, p.stdout + p.stderr
+
+
+class Asked:
+    """A store of PyTorch 2, which says whether it has keys."""
+
+    def __init__(self, *keys):
+        self.keys, self.waited = keys, []
+
+    def check(self, keys):
+        return set(keys) <= set(self.keys)
+
+    def wait(self, keys, timeout):
+        self.waited += keys
+
+
+def test_a_store_that_can_be_asked_is_waited_for_when_it_has_the_key():
+    store = Asked("k")
+    _wait(store, "k", 0)
+    with pytest.raises(RuntimeError, match="timeout: absent has not been set in 0 s"):
+        _wait(store, "absent", 0)
+    assert store.waited == ["k"]

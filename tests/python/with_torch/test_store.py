@@ -20,6 +20,7 @@ import tensord as td
 import tensord.torch as tdt
 import torch.distributed as dist
 from tensord.share import _meet
+from tensord.torch._store import _Seats
 
 NEW = int(torch.__version__.split(".")[0]) >= 2
 
@@ -224,6 +225,21 @@ def test_ranks_meet_by_a_name_again_and_again(name):
         ranks.append(start(text, name, r, 3, RANK=str(r), WORLD_SIZE="3"))
     assert said(ranks) == ["3.0 3.0 1.0 3.0", "3.0 3.0 2.0 3.0", "3.0 3.0 2.0 3.0"]
     assert not is_held(name)
+
+
+class Table(dict):
+    set = dict.__setitem__
+
+
+def test_who_is_left_of_an_earlier_job_is_named():
+    seats = _Seats(Table(), "tensord://it")
+    left = {"pid": os.getppid(), "began": _meet.began(os.getppid()), "program": "earlier.py"}
+    seats._write(0, {"size": 2, "complete": True, "seats": {"0": left, "1": {**left, "began": "another time"}}})
+    assert seats.take(1, 2) == 1
+    words = seats.say_missing(1, 3)
+    assert words.startswith("rank 0 of 2 has not come to tensord://it in 3 s; there is rank 1 (pid")
+    assert words.endswith(f"; of an earlier job of this name there still is rank 0 (pid {os.getppid()}, earlier.py)")
+    assert "of an earlier job" not in seats.say_missing(0, 3)
 
 
 def test_a_rank_that_does_not_come_is_named(name):
