@@ -18,6 +18,7 @@ from common import SLOW, at_rest, held, settles, wait_for  # noqa: E402
 torch = pytest.importorskip("torch", reason="torch is not there (Debian: python3-torch)")
 import tensord.torch as tdt  # noqa: E402
 from tensord.torch import DataLoader  # noqa: E402
+from tensord.torch._loader import pin  # noqa: E402
 from torch.utils.data import BatchSampler, Dataset, IterableDataset, SequentialSampler, get_worker_info  # noqa: E402
 from torch.utils.data import DataLoader as Stock  # noqa: E402
 
@@ -524,3 +525,9 @@ def test_stats():
     s = loader.stats()
     assert s["batches"] == 13 and s["seconds"] > 0 and [w["batches"] for w in s["workers"]] == [7, 6]
     assert all(w["fetch"] > 0 and w["collate"] > 0 and w["send"] > 0 for w in s["workers"])
+
+
+def test_nothing_is_pinned_for_no_gpu(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    batch = {"x": torch.ones(2)}
+    assert pin(batch) is batch

@@ -14,6 +14,7 @@ if not torch.distributed.is_available():
     pytest.skip("this PyTorch has no torch.distributed", allow_module_level=True)
 
 from tensord.torch._process_group import _wait
+from tensord.torch._works import Done
 
 BEGIN = """
 import datetime, json, os, signal, sys
@@ -319,3 +320,8 @@ def test_a_store_that_can_be_asked_is_waited_for_when_it_has_the_key():
     with pytest.raises(RuntimeError, match="timeout: absent has not been set in 0 s"):
         _wait(store, "absent", 0)
     assert store.waited == ["k"]
+
+
+def test_what_is_over_says_so():
+    done = Done(["x"])
+    assert done.wait() is done.is_completed() is done.is_success() is True and done.exception() is None and done.result() == ["x"]
