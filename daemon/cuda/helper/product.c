@@ -236,7 +236,8 @@ static int find_way(helper *h, const td_cuda_product *p, product_way **out)
     key.alpha = key.beta = 0;
     key.pad = 0;
     *out = place_of(h, &key);
-    bool same = !memcmp(&(*out)->of, &key, sizeof key);
+    const void *kept = &(*out)->of, *wanted = &key; /* equal by their bytes: the numbers are 0 in both */
+    bool same = !memcmp(kept, wanted, sizeof key);
     if (same && (*out)->none) return no_way(h);
     return same && (*out)->ready ? 0 : make_way(h, *out, &key);
 }
