@@ -7,7 +7,8 @@ import shutil
 import subprocess
 
 FRAMES = 20  # of each thread's stack, the innermost
-PLUMBING = re.compile(r"__|\?\?|_start$|start_thread$|clone3?$|cond_wait<")  # frames of libc and of sanitizers, which tell nothing
+INNERMOST = 3  # frames that are told whatever they are: the sanitizer itself may be what hangs
+PLUMBING = re.compile(r"__|\?\?|_start$|start_thread$|clone3?$|cond_wait<")  # frames of libc and of sanitizers, which tell nothing further out
 
 
 def processes():
@@ -61,7 +62,7 @@ def threads_by_gdb(text):
     for thread in re.split(r"^Thread \d+ ", text, flags=re.M)[1:]:
         name = re.search(r'"([^"]*)"', thread.split("\n", 1)[0])
         frames = re.findall(r"^#\d+ +(?:0x[0-9a-f]+ in )?(\S+)(?: \([^\n]*?\))?(?: at \S*?([^/\s]+:\d+))?", thread, flags=re.M)
-        ours = [frame for frame in frames if not PLUMBING.match(frame[0])] or frames[:1]
+        ours = frames[:INNERMOST] + [frame for frame in frames[INNERMOST:] if not PLUMBING.match(frame[0])]
         lines.append(f"{name.group(1) if name else '?'}: " + " < ".join(f"{what} {where}".strip() for what, where in ours))
     return lines
 

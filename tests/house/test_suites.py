@@ -110,7 +110,7 @@ class Test(unittest.TestCase):
         text = ('Thread 2 (Thread 0x1 (LWP 8) "worker"):\n#0  __futex_wait (x=1) at ./nptl/futex.c:57\n#1  0x00 in uv_cond_wait () from /lib/libuv.so\n'
                 '#2  0x01 in td_pool_pick (p=0x7) at ../daemon/sched/queue.c:207\n#3  0x02 in start_thread (arg=1) at ./nptl/create.c:4\n\n'
                 'Thread 1 (Thread 0x2 (LWP 7)):\n#0  __waits () at wait.c:3\n')
-        self.assertEqual(processes.threads_by_gdb(text), ["worker: uv_cond_wait < td_pool_pick queue.c:207", "?: __waits wait.c:3"])
+        self.assertEqual(processes.threads_by_gdb(text), ["worker: __futex_wait futex.c:57 < uv_cond_wait < td_pool_pick queue.c:207", "?: __waits wait.c:3"])
 
     def test_what_goes_with_its_process(self):
         """It is not left behind: processes end first."""
