@@ -132,6 +132,12 @@ static void what_is_refused(void)
     CU_ASSERT_EQUAL(td_sync(c), TD_E_AUTOGRAD);
     CU_ASSERT_EQUAL(
         td_at_function(NULL, "F", td_arrays_of(0, NULL), td_arrays_of(0, NULL), td_arrays_of(0, NULL), NULL), 0);
+    td_array *result = NULL; /* an op that failed gave it */
+    td_clear_error();
+    CU_ASSERT_EQUAL(td_at_function(NULL, "F", td_arrays(x), td_arrays_of(1, &result), td_arrays_of(0, NULL), NULL), 0);
+    CU_ASSERT_EQUAL(td_last_error()->code, TD_E_INVALID);
+    CU_ASSERT_STRING_EQUAL(td_last_error()->message, "a result is NULL; it must be an array");
+    td_clear_error();
     td_array *y = td_mul(x, 2);
     CU_ASSERT_NOT_EQUAL(td_hook(y, TD_ON_TENSOR), 0);
     CU_ASSERT_EQUAL(td_backward(td_sum(y)), TD_OK); /* nobody runs it: all stays as it is */
