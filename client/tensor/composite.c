@@ -283,8 +283,7 @@ TD_API td_array *td_at_unflatten(const char *where, td_array *x, int64_t dim, td
 /* ---- indexing ---------------------------------------------------------------------------------------------------- */
 
 typedef struct indices {
-    td_array *at[TD_MAX_DIMS + 1];
-    bool own[TD_MAX_DIMS + 1]; /* to be released */
+    td_array *at[TD_MAX_DIMS + 1]; /* references; NULL: all of a dimension */
     int n;
 } indices;
 
@@ -296,13 +295,10 @@ static int add_mask(const char *where, indices *s, td_array *mask)
         return td_raise(TD_E_INDEX, "index", "masks of %d dimensions for a tensor of at most %d", s->n + ndim,
                         TD_MAX_DIMS);
     td_array *places = td_at_nonzero(where, mask);
-    for (int k = 0; k < ndim && places; k++) {
-        s->at[s->n] = td_at_select(where, places, 1, k);
-        s->own[s->n] = true;
-        if (!s->at[s->n++]) break;
-    }
+    bool all = places != NULL;
+    for (int k = 0; k < ndim && all; k++) all = (s->at[s->n++] = td_at_select(where, places, 1, k)) != NULL;
     td_release(places);
-    return s->n && s->own[s->n - 1] && s->at[s->n - 1] ? TD_OK : fail_at(where, "index");
+    return all ? TD_OK : fail_at(where, "index");
 }
 
 static int add_index(const char *where, indices *s, td_array *a)
@@ -311,7 +307,7 @@ static int add_index(const char *where, indices *s, td_array *a)
     if (a && !d) return td_last_error()->code;
     if (d && d->dtype == TD_BOOL) return add_mask(where, s, a);
     if (s->n >= TD_MAX_DIMS) return td_raise(TD_E_INDEX, "index", "more than %d indices", TD_MAX_DIMS);
-    s->at[s->n] = td_retain(a), s->own[s->n++] = a != NULL;
+    s->at[s->n++] = td_retain(a);
     return TD_OK;
 }
 
@@ -337,8 +333,7 @@ static int take_indices(const char *where, indices *s, td_array *x, td_list list
 
 static void drop_indices(indices *s)
 {
-    for (int i = 0; i < s->n; i++)
-        if (s->own[i]) td_release(s->at[i]);
+    for (int i = 0; i < s->n; i++) td_release(s->at[i]);
 }
 
 /* A mask for every element and nothing else: no indices are needed. */
