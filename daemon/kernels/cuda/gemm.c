@@ -61,6 +61,17 @@ static unsigned kernel_of(unsigned dtype, bool large)
     default: return TD_CK_gemm_i64;
     }
 }
+/* Is the result large enough for large tiles, and is there a kernel with such tiles? */
+static bool takes_large(const td_ca_gemm *a, unsigned dtype)
+{
+    return a->m >= LARGE_LEAST && a->n >= LARGE_LEAST && kernel_of(dtype, true) != kernel_of(dtype, false);
+}
+/* A block for each tile of each product. */
+static int64_t blocks_of(const td_ca_gemm *a, bool large)
+{
+    const int64_t side = large ? SIDE_LARGE : SIDE;
+    return (a->m + side - 1) / side * ((a->n + side - 1) / side) * a->batch;
+}
 static unsigned sum_of(unsigned dtype)
 {
     unsigned kernel = kernel_of(dtype, false);
@@ -178,9 +189,6 @@ static td_cuda_matrix by_rows(const td_cuda_matrix_at *x, bool turned)
 _Static_assert(sizeof(td_ca_gemm) == TD_CUDA_INSTEAD_BYTES, "whoever asks has room for them");
 void td_cuda_instead(const td_cuda_product *p, void *args, td_cuda_launch *l)
 {
-    const bool large =
-        p->m >= LARGE_LEAST && p->n >= LARGE_LEAST && kernel_of(p->dtype, true) != kernel_of(p->dtype, false);
-    const int64_t side = large ? SIDE_LARGE : SIDE;
     const td_ca_gemm a = {.a = (const void *)p->b.at,
                           .b = (const void *)p->a.at,
                           .x = p->beta != 0 ? (const void *)p->d.at : NULL,
@@ -201,9 +209,10 @@ void td_cuda_instead(const td_cuda_product *p, void *args, td_cuda_launch *l)
                           .b_dtype = p->dtype,
                           .x_dtype = p->dtype,
                           .c_dtype = p->dtype};
+    const bool large = takes_large(&a, p->dtype);
     memcpy(args, &a, sizeof a);
     *l = (td_cuda_launch){.kernel = kernel_of(p->dtype, large), .bytes = sizeof a, .args = args};
-    l->grid[0] = (unsigned)((p->n + side - 1) / side * ((p->m + side - 1) / side) * p->batch);
+    l->grid[0] = (unsigned)blocks_of(&a, large);
     l->grid[1] = l->grid[2] = l->block[1] = l->block[2] = 1;
     l->block[0] = 256;
 }
@@ -220,10 +229,8 @@ static int plan_product(td_kcall *k, product *p, td_error *e)
     a->cs = (td_cuda_matrix){a->n, 1, a->m * a->n};
     td_cuda_begin(k);
     size_t copied = p->copies_a ? plan_copy_of_rows(k, p) : 0;
-    bool large =
-        a->m >= LARGE_LEAST && a->n >= LARGE_LEAST && kernel_of(da->dtype, true) != kernel_of(da->dtype, false);
-    int64_t side = large ? SIDE_LARGE : SIDE, tiles = (a->m + side - 1) / side * ((a->n + side - 1) / side),
-            blocks = tiles * a->batch;
+    bool large = takes_large(a, da->dtype);
+    int64_t blocks = blocks_of(a, large);
     a->pieces = blocks && blocks < BLOCKS_ENOUGH ? BLOCKS_ENOUGH / blocks : 1;
     if (a->pieces > a->k / PIECE_LEAST) a->pieces = a->k / PIECE_LEAST;
     if (a->pieces < 1 || p->copies_a) a->pieces = 1; /* a third launch has no room in the state */
