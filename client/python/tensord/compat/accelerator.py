@@ -3,16 +3,7 @@ memory that the daemon shares."""
 from typing import Any, Optional
 
 from tensord import _C
-
-
-def is_available() -> bool:
-    """Has the daemon a GPU?"""
-    return device_count() > 0
-
-
-def device_count() -> int:
-    """How many GPUs it has."""
-    return sum(d.type == "cuda" for d in _C._devices())
+from tensord.cuda import device_count as device_count, is_available as is_available
 
 
 def current_accelerator(check_available: bool = False) -> Optional[_C.device]:
