@@ -1451,6 +1451,36 @@ static void beside_many_sessions(void)
     for (int i = 0; i < OTHERS; i++) leave(&others[i]);
 }
 
+/* A second service on this thread, with a worker, beside the one that all tests share. */
+typedef struct second {
+    td_service service;
+    td_sessions sessions;
+    td_device_entry cpu; /* of the one beside it, which has it back at the end */
+} second;
+
+static void begin_second(second *x)
+{
+    td_service_options o = {.memory = 512 << 20, .workers = 1, .wake = ignore};
+    td_error e = {0};
+    x->cpu = *td_device_get(TD_CPU);
+    CU_ASSERT_EQUAL_FATAL(td_service_init(&x->service, &o, &e), 0);
+    td_sessions_init(&x->sessions, &x->service);
+}
+
+/* What sessions left that have ended. */
+static void clear_second(second *x)
+{
+    td_sched *sched = x->service.sched;
+    while (td_sessions_clear(&x->sessions, INT_MAX) || !td_sched_idle(sched)) td_sched_collect(sched, INT_MAX);
+}
+
+static void end_second(second *x)
+{
+    clear_second(x);
+    td_service_deinit(&x->service);
+    td_device_add(&x->cpu);
+}
+
 /* A sum of more elements than anybody could add. */
 static void endless(client *c, uint32_t x, uint32_t view, uint32_t out)
 {
@@ -1490,15 +1520,10 @@ static void let_time_pass(client *c, int ms, uint64_t first, bool starved)
 /* Only so many tasks are issued ahead of the workers; more when none of them ends for a while, though they work. */
 static void ahead_of_the_workers(void)
 {
-    td_service_options o = {.memory = 512 << 20, .workers = 1, .wake = ignore};
-    td_service v;
-    td_sessions all;
-    td_error e = {0};
+    second v;
     client c;
-    const td_device_entry cpu = *td_device_get(TD_CPU); /* of the daemon that this one is beside, on its thread */
-    CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
-    td_sessions_init(&all, &v);
-    join_to(&c, &all, 1);
+    begin_second(&v);
+    join_to(&c, &v.sessions, 1);
     zeros(&c, 1);
     endless(&c, 1, 2, 3);
     for (uint32_t i = 0; i < 2000; i++) mul(&c, i ? 9 + i : 3, 3, 10 + i);
@@ -1511,44 +1536,36 @@ static void ahead_of_the_workers(void)
     let_time_pass(&c, 60, first, false);
     CU_ASSERT_TRUE(td_flow_pending(c.session->flow) >= 2 * first - 2);
     leave(&c);
-    while (td_sessions_clear(&all, INT_MAX)) td_sched_collect(v.sched, INT_MAX);
-    td_service_deinit(&v);
-    td_device_add(&cpu);
+    end_second(&v);
 }
 
 /* Nor does who waits for its own tasks: here their memory has become short meanwhile. */
 static void a_table_of_who_waits_for_its_tasks(void)
 {
     enum { TASKS = 8 };
-    td_service_options o = {.memory = 512 << 20, .workers = 1, .wake = ignore};
-    td_service v;
-    td_sessions all;
+    second v;
     td_error e = {0};
     client c;
     Td__Wire__Status what = TD__WIRE__STATUS__INIT;
     Td__Wire__Call x = TD__WIRE__CALL__INIT;
     what.what = (char *)"sessions", x.status = &what;
-    const td_device_entry cpu = *td_device_get(TD_CPU); /* of the daemon that this one is beside, on its thread */
-    CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
-    td_sessions_init(&all, &v);
-    join_to(&c, &all, 1);
+    begin_second(&v);
+    join_to(&c, &v.sessions, 1);
     zeros(&c, 1);
     endless(&c, 1, 2, 3);
     for (uint32_t i = 0; i < TASKS; i++) mul(&c, 3, 3, 10 + i);
     finish(&c);
-    all.table_from_ns = td_clock_ns() + MS;
+    v.sessions.table_from_ns = td_clock_ns() + MS;
     CU_ASSERT_TRUE(call(&c, &x)); /* waits for its turn */
     c.session->account->limit_objects = c.session->account->objects;
     CU_ASSERT_TRUE(td_account_strained(c.session->account) && td_flow_pending(c.session->flow) >= TASKS);
     hand_clock_go_on(2 * MS);
-    td_deadlines_run(&v);
+    td_deadlines_run(&v.service);
     CU_ASSERT_EQUAL(serve(c.session, &e), TD_RUN_IDLE);
     CU_ASSERT_EQUAL(last_code(&c), TD_OK);
-    CU_ASSERT_PTR_NULL(all.table);
+    CU_ASSERT_PTR_NULL(v.sessions.table);
     leave(&c);
-    while (td_sessions_clear(&all, INT_MAX)) td_sched_collect(v.sched, INT_MAX);
-    td_service_deinit(&v);
-    td_device_add(&cpu);
+    end_second(&v);
 }
 
 /* To the end of what it was handed, whatever it waits for. */
@@ -1561,12 +1578,6 @@ static void go_through(client *c)
         td_deadlines_run(v);
         td_sched_collect(v->sched, INT_MAX);
     }
-}
-
-static void clear_all(td_sessions *all)
-{
-    while (td_sessions_clear(all, INT_MAX) || !td_sched_idle(all->service->sched))
-        td_sched_collect(all->service->sched, INT_MAX);
 }
 
 /* A client holds most of the memory by a task that has no end: it has released it. */
@@ -1597,16 +1608,12 @@ static bool lacks_for(client *c, int seconds)
  * ever. */
 static void memory_that_a_task_of_another_holds(void)
 {
-    td_service_options o = {.memory = 512 << 20, .workers = 1, .wake = ignore};
-    td_service v;
-    td_sessions all;
+    second v;
     td_error e = {0};
-    const td_device_entry cpu = *td_device_get(TD_CPU); /* of the daemon that this one is beside, on its thread */
-    CU_ASSERT_EQUAL_FATAL(td_service_init(&v, &o, &e), 0);
-    td_sessions_init(&all, &v);
+    begin_second(&v);
     for (int ends = 1; ends >= 0; ends--) {
         client a, b;
-        join_to(&a, &all, 1), join_to(&b, &all, 2);
+        join_to(&a, &v.sessions, 1), join_to(&b, &v.sessions, 2);
         hold_by_a_task(&a);
         full(&b, 1, 75 << 20);
         control(&b, TD_REC_READ, 1, (uint32_t[]){1}, 0, NULL, 2, (uint32_t[]){7, 0});
@@ -1616,7 +1623,7 @@ static void memory_that_a_task_of_another_holds(void)
         CU_ASSERT_TRUE(lacks_for(&b, 40));
         if (ends) {
             leave(&a);
-            clear_all(&all);
+            clear_second(&v);
         } else {
             CU_ASSERT_FALSE(lacks_for(&b, 30));
             leave(&a);
@@ -1625,10 +1632,9 @@ static void memory_that_a_task_of_another_holds(void)
         CU_ASSERT_TRUE(td_writer_pending(&b.writer) > 0); /* its value, or why there is none */
         CU_ASSERT_EQUAL(last_code(&b), ends ? TD_E_LOST : TD_E_MEMORY);
         leave(&b);
-        clear_all(&all);
+        clear_second(&v);
     }
-    td_service_deinit(&v);
-    td_device_add(&cpu);
+    end_second(&v);
 }
 
 /* An item has come for a get, and cannot be told as the client reads nothing: what it sent next waits behind it, for it
