@@ -11,18 +11,20 @@ INNERMOST = 3  # frames that are told whatever they are: the sanitizer itself ma
 PLUMBING = re.compile(r"__|\?\?|_start$|start_thread$|clone3?$|cond_wait<")  # frames of libc and of sanitizers, which tell nothing further out
 
 
+def stat_of(pid):
+    """What /proc/PID/stat says: the name, and the list of what stands behind it, from the state on; None when the process has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
+        return name, rest.split()
+    except (OSError, IndexError):
+        return None
+
+
 def processes():
     """(pid, name, state, parent's pid) of each."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                name, rest = f.read().split("(", 1)[1].rsplit(")", 1)
-            state, parent = rest.split()[:2]
-            found.append((int(pid), name, state, int(parent)))
-        except (OSError, IndexError):
-            pass
-    return found
+    told = ((int(pid), stat_of(pid)) for pid in filter(str.isdigit, os.listdir("/proc")))
+    return [(pid, stat[0], stat[1][0], int(stat[1][1])) for pid, stat in told if stat]
 
 
 def command_of(pid):
@@ -36,23 +38,20 @@ def command_of(pid):
 
 def seconds_of(pid):
     """How long a process has run, in seconds; 0 when it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat") as f, open("/proc/uptime") as up:
-            started = int(f.read().rsplit(")", 1)[1].split()[19]) / os.sysconf("SC_CLK_TCK")
-            return float(up.read().split()[0]) - started
-    except (OSError, IndexError):
+    stat = stat_of(pid)
+    if not stat:
         return 0.0
+    with open("/proc/uptime") as up:
+        return float(up.read().split()[0]) - int(stat[1][19]) / os.sysconf("SC_CLK_TCK")
 
 
-def below(pid):
-    """A process and all that descend from it, parents first."""
-    children = {}
-    for each, _, state, parent in processes():
-        if state != "Z":
-            children.setdefault(parent, []).append(each)
-    found = [pid]
-    for each in found:
-        found += children.get(each, [])
+def below(parent):
+    """All processes below one, children of children too."""
+    parents = {pid: above for pid, _, _, above in processes()}
+    found, last = set(), {parent}
+    while last:
+        last = {pid for pid, above in parents.items() if above in last} - found
+        found |= last
     return found
 
 

@@ -106,13 +106,13 @@ class Hangs:
 
     def end(self, suite):
         """The suite's processes, and those that it left to us: one of them may be what it waits for."""
-        theirs = [*below(suite), *(pid for pid, _ in orphans() if pid != self.meson)]
+        theirs = [suite, *sorted(below(suite)), *(pid for pid, _ in orphans() if pid != self.meson)]
         lines = [f"HANGS: it has run for {HANGS} s, and is ended. Its processes, and those that their parents left, stood in:"]
         for pid in theirs:
             if command := command_of(pid):  # else it has ended meanwhile
                 lines += [f"  process {pid}: {' '.join(command)[:200]}", *(f"    {line}" for line in stacks(pid))]
         self.said[tuple(command_of(suite))] = lines
-        for pid in below(suite):  # it first: it would take a child that ends for an answer
+        for pid in [suite, *below(suite)]:  # it first: it would take a child that ends for an answer
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
 

@@ -15,6 +15,7 @@ import time
 
 import rooms
 import suites
+from processes import below
 from tree import tracked
 
 SUBREAPER, NEW_NAMESPACE, PRIVATE = 36, 0x20000, 0x40000  # prctl: PR_SET_CHILD_SUBREAPER; unshare: CLONE_NEWNS; mount: MS_PRIVATE
@@ -27,16 +28,6 @@ def own_memory_names():
     """Give this process, and all that it starts, a /dev/shm of its own, where it may (as root): whether it has one."""
     c = ctypes.CDLL(None, use_errno=True)
     return c.unshare(NEW_NAMESPACE) == 0 and c.mount(None, b"/", None, PRIVATE | RECURSIVE, None) == 0 and c.mount(b"tmpfs", b"/dev/shm", b"tmpfs", 0, None) == 0
-
-
-def below(parent):
-    """All processes below one, children of children too."""
-    parents = {pid: above for pid, _, _, above in suites.processes()}
-    found, last = set(), {parent}
-    while last:
-        last = {pid for pid, above in parents.items() if above in last} - found
-        found |= last
-    return found
 
 
 def end_all():
