@@ -181,7 +181,7 @@ class Place:
         return sorted((n for n in names if n not in self.out), key=lambda n: self.took.get(n, 0))
 
     def limit(self, name):
-        return min(self.suites[name]["timeout"], 30 + 8 * self.took.get(name, 1000))
+        return min(self.suites[name]["timeout"], 30 + 4 * self.took.get(name, 1000))
 
     def can_tell(self, name):
         """Whether a suite passes where nothing is planted, too; else it is not asked again."""

@@ -210,7 +210,7 @@ class Running(unittest.TestCase):
                 with place.Place(str(top.top), 1) as it:
                     self.assertEqual(it.took, before)
                     it.suites = {"a": {"timeout": 1000}}
-                    self.assertEqual(it.limit("a"), 30 + 8 * before["a"] if before else 1000)
+                    self.assertEqual(it.limit("a"), 30 + 4 * before["a"] if before else 1000)
                     it.took = after
 
 
