@@ -655,6 +655,11 @@ class Daemon(Place):
         self.assertEqual(json.loads(ctl("--socket", self.socket, "--json", "status"))["pid"], p.pid)
         self.end(p)
 
+    def sockets(self, p):
+        """How many the process has open."""
+        directory = f"/proc/{p.pid}/fd"
+        return sum(os.readlink(os.path.join(directory, fd)).startswith("socket:") for fd in os.listdir(directory))
+
     def notified(self, address):
         told = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         told.bind(address)
@@ -662,6 +667,11 @@ class Daemon(Place):
         p = self.start("--socket", self.socket, NOTIFY_SOCKET=address.replace("\0", "@"))
         self.assertEqual(told.recv(100), b"READY=1")
         ctl("--socket", self.socket, "status")  # it said so when it was
+        if os.geteuid() == 0:  # others cannot look into the daemon
+            late = time.monotonic() + 60
+            while self.sockets(p) != 1 and time.monotonic() < late:  # the one it listens on
+                time.sleep(0.01)
+            self.assertEqual(self.sockets(p), 1)
         p.send_signal(signal.SIGTERM)
         self.assertEqual(told.recv(100), b"STOPPING=1")
         self.assertEqual(p.wait(60), 0)
