@@ -185,7 +185,8 @@ static long receive(td_reader *r, int socket, void *to, size_t most, bool nonblo
 {
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(4 * sizeof(int))];
+        /* Before a descriptor the kernel may say who sent it, as PassCredentials= and PassSecurity= of systemd ask. */
+        char bytes[CMSG_SPACE(4 * sizeof(int)) + CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(256)];
     } control;
     struct iovec v = {to, most};
     struct msghdr m = {

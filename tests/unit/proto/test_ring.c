@@ -340,6 +340,27 @@ static void descriptors_behind_each_other(void)
     free(m);
 }
 
+/* A socket that systemd gave the daemon may be one that says with each message who sent it (PassCredentials=). */
+static void descriptors_with_credentials(void)
+{
+    td_ring_memory *m = new_memory();
+    side c, d;
+    int fd = -1, on = 1;
+    struct stat st;
+    new_sides(&c, &d, m);
+    CU_ASSERT_EQUAL(setsockopt(c.socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on), 0);
+    for (uint32_t i = 1; i <= 3; i++) put(&d, i, 100, i == 2 ? -1 : numbered_file((int)i));
+    CU_ASSERT_EQUAL(td_writer_flush(&d.writer, d.socket, true, NULL), 0);
+    for (uint32_t i = 1; i <= 3; i++) {
+        CU_ASSERT_TRUE_FATAL(take(&c, i, 100, &fd));
+        CU_ASSERT_TRUE(i == 2 ? fd == -1 : fstat(fd, &st) == 0 && st.st_size == i);
+        if (fd >= 0) close(fd);
+    }
+    free_side(&c);
+    free_side(&d);
+    free(m);
+}
+
 /* Who may send so many descriptors, and no more: one in each turn, or none. Frames without one go ahead of the first.
  */
 static void one_descriptor_a_turn(void)
@@ -548,5 +569,6 @@ TD_CUNIT_MAIN("proto_ring", {"bytes in pieces", in_pieces}, {"full and empty", f
               {"impossible positions", impossible_positions}, {"frames move over in order", moving_over},
               {"bells and descriptors", bells_and_descriptors}, {"descriptors in one read", descriptors_in_one_read},
               {"descriptors behind each other", descriptors_behind_each_other},
+              {"descriptors with credentials", descriptors_with_credentials},
               {"one descriptor a turn", one_descriptor_a_turn}, {"quietly", quietly},
               {"two threads that sleep", sleepers}, {"when to look", patience}, {"when it was rung", rung})
