@@ -155,6 +155,20 @@ static const td_model_counts *counts_of(const char *name)
     return counts;
 }
 
+static td_model_user cold(const char *name, uint32_t number, unsigned flags, size_t card)
+{
+    td_model_user u = {0};
+    td_error e = {0};
+    char *of = calloc(1, card + 1);
+    td_held_program *p = program();
+    CU_ASSERT_EQUAL_FATAL(td_model_new(&u, &v, name, number, flags, of, card, session, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_model_ready(&u, &(td_model_how){.nin = 1}, NULL, 0, session, &e), TD_E_INVALID); /* no program */
+    CU_ASSERT_EQUAL_FATAL(td_served_program(u.pinned, p, NULL, &e), TD_OK);
+    td_program_unref(p);
+    free(of);
+    return u;
+}
+
 /* ---- asking */
 
 /* Answers, in the order in which they came. */
@@ -707,6 +721,25 @@ static void a_slow_one_may_go_on(void)
     CAME(1, 2, 3);
     run();
     td_model_leave(&a);
+}
+
+/* The daemon ends, and has dropped its names: of one retired model a request runs and another waits, and a second model
+ * is being loaded. */
+static void all_end_with_the_daemon(void)
+{
+    td_model_user a = model("runs", alone()), b = cold("loads", 0, 0, 0);
+    for (int k = 1; k <= 2; k++) ask(&a, k, 1, 0, UINT64_MAX);
+    CU_ASSERT_TRUE(counts_of("runs") && waiting == 2 && running == 1);
+    CU_ASSERT_EQUAL(td_name_drop(&v, "runs", session, NULL), TD_OK);
+    td_models_drop(&v);
+    CU_ASSERT_EQUAL(answers, 2);
+    for (int k = 0; k < answers; k++) CU_ASSERT_EQUAL(log_[k].code, TD_E_CANCELLED);
+    answers = 0;
+    run();
+    td_model_leave(&a), td_model_leave(&b);
+    CU_ASSERT_PTR_NULL(v.models);
+    CU_ASSERT_PTR_NULL(v.owners.all);
+    CU_ASSERT_EQUAL(td_deadlines_run(&v), UINT64_MAX);
 }
 
 static void a_loader_that_goes_leaves_nothing(void)
@@ -1341,20 +1374,6 @@ static void lanes_are_paid(void)
 
 /* ---- what may be said of a model */
 
-static td_model_user cold(const char *name, uint32_t number, unsigned flags, size_t card)
-{
-    td_model_user u = {0};
-    td_error e = {0};
-    char *of = calloc(1, card + 1);
-    td_held_program *p = program();
-    CU_ASSERT_EQUAL_FATAL(td_model_new(&u, &v, name, number, flags, of, card, session, &e), TD_OK);
-    CU_ASSERT_EQUAL(td_model_ready(&u, &(td_model_how){.nin = 1}, NULL, 0, session, &e), TD_E_INVALID); /* no program */
-    CU_ASSERT_EQUAL_FATAL(td_served_program(u.pinned, p, NULL, &e), TD_OK);
-    td_program_unref(p);
-    free(of);
-    return u;
-}
-
 static void what_may_be_said(void)
 {
     enum { GOOD = TD_OK, BAD = TD_E_INVALID, CARD = TD_MODEL_CARD };
@@ -1578,6 +1597,7 @@ TD_CUNIT_MAIN_WITH(
     {"an odd queue is shared", an_odd_queue_is_shared}, {"bytes of a queue are shared", bytes_of_a_queue_are_shared},
     {"old versions end with their last request", old_versions_end_with_their_last_request},
     {"a run without an end", a_run_without_an_end}, {"a slow one may go on", a_slow_one_may_go_on},
+    {"all end with the daemon", all_end_with_the_daemon},
     {"a loader that goes leaves nothing", a_loader_that_goes_leaves_nothing}, {"what may be said", what_may_be_said},
     {"what a program may be", what_a_program_may_be}, {"versions by number", versions_by_number},
     {"models while they are open", models_while_they_are_open}, {"a walk over what goes", a_walk_over_what_goes},
