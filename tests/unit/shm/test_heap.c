@@ -730,6 +730,29 @@ static void arenas(void)
     CU_ASSERT_EQUAL(b.committed, 0);
 }
 
+/* Where a user may have no further large arena, one of as much as is wanted, which may be the last there is room for.
+ */
+static void the_last_granule(void)
+{
+    td_budget b;
+    td_extent x[2], none;
+    td_need need = {0};
+    td_error e = {0};
+    td_budget_init(&b, 2048 * MIB, TD_SHM_DEVICE);
+    b.granule = 2 * MIB;
+    b.warm_limit = 0;
+    b.user_limit = 33 * MIB; /* twice that are committed at most */
+    td_heap *h = heap(&b);
+    CU_ASSERT_EQUAL(grow_by_arena(h, 64 * MIB, &x[0]), 64 * MIB);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 2 * MIB + 1, &none, &need, &e), TD_E_QUOTA);
+    CU_ASSERT_EQUAL(grow_by_arena(h, 2 * MIB, &x[1]), 2 * MIB);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 100, &none, &need, &e), TD_E_QUOTA);
+    for (int i = 0; i < 2; i++) td_heap_release(h, &x[i]);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+    CU_ASSERT_EQUAL(b.committed, 0);
+}
+
 TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a million small extents", a_million},
               {"grows from small", grows_from_small}, {"grows gently near the limit", grows_gently_near_the_limit},
               {"warm memory is reused", warm_is_reused},
@@ -739,4 +762,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"orphans", orphans}, {"distrusted", distrusted}, {"handed over", handed_over},
               {"a user's part", a_users_part}, {"settles", settles}, {"small use is seen", small_use_is_seen},
               {"few wait warm", few_wait_warm}, {"the larger go", the_larger_go}, {"leaving is told", leaving_is_told},
-              {"disposal is handed on", disposal_is_handed_on}, {"arenas of a device", arenas})
+              {"disposal is handed on", disposal_is_handed_on}, {"arenas of a device", arenas},
+              {"the last granule", the_last_granule})
