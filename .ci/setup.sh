@@ -96,3 +96,11 @@ build() {
     echo "building $dir"
     ninja -C "$root/$dir" ${targets-} 2>&1 | progress || die "the build of $dir failed"
 }
+
+# What the sanitizers look at and what they do then, where the environment does not say.
+sanitizer_options() {
+    # What is freed stays in a quarantine, a small one: suites look at how much memory the daemon takes at most.
+    export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1:quarantine_size_mb=64}
+    export UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}
+    export TSAN_OPTIONS=${TSAN_OPTIONS:-second_deadlock_stack=1 suppressions=$root/.ci/thread.supp}
+}

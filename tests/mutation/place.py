@@ -21,7 +21,9 @@ from tree import tracked
 SUBREAPER, NEW_NAMESPACE, PRIVATE = 36, 0x20000, 0x40000  # prctl: PR_SET_CHILD_SUBREAPER; unshare: CLONE_NEWNS; mount: MS_PRIVATE
 RECURSIVE = 0x4000
 SKIPPED, SKIPPING, ENDLESS = 77, ", which is skipped", ", which does not end"
-LEAKS = " that looks for leaks"
+SANITIZED = ", by the address sanitizer"
+SLOWER = 5  # times that the sanitizer may take
+MEMORY = {"bound", "edge", "sign", "release", "call", "store"}  # kinds that may show in nothing but memory
 
 
 def own_memory_names():
@@ -59,7 +61,7 @@ def hear_interrupts():
 class Place:
     def __init__(self, root, jobs):
         self.root, self.jobs, self.kept, self.took, self.out, self.alone, self.building = root, jobs, {}, {}, {}, False, None
-        self.sound, self.planted = set(), None  # suites that were seen to pass without a fault
+        self.sound, self.planted, self.watched = set(), None, {}  # sound: suites that were seen to pass without a fault
 
     def __enter__(self):
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
@@ -93,27 +95,35 @@ class Place:
             os.symlink(os.path.realpath(shared), self.top / "shared")
         self.own_places()
         # Without words for a debugger it is linked in less time, and ccache has it from the last time.
-        self.must(["meson", "setup", "build", "-Ddebug=false", "-Doptimization=2"])
-        targets = self.ask("--targets")
-        outputs = {t["id"]: t["filename"] for t in targets}
-        installed = [t["id"] for t in targets if t["installed"]]
-        self.suites = {}
-        for s in self.ask("--tests"):
-            needed = s["depends"] + installed * (s["name"] in rooms.INSTALLING)
-            s["outputs"] = [os.path.relpath(f, self.build) for d in needed for f in outputs.get(d, [])]
-            self.suites[s["name"]] = s
+        self.suites = self.configure(self.build, "-Ddebug=false", "-Doptimization=2")
         self.names = list(self.suites)
-        self.look_for_leaks()
         with open(self.build / "compile_commands.json") as f:
             self.objects = {}
             for c in json.load(f):
                 self.objects.setdefault(os.path.normpath(os.path.join("build", c["file"])), []).append(c["output"])
 
-    def look_for_leaks(self):
-        """Each suite in C once more with the sanitizer for leaks, which needs no build of its own."""
-        sanitizer = self.must(["cc", "-print-file-name=liblsan.so"]).strip()
-        if os.path.isabs(sanitizer):
-            self.suites |= {name + LEAKS: {**s, "env": {**s["env"], "LD_PRELOAD": sanitizer}} for name, s in self.suites.items() if s["cmd"][0].startswith(str(self.build))}
+    def configure(self, build, *options):
+        """A build directory, and its suites by name."""
+        self.must(["meson", "setup", str(build), *options])
+        targets, tests = (json.loads(self.must(["meson", "introspect", str(build), what])) for what in ("--targets", "--tests"))
+        outputs = {t["id"]: t["filename"] for t in targets}
+        installed = [t["id"] for t in targets if t["installed"]]
+        for s in tests:
+            needed = s["depends"] + installed * (s["name"] in rooms.INSTALLING)
+            s |= {"build": build, "outputs": [os.path.relpath(f, build) for d in needed for f in outputs.get(d, [])]}
+        return {s["name"]: s for s in tests}
+
+    def sanitized(self, names):
+        """These suites once more, in a build that the address sanitizer looks into; it sees nothing of a fault in Python."""
+        if self.planted.path.endswith(".py"):
+            return []
+        if not self.watched:
+            said = self.must(["bash", "-c", 'root=$PWD; . .ci/setup.sh && sanitizer_options && printf "%s\n" "ASAN_OPTIONS=$ASAN_OPTIONS" "UBSAN_OPTIONS=$UBSAN_OPTIONS"'])
+            env = dict(line.split("=", 1) for line in said.splitlines())
+            self.watched = self.configure(self.build / "address", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", "-Ddebug=true")
+            for name, s in self.watched.items():
+                self.suites[name + SANITIZED] = {**s, "env": {**s["env"], **env}, "timeout": s["timeout"] * SLOWER}
+        return [name + SANITIZED for name in names if name in self.watched]
 
     def own_places(self):
         """Where suites keep sockets and temporary files. Compilers have a place beside: what they leave is no suite's."""
@@ -136,16 +146,13 @@ class Place:
             raise SystemExit(f"mutate: {' '.join(command)} failed: {(done.stdout + done.stderr)[-2000:]}")
         return done.stdout
 
-    def ask(self, what):
-        return json.loads(self.must(["meson", "introspect", "build", what]))
-
-    def ninja(self, outputs):
-        return not outputs or subprocess.run(["ninja", f"-j{self.jobs}", *outputs], cwd=self.build, env=self.building, capture_output=True).returncode == 0
+    def ninja(self, build, outputs):
+        return not outputs or subprocess.run(["ninja", f"-j{self.jobs}", *outputs], cwd=build, env=self.building, capture_output=True).returncode == 0
 
     def compiled(self, path):
         """A sum of the objects of a source; None: it does not compile, or nothing is made of it."""
         outputs = self.objects.get(path, [])
-        if not outputs or not self.ninja(outputs):
+        if not outputs or not self.ninja(self.build, outputs):
             return None
         return [hashlib.sha256((self.build / o).read_bytes()).digest() for o in outputs]
 
@@ -207,10 +214,9 @@ class Place:
         return left
 
     def judge(self, names):
-        """Who notices what is planted, in words; None: nobody. A build that fails later says False. A release that is left out is a leak: suites look for it, too."""
+        """Who notices what is planted, in words; None: nobody. A build that fails later says False. A fault of memory may be one that only CI's address stage notices."""
         said = self.judge_by(names)
-        leaks = [name + LEAKS for name in names if name + LEAKS in self.suites]
-        return self.judge_by(leaks) if said is None and self.planted.kind == "release" else said
+        return self.judge_by(self.sanitized(names)) if said is None and self.planted.kind in MEMORY else said
 
     def judge_by(self, names):
         waiting = self.usable(names)
@@ -244,7 +250,7 @@ class Place:
             while waiting:
                 while len(running) < min(self.jobs, len(waiting)):
                     name = next(n for n in waiting if n not in running)
-                    if not self.ninja(self.suites[name]["outputs"]):
+                    if not self.ninja(self.suites[name]["build"], self.suites[name]["outputs"]):
                         return False
                     start = time.monotonic()
                     running[name] = self.start(name), start, start + limit(name)
@@ -271,5 +277,5 @@ class Place:
     def start(self, name):
         s = self.suites[name]
         env = {**os.environ, **s["env"], "TENSORD_BELOW": str(os.getpid()), "PYTHONDONTWRITEBYTECODE": "1"}
-        return subprocess.Popen(s["cmd"], cwd=s["workdir"] or self.build, env=env, start_new_session=True, preexec_fn=hear_interrupts, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        return subprocess.Popen(s["cmd"], cwd=s["workdir"] or s["build"], env=env, start_new_session=True, preexec_fn=hear_interrupts, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                 stderr=subprocess.DEVNULL)

@@ -133,8 +133,8 @@ class Rooms(unittest.TestCase):
 class Running(unittest.TestCase):
     """Suites that are lines for a shell, and need nothing to be built."""
 
-    def judged(self, *lines, limit=1000, ninja="", jobs=1, kind="bound"):
-        """Who notices the fault that is the example of its kind. A line finds it as $PLANTED, and knows by $LEAKS that it looks for leaks."""
+    def judged(self, *lines, limit=1000, ninja="", jobs=1, kind="comparison"):
+        """Who notices the fault that is the example of its kind. A line finds it as $PLANTED, and knows by $SANITIZED that it is built with the address sanitizer."""
         before, after = faults.KINDS[kind][2]
         with place.Place("/nowhere", jobs) as it:
             it.own_places()
@@ -142,8 +142,9 @@ class Running(unittest.TestCase):
             subprocess.run(["git", "init", "-q", it.tree], check=True)  # the one around it has what suites beside this one make just then
             (it.top / "it.py").write_text(before)
             line = f"PLANTED=$(grep -xF '{after}' {it.top}/it.py); "
-            it.suites = {f"s{k}": {"cmd": ["sh", "-c", line + end], "env": {}, "workdir": None, "timeout": limit, "outputs": [ninja] * bool(ninja)} for k, end in enumerate(lines)}
-            it.suites |= {name + place.LEAKS: {**s, "env": {"LEAKS": "1"}} for name, s in it.suites.items()}
+            it.suites = {f"s{k}": {"cmd": ["sh", "-c", line + end], "env": {}, "workdir": None, "timeout": limit, "build": it.top, "outputs": [ninja] * bool(ninja)} for k, end in enumerate(lines)}
+            it.suites |= {name + place.SANITIZED: {**s, "env": {"SANITIZED": "1"}} for name, s in it.suites.items()}
+            it.sanitized = lambda names: [name + place.SANITIZED for name in names]
             it.took = {name: k for k, name in enumerate(it.suites)}
             it.plant(next(f for f in faults.find("../it.py", before) if f.kind == kind))
             if ninja:
@@ -186,11 +187,11 @@ class Running(unittest.TestCase):
         self.assertIsNone(self.judged("sleep 1000", limit=0))
         self.assertEqual(self.out, {"s0": place.ENDLESS})
 
-    def test_leaks(self):
-        """Suites look for them where a release is planted, and no one noticed that it is gone."""
-        looks = 'test -z "$LEAKS" || test -z "$PLANTED"'
-        self.assertEqual(self.judged("exit 0", looks, kind="release"), "s1" + place.LEAKS)
-        self.assertIsNone(self.judged("exit 0", looks, kind="call"))
+    def test_by_the_sanitizer(self):
+        """Suites run with it where a fault may be one of memory, and no one noticed it."""
+        sees = 'test -z "$SANITIZED" || test -z "$PLANTED"'
+        self.assertEqual(self.judged("exit 0", sees, kind="release"), "s1" + place.SANITIZED)
+        self.assertIsNone(self.judged("exit 0", sees))
 
     def test_two_at_a_time(self):
         self.assertIsNone(self.judged("until rm $TMPDIR/it; do sleep 0.01; done", "echo > $TMPDIR/it", "exit 0", jobs=2))
