@@ -616,6 +616,29 @@ static void a_graph_has_gone(void)
     end();
 }
 
+/* Each segment comes with a descriptor, of which one is on its way at a time. Who takes them late, and asks for nothing
+ * else, gets them all soon: a timer alone has the daemon send the next, and it is not left to what else may wake it. */
+static void taken_late(void)
+{
+    enum { N = 60, BYTES = 8 * MIB };
+    raw r;
+    uint32_t id;
+    int came = 0, descriptors = 0;
+    CU_ASSERT_TRUE_FATAL(begin("520M", NULL));
+    CU_ASSERT_TRUE_FATAL(raw_open(&r, d.socket));
+    for (int i = 0; i < N; i++) send_lease(&r, BYTES);
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS;
+         status("bytes_used") < N * (int64_t)BYTES && test_now_ms() < until;)
+        test_sleep_ms(5);
+    for (uint64_t until = test_now_ms() + TEST_LONG_MS; came < N && test_now_ms() < until; came++) {
+        CU_ASSERT_EQUAL_FATAL(lease_reply(&r, &id), TD_OK);
+        descriptors += raw_fd >= 0;
+    }
+    CU_ASSERT_TRUE(came == N && descriptors > 8);
+    raw_close(&r);
+    end();
+}
+
 static const td_test tests[] = {
     {"connecting, leasing and closing again and again", coming_again},
     {"many connections that lease and let go", many_at_once},
@@ -632,6 +655,7 @@ static const td_test tests[] = {
     {"the daemon raises its limit of descriptors", a_raised_limit},
     {"many connections have gone", many_have_gone},
     {"a graph has gone", a_graph_has_gone},
+    {"descriptors that are taken late", taken_late},
     {"an idle daemon gives back what is empty", idle},
 };
 
