@@ -22,6 +22,7 @@ SUBREAPER, NEW_NAMESPACE, PRIVATE = 36, 0x20000, 0x40000  # prctl: PR_SET_CHILD_
 RECURSIVE = 0x4000
 SKIPPED, SKIPPING, ENDLESS = 77, ", which is skipped", ", which does not end"
 SANITIZED = ", by the address sanitizer"
+UNKNOWN = 60  # seconds that a suite may take that was never seen to pass; where it needs more it gets that without the fault
 SLOWER = 5  # times that the sanitizer may take
 MEMORY = {"bound", "edge", "sign", "release", "call", "store"}  # kinds that may show in nothing but memory
 
@@ -66,8 +67,7 @@ class Place:
     def __enter__(self):
         ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0)
         self.alone = own_memory_names()
-        if self.times().exists():
-            self.took = json.loads(self.times().read_text())
+        self.took = self.known()
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="td-mutate-"))
         self.top.chmod(0o755)  # suites run the daemon as another user, too
         self.tree = self.top / "tree"
@@ -78,7 +78,11 @@ class Place:
         end_all()
         shutil.rmtree(self.top, ignore_errors=True)
         if self.took and self.times().parent.is_dir():
-            self.times().write_text(json.dumps(self.took, indent=1))
+            self.times().write_text(json.dumps({**self.known(), **self.took}, indent=1))
+
+    def known(self):
+        """What earlier runs, and those beside this one, have kept."""
+        return json.loads(self.times().read_text()) if self.times().exists() else {}
 
     def times(self):
         """Where it is kept what suites took, for the order of the next time."""
@@ -188,7 +192,7 @@ class Place:
         return sorted((n for n in names if n not in self.out), key=lambda n: self.took.get(n, 0))
 
     def limit(self, name):
-        return min(self.suites[name]["timeout"], 30 + 4 * self.took.get(name, 1000))
+        return min(self.suites[name]["timeout"], 30 + 4 * self.took.get(name, UNKNOWN))
 
     def can_tell(self, name):
         """Whether a suite passes where nothing is planted, too; else it is not asked again."""

@@ -207,11 +207,11 @@ class Running(unittest.TestCase):
     def test_times_are_kept_for_the_next_time(self):
         with place.Place("/nowhere", 1) as top:
             (top.top / "build").mkdir()
-            for before, after in ({}, {"a": 2}), ({"a": 2}, {"a": 3, "b": 1}), ({"a": 3, "b": 1}, {}):
+            for before, after in ({}, {"a": 2}), ({"a": 2}, {"a": 3}), ({"a": 3}, {"b": 1}), ({"a": 3, "b": 1}, {}):
                 with place.Place(str(top.top), 1) as it:
                     self.assertEqual(it.took, before)
                     it.suites = {"a": {"timeout": 1000}}
-                    self.assertEqual(it.limit("a"), 30 + 4 * before["a"] if before else 1000)
+                    self.assertEqual(it.limit("a"), 30 + 4 * (before["a"] if before else place.UNKNOWN))
                     it.took = after
 
 
