@@ -351,6 +351,42 @@ static void sites(void)
     CU_ASSERT_FALSE(td_sites_text(&other, 0, plain, text));
 }
 
+/* As many texts as there are slots are known by their numbers; the next one takes the place of the oldest. */
+static void sites_come_and_go(void)
+{
+    static td_site_text all[2 * TD_SITE_SLOTS];
+    static char said[TD_SITE_SLOTS + 1][2 * TD_SITE_TEXT];
+    td_sites mine = {.all = all, .rank = 1}, other = {.all = all};
+    char text[TD_SITE_TEXT];
+    for (unsigned i = 0; i < TD_SITE_SLOTS; i++) {
+        said[i][0] = '-';
+        CU_ASSERT_EQUAL(td_sites_number(&other, said[i]), i + 1);
+    }
+    CU_ASSERT_FALSE(td_sites_text(&mine, 1, 0, text)); /* no site, though its slot was never used */
+    CU_ASSERT_TRUE(td_sites_number(&mine, NULL) == 0 && td_sites_number(&mine, "") == 0);
+    for (unsigned i = 0; i <= TD_SITE_SLOTS; i++) {
+        /* One is as long as a text may be, one is longer by a byte, and others are longer by more. */
+        memset(said[i], 'a' + (int)(i % 26), sizeof said[i] - 1);
+        said[i][i < 2 ? TD_SITE_TEXT - 1 + i : TD_SITE_TEXT + i] = 0;
+        said[i][0] = '/';
+        CU_ASSERT_EQUAL(td_sites_number(&mine, said[i]), i + 1);
+        for (unsigned k = i < TD_SITE_SLOTS ? 0 : 1; k <= i; k++) {
+            CU_ASSERT_TRUE(td_sites_text(&mine, 1, k + 1, text));
+            CU_ASSERT_STRING_EQUAL(text, said[k] + strlen(said[k]) - (TD_SITE_TEXT - 1));
+            CU_ASSERT_EQUAL(td_sites_number(&mine, said[k]), k + 1);
+        }
+    }
+    CU_ASSERT_FALSE(td_sites_text(&mine, 1, 1, text));
+    CU_ASSERT_STRING_EQUAL(text, "");
+    CU_ASSERT_EQUAL(td_sites_number(&mine, said[0]), TD_SITE_SLOTS + 2); /* it has a new one */
+    mine.last = UINT32_MAX;                                              /* numbers begin again with 1 */
+    CU_ASSERT_EQUAL(td_sites_number(&mine, "another"), 1);
+    CU_ASSERT_TRUE(td_sites_text(&mine, 1, 1, text));
+    CU_ASSERT_STRING_EQUAL(text, "another");
+    for (unsigned i = 0; i < TD_SITE_SLOTS; i++)
+        CU_ASSERT_TRUE(td_sites_text(&mine, 0, i + 1, text) && text[0] == '-'); /* the other's are where they were */
+}
+
 static void ended(void)
 {
     group g;
@@ -371,4 +407,4 @@ static void ended(void)
 TD_CUNIT_MAIN("shm_board_ranks", {"threads as ranks", threads_as_ranks}, {"ranks that are killed", killed},
               {"ranks at real-time priority", urgent}, {"a board that is scribbled over", scribbled_over},
               {"and all the time", scribbled_over_all_the_time}, {"who is told what", told}, {"texts of others", sites},
-              {"an epoch that ended", ended})
+              {"sites come and go", sites_come_and_go}, {"an epoch that ended", ended})
