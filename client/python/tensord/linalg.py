@@ -220,14 +220,15 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Any = None) -> Tensor:
     return _ops.linalg_tensorsolve(A, B, dims)
 
 
-def _tolerances(f, values, atol, rtol, m, n):
-    """What counts as zero, where tensors say it."""
-    eps = 2.0**-52 if values.dtype is _C.float64 else 2.0**-23
+def _tolerances(values, atol, rtol, m, n):
+    """What counts as zero, where a tensor says it: atol, rtol or both."""
     if rtol is None:
-        rtol = eps * max(m, n) if atol is None else _C.where(atol > 0, 0.0, eps * max(m, n)) if _is(atol) else 0.0 if atol > 0 else eps * max(m, n)
+        eps = 2.0**-52 if values.dtype is _C.float64 else 2.0**-23
+        rtol = _C.where(atol > 0, 0.0, eps * max(m, n))
     most = values.abs().amax(-1, True) * (rtol.unsqueeze(-1) if _is(rtol) else rtol)
-    least = 0.0 if atol is None else atol.unsqueeze(-1) if _is(atol) else atol
-    return most if not _is(least) and least == 0 else _C.maximum(most, least if _is(least) else _C.full_like(most, least))
+    if atol is None:
+        return most
+    return _C.maximum(most, atol.unsqueeze(-1) if _is(atol) else _C.full_like(most, atol))
 
 
 @_written
@@ -239,10 +240,10 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     m, n = A.shape[-2:]
     if hermitian:
         values, q = eigh(A)
-        least = _tolerances(A, values, atol, rtol, m, n)
+        least = _tolerances(values, atol, rtol, m, n)
         return (q * _C.where(values.abs() > least, 1 / values, 0.0).unsqueeze(-2)) @ adjoint(q)
     u, s, vh = svd(A, False)
-    least = _tolerances(A, s, atol, rtol, m, n)
+    least = _tolerances(s, atol, rtol, m, n)
     return (adjoint(vh) * _C.where(s > least, 1 / s, 0.0).unsqueeze(-2)) @ adjoint(u)
 
 
@@ -256,7 +257,7 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
     s = eigvalsh(A).abs() if hermitian else svdvals(A)
     if s.shape[-1] == 0:
         return s.sum(-1).to(_C.int64)
-    return (s > _tolerances(A, s, atol, rtol, *A.shape[-2:])).sum(-1)
+    return (s > _tolerances(s, atol, rtol, *A.shape[-2:])).sum(-1)
 
 
 # ---- numbers of matrices

@@ -260,6 +260,29 @@ def test_tolerances_of_tensors():
     assert td.linalg.matrix_rank(a, rtol=td.tensor([0.5, 0.4], dtype=td.float64)).tolist() == [1, 2]
     near(td.linalg.pinv(a, rtol=td.tensor([0.5, 0.1], dtype=td.float64))[0], np.diag([0.25, 0, 0]), "float64")
     assert td.linalg.matrix_rank(a, 0.7).tolist() == [2, 2]
+    x = draw("float64", 2, 4, 2)
+    near(td.linalg.pinv(td.tensor(x), rtol=td.tensor([0.0, 0.0], dtype=td.float64)), np.linalg.pinv(x), "float64")
+    zero = td.zeros(2)
+    assert td.linalg.pinv(td.zeros(2, 0, 3), atol=zero).shape == td.linalg.pinv(td.zeros(2, 0, 3)).shape == (2, 3, 0)
+    for hermitian in (False, True):
+        assert td.linalg.matrix_rank(td.zeros(2, 0, 0), hermitian=hermitian, atol=zero).tolist() == [0, 0]
+
+
+NONE, SOME, ONE, MOST = (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (0.0, 0.8)
+
+
+@pytest.mark.parametrize("hermitian", [False, True])
+@pytest.mark.parametrize("kind, atol, rtol, ranks", [  # those of PyTorch, where it takes both as these kinds
+    ("float32", NONE, None, [2, 2]), ("float64", NONE, None, [3, 2]), ("float64", SOME, None, [3, 0]), ("float64", ONE, None, [1, 2]), ("float32", NONE, 0.25, [1, 2]),
+    ("float32", ONE, 0.75, [1, 1]), ("float64", ONE, MOST, [1, 1]), ("float64", None, MOST, [3, 1]), ("float64", 1.0, MOST, [1, 0]), ("float64", 0.0, MOST, [3, 1])])
+def test_what_counts_as_zero_beside_tensors(kind, atol, rtol, ranks, hermitian):
+    """Up to the larger one of atol and rtol times the largest value; without rtol that of the dtype, where atol is no more than 0."""
+    values = np.array([[4.0, 1.0, 1e-8], [-1.0, 0.75, 1e-17]], kind)
+    a = td.tensor(np.stack([np.diag(v) for v in values]))
+    atol, rtol = (td.tensor(x, dtype=a.dtype) if isinstance(x, tuple) else x for x in (atol, rtol))
+    assert td.linalg.matrix_rank(a, hermitian=hermitian, atol=atol, rtol=rtol).tolist() == ranks
+    wanted = [[1 / x if k < n else 0 for k, x in enumerate(v)] for v, n in zip(values, ranks)]
+    near(td.linalg.pinv(a, hermitian=hermitian, atol=atol, rtol=rtol).diagonal(0, -2, -1), np.array(wanted, kind), kind)
 
 
 def test_norms():
@@ -273,6 +296,48 @@ def test_norms():
     near(td.linalg.norm(x), np.array(np.linalg.norm(a)), "float64")
     near(td.linalg.norm(x[0], 2), np.array(np.linalg.norm(a[0], 2)), "float64")
     near(td.linalg.norm(x, 3, 1), np.linalg.norm(a, 3, 1), "float64")
+
+
+def test_forms_of_norms():
+    a = draw("float32", 2, 4, 3)
+    x = td.tensor(a)
+    for f, name in ((td.linalg.vector_norm, "vector_norm"), (td.linalg.matrix_norm, "matrix_norm"), (td.linalg.norm, "norm")):
+        with pytest.raises(TypeError, match=rf"linalg.{name}\(\): Expected a floating point or complex tensor as input. Got tensord.int64"):
+            f(td.ones(2, 2, dtype=td.int64))
+        near(f(td.complex(x[0], x[1])), np.array(np.linalg.norm(a[0] + 1j * a[1])), "float32")
+        assert f(x, dtype=td.float64).dtype is td.float64
+    for order in ("fro", "nuc", 1):
+        assert td.linalg.matrix_norm(x, order, (0, -1), True).shape == td.linalg.norm(x, order, (0, 2), True).shape == (1, 4, 1)
+        assert td.linalg.matrix_norm(x, order, dtype=td.float64).dtype is td.float64
+    near(td.linalg.norm(x, None, (0, 1)), np.linalg.norm(a.reshape(8, 3), axis=0), "float32")
+    near(td.linalg.norm(x, 2, (0, 1)), np.linalg.norm(a, 2, (0, 1)), "float32")
+    near(td.linalg.norm(x[0], 1, keepdim=True, dtype=td.float64), np.linalg.norm(a[0].astype("float64"), 1, keepdims=True), "float64")
+    near(td.linalg.norm(x[0, 0], 1), np.array(np.linalg.norm(a[0, 0], 1)), "float32")
+    for wrong, kind, said in (
+        (lambda: td.linalg.vector_norm(x, "fro"), TypeError, "'ord' must be a number, not 'fro'"), (lambda: td.linalg.matrix_norm(x[0, 0]), td.ShapeError, "at least 2 dimensions, but it has 1"),
+        (lambda: td.linalg.matrix_norm(x, "fro", (1,)), ValueError, r"2-tuple of different dimensions. Got \(1,\)"),
+        (lambda: td.linalg.matrix_norm(x, "fro", (1, -2)), ValueError, r"2-tuple of different dimensions. Got \(1, -2\)"), (lambda: td.linalg.matrix_norm(x, "no"), ValueError, "Order no not supported"),
+        (lambda: td.linalg.matrix_norm(x, 3), ValueError, "Order 3 not supported"), (lambda: td.linalg.norm(x, 2), td.ShapeError, "must be 1D or 2D. Got 3D"),
+        (lambda: td.linalg.norm(x[0, 0, 0], 2), td.ShapeError, "must be 1D or 2D. Got 0D"), (lambda: td.linalg.cond(x[0, :3], "no"), ValueError, "invalid norm type: no"),
+        (lambda: td.linalg.cond(x[0, :3], 3), ValueError, "invalid norm type: 3"), (lambda: td.linalg.cross(x, x[0]), td.ShapeError, "the same number of dimensions, not 3 and 2"),
+        (lambda: td.linalg.svd(x, driver="gesvd"), ValueError, "only supported on CUDA"), (lambda: td.linalg.svdvals(x, driver="gesvdj"), ValueError, "only supported on CUDA"),
+        (lambda: td.linalg.svd(x, driver="no"), ValueError, "unknown svd driver no"), (lambda: td.linalg.svdvals(x, driver="no"), ValueError, "unknown svd driver no"),
+    ):
+        with pytest.raises(kind, match=said):
+            wrong()
+
+
+def test_exponentials_of_matrices():
+    """Each dtype by itself; the half ones in float32."""
+    for kind, turn, wanted in ((td.float64, 1.0, [[math.cos(1), math.sin(1)], [-math.sin(1), math.cos(1)]]), (td.complex128, 1j, [[math.cosh(1), 1j * math.sinh(1)], [-1j * math.sinh(1), math.cosh(1)]])):
+        near(td.linalg.matrix_exp(td.tensor([[0, turn], [-turn, 0]], dtype=kind)), np.array(wanted), "float64")
+    for half in (td.float16, td.bfloat16):
+        made = td.linalg.matrix_exp(td.tensor([[0, 1], [-1, 0]], dtype=half))
+        assert made.dtype is half and abs(made[0, 1].item() - math.sin(1)) < 0.01
+    with pytest.raises(TypeError, match="matrix_exp.*int64"):
+        td.linalg.matrix_exp(td.eye(2, dtype=td.int64))
+    with pytest.raises(TypeError, match="must be Tensor, not list"):
+        td.linalg.matrix_exp([[1.0]])
 
 
 def test_given_tensors():

@@ -98,8 +98,7 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
         sorted_indices = td.tensor(order, dtype=_C.int64, device=input.device)
         given = [given[k] for k in order]
     sizes = [sum(n > t for n in given) for t in range(given[0])]
-    where = order if sorted_indices is not None else range(len(given))
-    at = [t * input.shape[1] + k for t, n in enumerate(sizes) for k in list(where)[:n]]
+    at = [t * input.shape[1] + k for t, n in enumerate(sizes) for k in order[:n]]
     flat = input.reshape(input.shape[0] * input.shape[1], *input.shape[2:])
     return PackedSequence(flat.index_select(0, td.tensor(at, dtype=_C.int64, device=input.device)), td.tensor(sizes, dtype=_C.int64), sorted_indices)
 
