@@ -191,13 +191,9 @@ def test_gradients_of_each_sample():
 
 def test_norms_without_running_statistics():
     net = func.replace_all_batch_norm_modules_(nn.Sequential(nn.BatchNorm1d(3), nn.ReLU()))
-    assert list(net.buffers()) == [] and net.eval()(td.randn(8, 3)).shape == (8, 3)
-
-
-if __name__ == "__main__":
-    import torch.func
-
-    RESULTS.write_text("[\n" + ",\n".join(json.dumps(r) for r in results(torch)) + "\n]\n")
+    assert list(net.buffers()) == [] and net.eval()(td.randn(8, 3)).shape == (8, 3) and not net[0].track_running_stats
+    alone = nn.BatchNorm2d(3)
+    assert func.replace_all_batch_norm_modules_(alone) is alone and alone.running_mean is alone.running_var is alone.num_batches_tracked is None
 
 
 def test_batches_of_nothing_and_what_is_the_same_for_all():
@@ -210,3 +206,81 @@ def test_batches_of_nothing_and_what_is_the_same_for_all():
     none = func.vmap(lambda x, w: {"y": x @ w, "s": x.sum()}, in_dims=(0, None), out_dims={"y": 1, "s": 0})(td.zeros(0, 3), td.ones(3, 4))
     assert none["y"].shape == (4, 0) and none["s"].shape == (0,)
     assert func.vmap(func.grad(lambda w, x: (w * x).sum()), in_dims=(None, 1))(td.ones(3), td.zeros(3, 0)).shape == (0, 3)
+
+
+def test_what_an_inner_derivative_does_not_get_as_an_argument():
+    """It is differentiated all the same, as what it reaches may hang together with the outer one's."""
+    x, one = td.tensor([1.0, 2.0]), td.ones(2)
+    assert func.grad(lambda x: func.grad(lambda z: (x * z**2).sum())(one).sum())(x).tolist() == [2, 2]
+    assert func.grad(lambda x: func.jvp(lambda z: x * z, (one,), (one,))[1].sum())(x).tolist() == [1, 1]
+    assert not func.grad(lambda z: (z**2).sum())(one).requires_grad, "when both are over"
+
+
+def test_derivatives_of_nothing_and_by_nothing():
+    x, nothing = td.ones(2), td.ones(0)
+    for jacobian in (func.jacrev, func.jacfwd):
+        assert jacobian(lambda x: x[:0])(x).shape == (0, 2) and jacobian(lambda e: e.sum() + x)(nothing).shape == (2, 0)
+        by = jacobian(lambda a, b: a.sum() * b.sum() ** 2, (0, 1))(td.ones(2, 1), td.ones(3))  # of different shapes
+        assert by[0].tolist() == [[9], [9]] and by[1].tolist() == [12, 12, 12]
+
+
+@pytest.mark.parametrize("wrong, kind, said", [
+    (lambda x: func.vjp(wave, 3), TypeError, r"vjp\(f, \*primals\): primals"), (lambda x: func.linearize(wave, 3), TypeError, r"linearize\(f, \*primals\): primals"),
+    (lambda x: func.jvp(wave, (x,), [x]), RuntimeError, "to be tuples"), (lambda x: func.jvp(wave, [x], (x,)), RuntimeError, "to be tuples"),
+    (lambda x: func.jvp(lambda a, b: (a, td.ones(1)), (x, x), (x, x), strict=True), RuntimeError, "independent"), (lambda x: func.jacfwd(wave, randomness="no"), RuntimeError, "randomness.*Got no"),
+    (lambda x: func.jacfwd(wave, 1)(x), ValueError, "argnums"), (lambda x: func.vmap(wave, chunk_size=0), ValueError, "chunk_size.*got 0"), (lambda x: func.vmap(wave, chunk_size="1"), ValueError, "chunk_size"),
+    (lambda x: func.vmap(lambda d: d["a"], in_dims=({"b": 0},))({"a": x}), ValueError, "in_dims is not compatible"), (lambda x: func.vmap(lambda d: d[0], in_dims=({"a": 0},))([x]), ValueError, "in_dims is not compatible"),
+    (lambda x: func.vmap(lambda d: d["a"], in_dims=([0],))({"a": x}), ValueError, "in_dims is not compatible"), (lambda x: func.vmap(lambda d: d[0], in_dims=([0, 0],))([x]), ValueError, "in_dims is not compatible"),
+    (lambda x: func.vmap(td.sin, in_dims=True)(x), ValueError, "in_dims is not compatible")])
+def test_what_else_is_refused(wrong, kind, said):
+    with pytest.raises(kind, match=said):
+        wrong(td.ones(2))
+
+
+class Counts(nn.Module):
+    """It gives its buffer a new tensor, or writes into it."""
+
+    def __init__(self, assigns):
+        super().__init__()
+        self.weight, self.assigns = nn.Parameter(td.ones(1)), assigns
+        self.register_buffer("seen", td.zeros(1))
+
+    def forward(self, x):
+        if self.assigns:
+            self.seen = self.seen + 1
+        else:
+            self.seen += 1
+        return self.weight * x
+
+
+@pytest.mark.parametrize("assigns", [False, True])
+def test_buffers_of_a_call(assigns):
+    """What the call makes of one is in the dict that it came from, and in no other."""
+    module, x = Counts(assigns), td.ones(1)
+    own, params, buffers = module.seen, {"weight": td.tensor([3.0])}, {"seen": td.tensor([5.0])}
+    given = buffers["seen"]
+    assert func.functional_call(module, (params, buffers), x).tolist() == [3] and list(params) == ["weight"] and list(buffers) == ["seen"]
+    assert buffers["seen"].tolist() == [6] and (buffers["seen"] is given) == (not assigns)
+    assert module.seen is own and own.tolist() == [0] and module.weight.tolist() == [1] and params["weight"].tolist() == [3]
+
+
+def test_names_of_a_call_that_is_strict():
+    module, x = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2)), td.ones(3, 2)
+    all_of_them = {**dict(module.named_parameters()), **dict(module.named_buffers())}
+    assert func.functional_call(module, dict(all_of_them), (x,), strict=True).shape == (3, 2)
+    some = {k: v for k, v in all_of_them.items() if k != "0.bias"}
+    for given, missing, unexpected in ((some, ["0.bias"], []), ({**all_of_them, "more": x}, [], ["more"]), ({**some, "more": x}, ["0.bias"], ["more"])):
+        with pytest.raises(RuntimeError) as e:
+            func.functional_call(module, given, x, strict=True)
+        assert str(e.value).endswith(f"for Sequential: missing: {missing}, unexpected: {unexpected}")
+    tied = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False))
+    tied[1].weight = tied[0].weight
+    assert func.functional_call(tied, {"1.weight": 2 * td.eye(2)}, x, strict=True).tolist() == (4 * x).tolist()
+    with pytest.raises(RuntimeError, match="missing: .'0.weight'., unexpected: ..$"):
+        func.functional_call(tied, {"1.weight": td.eye(2)}, x, tie_weights=False, strict=True)
+
+
+if __name__ == "__main__":
+    import torch.func
+
+    RESULTS.write_text("[\n" + ",\n".join(json.dumps(r) for r in results(torch)) + "\n]\n")

@@ -20,10 +20,9 @@ class Turn:
         _forking.in_child(self)
 
     def _in_child(self):
-        """Whoever has it, or waits for it, is not there, except who forked."""
+        """Whoever has it, or waits for it, is not there, except the thread that forked. No loop runs there, so no task has it."""
         self._waiting.clear()
-        owner = self._owner
-        if owner != threading.get_ident() and not (isinstance(owner, asyncio.Task) and owner.get_loop() is asyncio._get_running_loop()):
+        if self._owner != threading.get_ident():
             self._owner, self._depth = None, 0
 
     def _take(self, owner, wake):
