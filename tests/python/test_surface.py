@@ -433,6 +433,111 @@ def test_timers_wait_for_what_was_asked(monkeypatch):
     assert events[-9:] == ["done", "looked", *["asked"] * 5, "done", "looked"] and m.raw_times == [7]
 
 
+def measured():
+    """Of several threads, environments and labels."""
+    from tensord.utils.benchmark import Measurement, TaskSpec
+
+    return [Measurement(10, [1.0, 2.0, 3.0, 4.0], TaskSpec("a", "pass", label="l", sub_label="row", description="x")),
+            Measurement(10, [1e-3], TaskSpec("b", "pass", label="l", sub_label="row", description="y")),
+            Measurement(1, [2.0, 2.1, 2.2, 2.3, 2.1], TaskSpec("c", "pass", label="l", sub_label="other", description="y", num_threads=2)),
+            Measurement(1, [2.0], TaskSpec("c", "pass", label="l", sub_label="other", description="y", env="fast")), Measurement(1, [3e-5], TaskSpec("c", "pass"))]
+
+
+TABLE = """
+[-------------------l-------------------]
+                |         x  |          y
+1 threads:
+  row           |  250000.0  |      100.0
+  (fast) other  |            |  2000000.0
+2 threads:
+  other         |            |  2100000.0
+
+Times are in microseconds (us).
+
+[----c-----]
+     |      @
+1 threads:
+  c  |  30.0
+
+Times are in microseconds (us).
+"""
+BEST = """
+[-------------------l--------------------]
+                |         x  |           y
+1 threads:
+  row           |  200000.0  |      100.0*
+  (fast) other  |            |  2000000.0*
+2 threads:
+  other         |            |  2000000.0*
+
+Times are in microseconds (us).
+
+[-----c-----]
+     |       @
+1 threads:
+  c  |  30.0*
+
+Times are in microseconds (us).
+"""
+
+
+def test_tables_of_measurements():
+    from tensord.utils.benchmark import Compare
+
+    table = Compare(measured()[:2])
+    table.extend_results(measured()[2:])
+    assert str(table) == TABLE[1:].replace("@", "")
+    table.colorize()
+    table.trim_significant_figures()
+    assert str(table) == BEST[1:].replace("@", "")
+
+
+def test_what_measurements_tell():
+    from tensord.utils import benchmark as b
+
+    said = [repr(m).partition("\n")[2].splitlines() for m in measured()]
+    assert said[0] == ["l: row", "x", "  Median: 250.00 ms", "  IQR:    150.00 ms (175.00 to 325.00)", "  4 measurements, 10 runs per measurement, 1 thread",
+                       "  WARNING: Interquartile range is 60.0% of the median measurement.", "           This suggests significant environmental influence."]
+    assert said[1] == ["l: row", "y", "  100.00 us", "  1 measurement, 10 runs, 1 thread"]
+    assert said[2] == ["l: other", "y", "  Median: 2.10 s", "  IQR:    0.10 s (2.10 to 2.20)", "  5 measurements, 1 runs per measurement, 2 threads"]
+    assert said[4] == ["c", "  30.00 us", "  1 measurement, 1 runs, 1 thread"]
+    some = b.Measurement(1, [1.0, 1.2, 1.1], b.TaskSpec("d", "x = 1\ny = 2", description="D"))
+    assert repr(some).splitlines()[1:] == ["d", "D", "setup:", "x = 1", "y = 2", "  Median: 1.10 s", "  3 measurements, 1 runs per measurement, 1 thread"]
+    wide = b.Measurement(1, [1.0, 1.2, 1.4, 1.1], b.TaskSpec("d", "x = 1"))
+    assert repr(wide).splitlines()[2] == "setup: x = 1" and repr(wide).splitlines()[-1].strip() == "This could indicate system fluctuation."
+    assert [m.significant_figures for m in measured()] == [1, 3, 1, 5, 3]
+    for times, figures in (([1.0, 1.1, 1.05, 1.02, 1.08, 1.04, 1.01], 1), ([1.0, 1.001, 1.002, 1.0015, 1.0005, 1.003], 3), ([1e-6, 1.001e-6], 1), ([1.0, 2.0], 1)):
+        assert b.Measurement(1, times, some.task_spec).significant_figures == figures
+    assert [m.has_warnings for m in measured()] == [True, False, False, False, False] and measured()[0].meets_confidence(0.61) and not measured()[0].meets_confidence(0.59)
+    assert not b.Measurement(1, [1.0, 2.0, 3.0], some.task_spec).meets_confidence(0.5), "as much as the threshold is too much"
+    assert b.Measurement(1, [1.0], b.TaskSpec("", "pass")).as_row_name == "[Unknown]" and measured()[3].as_row_name == "other" and measured()[4].as_row_name == "c"
+    with pytest.raises(AttributeError, match="'Measurement' object has no attribute 'nothing'"):
+        some.nothing
+    for seconds, unit in ((3e-10, "ns"), (9.99e-7, "ns"), (1.001e-6, "us"), (9.99e-4, "us"), (1e-3, "ms"), (0.5, "ms"), (1, "s"), (7200, "s")):
+        assert b.select_unit(seconds) == (unit, {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}[unit])
+    assert b.ordered_unique([2, 1, 2, 3, 1]) == [2, 1, 3]
+
+
+def test_timers_set_threads_and_stop():
+    from tensord.utils import benchmark as b
+
+    calls, threads, before = [], [], td.get_num_threads()
+    t = b.Timer("f()", timer=lambda: sum(calls), globals={"f": lambda: (calls.append([0.4, 0.1][len(calls) % 2]), threads.append(td.get_num_threads()))}, num_threads=before + 1)
+    m = t.adaptive_autorange(threshold=0.1, max_run_time=5.0)
+    assert set(threads) == {before + 1} and td.get_num_threads() == before and sum(m.times) >= 5.0, "times that differ are measured until it is over"
+    assert t.blocked_autorange(min_run_time=1.0).raw_times and td.get_num_threads() == before
+    told = []
+    m = b.Timer("f()", timer=lambda: len(told) * 1.0, globals={"f": lambda: told.append(1)}).adaptive_autorange(max_run_time=50.0)
+    assert m.raw_times == [1.0] * 4 and m.number_per_run == 1, "four that agree are enough"
+    m = b.Timer("f()", timer=lambda: len(told) * 1.0, globals={"f": lambda: told.append(1)}).blocked_autorange(min_run_time=3.0)
+    assert m.raw_times == [1.0] * 3
+    assert b.Timer("pass", timer=lambda: 0.0).timeit(5).raw_times == [1e-9]
+    for wrong in ({"language": "c++"}, {"global_setup": "int x;"}):
+        with pytest.raises(td.Unsupported, match="no C\\+\\+ is compiled"):
+            b.Timer("pass", **wrong)
+    assert b.Timer("x", "", language="py").timeit and b.Timer("pass", "")._task_spec.setup == "pass"
+
+
 @needs_new
 def test_measurements_as_pytorch_counts_them():
     import torch.utils.benchmark as theirs
