@@ -52,7 +52,7 @@ __all__ = [
 
 def __array_namespace_info__():
     """What this namespace can do: devices, dtypes, capabilities."""
-    return _Info(__array_api_version__)
+    return _Info()
 
 
 def _namespace(*, api_version=None):

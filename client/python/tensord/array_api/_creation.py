@@ -99,13 +99,8 @@ def _complex(re, im):
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     """Ones on the k-th diagonal of a matrix, zeros elsewhere."""
-    n_cols = n_rows if n_cols is None else n_cols
-    if k == 0:
-        return _overloads.eye(n_rows, n_cols, dtype, device=device)
-    made = zeros((n_rows, n_cols), dtype=dtype, device=device)
-    n = min(n_rows + min(k, 0), n_cols - max(k, 0))
-    if n > 0:
-        made[max(-k, 0) :, max(k, 0) :].diagonal().fill_(1)
+    made = zeros((n_rows, n_rows if n_cols is None else n_cols), dtype=dtype, device=device)
+    made[max(-k, 0) :, max(k, 0) :].diagonal().fill_(1)
     return made
 
 

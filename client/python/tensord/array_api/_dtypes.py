@@ -40,26 +40,19 @@ def of_number(value):
 
 def _two(a, b):
     """The dtype that holds the values of both."""
-    if a is b or category(b) < category(a):
-        low, high = b, a
-    else:
-        low, high = a, b
     if a is b:
         return a
-    if category(low) < category(high):
-        if category(high) == 3 and category(low) == 2:
-            return _two(low.to_complex(), high)
-        return high
-    if category(a) == 1:
-        if a.is_signed == b.is_signed:
-            return a if a.itemsize >= b.itemsize else b
+    low, high = sorted((a, b), key=category)
+    if category(low) != category(high):
+        return _two(low.to_complex(), high) if category(low) == 2 else high
+    if category(a) == 1 and a.is_signed != b.is_signed:
         signed, unsigned = (a, b) if a.is_signed else (b, a)
         if unsigned is _C.uint64:
             raise TypeError(f"no dtype holds both {a} and {b}")
         return signed if signed.itemsize > unsigned.itemsize else {1: _C.int16, 2: _C.int32, 4: _C.int64}[unsigned.itemsize]
     if {a, b} == set(_OWN_FLOATS):
         return _C.float32
-    return a if a.itemsize >= b.itemsize else b
+    return max(a, b, key=lambda dtype: dtype.itemsize)
 
 
 def promote(dtypes):

@@ -8,9 +8,6 @@ from tensord.array_api import _dtypes
 class Info:
     """See __array_namespace_info__()."""
 
-    def __init__(self, version):
-        self._version = version
-
     def capabilities(self):
         """Masks may be indices, shapes may depend on values; how many dimensions a tensor may have."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 8}
@@ -26,8 +23,8 @@ class Info:
         return {"real floating": floats, "complex floating": floats.to_complex(), "integral": _C.int64, "indexing": _C.int64}
 
     def devices(self):
-        """All places for tensors: a tuple from version 2025.12 on, before that a list."""
-        return _C._devices() if self._version >= "2025.12" else list(_C._devices())
+        """All places for tensors."""
+        return _C._devices()
 
     def dtypes(self, *, device=None, kind=None):
         """The standard's dtypes by name: all, or those of a kind or of several."""
