@@ -93,6 +93,14 @@ def test_what_there_is_nothing_to_cast_on():
     assert scaler.scale(x) is x and scaler.get_scale() == 1 and scaler.state_dict() == {} and not scaler.is_enabled()
     with pytest.raises(td.InvalidError, match="device_type"):
         td.autocast(3)
+    assert td.amp.is_autocast_available("cpu") and not td.amp.is_autocast_available("cuda") and not td.amp.is_autocast_available("mps")
+    assert not td.is_autocast_enabled("cuda") and not td.amp.is_autocast_enabled("mps")
+    with td.autocast("cpu"):
+        assert td.is_autocast_enabled("cpu") and not td.is_autocast_enabled("cuda") and td.get_autocast_dtype("cuda") == td.float16
+    with pytest.warns(UserWarning, match="there is no mps here; nothing is cast"), td.autocast("mps"):
+        assert (x @ m).dtype == td.float32
+    with pytest.warns(UserWarning, match="not to tensord.float64; nothing is cast"), td.autocast("cpu", td.float64):
+        assert (x @ m).dtype == td.float32
 
 
 def test_gradients_come_back_in_float32():
@@ -194,6 +202,89 @@ def test_the_scaler_says_what_was_forgotten():
     half.sum().backward()
     with pytest.raises(td.InvalidError, match="FP16"):
         td.amp.GradScaler().unscale_(td.optim.SGD([half], lr=0.1))
+
+
+def test_the_scaler_step_by_step():
+    """What it gives back, and when its factor changes."""
+    w = td.ones(2, requires_grad=True)
+    optimizer, scaler = td.optim.SGD([w], lr=0.5), td.amp.GradScaler(init_scale=4.0, growth_factor=4.0, backoff_factor=0.25, growth_interval=2)
+    assert scaler.is_enabled() and (scaler.get_growth_factor(), scaler.get_backoff_factor(), scaler.get_growth_interval()) == (4, 0.25, 2)
+    optimizer.step = lambda *args, **kw: ("stepped", args, kw)
+    assert scaler.step(optimizer, 3, more=4) == ("stepped", (3,), {"more": 4}), "where there are no gradients, none is infinite"
+    scaler.update()
+    assert scaler.get_scale() == 4 and scaler.state_dict()["_growth_tracker"] == 1
+    with pytest.raises(td.InvalidError, match="Closure use is not currently supported if GradScaler is enabled"):
+        scaler.step(optimizer, closure=lambda: 1)
+    w.grad = td.tensor([1.0, td.inf])
+    assert scaler.step(optimizer) is None
+    scaler.update()
+    assert scaler.get_scale() == 1 and scaler.state_dict()["_growth_tracker"] == 0
+    with pytest.raises(td.InvalidError, match="No inf checks"):
+        scaler.update()
+    for k in range(2):
+        w.grad = td.tensor([1.0, 2.0])
+        assert scaler.step(optimizer)[0] == "stepped"
+        scaler.update()
+    assert scaler.get_scale() == 4 and w.grad.tolist() == [1, 2], "by 1 it is not changed"
+    scaler.set_growth_factor(3.0), scaler.set_backoff_factor(0.5), scaler.set_growth_interval(1)
+    state = scaler.state_dict()
+    assert state == {"scale": 4.0, "growth_factor": 3.0, "backoff_factor": 0.5, "growth_interval": 1, "_growth_tracker": 0}
+    other = td.amp.GradScaler()
+    other.load_state_dict(state)
+    for each in (scaler, other):
+        each.step(optimizer)
+        each.update()
+        assert each.get_scale() == 12
+    other.update(td.tensor(2.0**1000, dtype=td.float64) * 2.0**23)
+    other.step(optimizer)
+    other.update()
+    assert other.get_scale() == 2.0**1023, "it does not grow beyond all numbers"
+    with pytest.raises(td.InvalidError, match="The source state dict is empty"):
+        other.load_state_dict({})
+
+
+def test_a_scaler_that_is_off():
+    w = td.ones(2, requires_grad=True)
+    optimizer, off, loss = td.optim.SGD([w], lr=0.5), td.amp.GradScaler(enabled=False), w.sum()
+    assert off.scale(loss) is loss and off.state_dict() == {} and off.unscale_(optimizer) is off.update() is off.load_state_dict({}) is None and off.get_scale() == 1
+    w.grad = td.tensor([td.inf, 1.0])
+    off.unscale_(optimizer)
+    assert w.grad.tolist() == [td.inf, 1] and off.step(optimizer, closure=lambda: loss) is loss
+
+
+def test_what_a_scaler_scales():
+    on, one = td.amp.GradScaler(init_scale=2.0), td.ones(1)
+    scaled = on.scale([one, (one,)])
+    assert type(scaled) is list and type(scaled[1]) is tuple and scaled[0].item() == scaled[1][0].item() == 2
+    assert [x.item() for x in on.scale(x for x in (one, 2 * one))] == [2, 4]
+    with pytest.raises(td.DTypeError, match="must be a Tensor or an iterable of them, not int"):
+        on.scale(3)
+    for wrong in (dict(growth_factor=0.5), dict(backoff_factor=0.0), dict(backoff_factor=1.5), dict(init_scale=-1)):
+        with pytest.raises(td.InvalidError, match="growth_factor must be above 1, backoff_factor between 0 and 1 and init_scale above 0"):
+            td.amp.GradScaler(**wrong)
+
+
+def test_what_a_function_is_given():
+    """Of cast_inputs, floats but float64 are cast, wherever they stand; without, and outside of an autocast, all is as it came."""
+    seen = []
+
+    def forward(ctx, tree, whole, *, wide, none):
+        seen.append((type(tree), tree["a"][0].dtype, type(tree["b"]), tree["b"][0].dtype, whole.dtype, wide.dtype, none, (x @ m).dtype))
+
+    class Ctx:
+        pass
+
+    cast, plain = td.amp.custom_fwd(forward, cast_inputs=td.float16), td.amp.custom_fwd(forward)
+    given = ({"a": [x], "b": (x.to(td.bfloat16),)}, td.ones(1, dtype=td.int64))
+    for f, inside, dtypes in ((cast, True, (td.float16, td.float16, td.float32)), (plain, True, (td.float32, td.bfloat16, td.bfloat16)), (cast, False, (td.float32, td.bfloat16, td.float32))):
+        ctx = Ctx()
+        with td.autocast("cpu", enabled=inside):
+            f(ctx, *given, wide=x.double(), none=None)
+        assert seen.pop() == (dict, dtypes[0], tuple, dtypes[1], td.int64, td.float64, None, dtypes[2])
+        products = td.amp.custom_bwd(lambda ctx: (x @ m).dtype)
+        assert products(ctx) == (td.bfloat16 if f is plain else td.float32), "a backward has the autocast of its forward"
+        with td.autocast("cpu", td.float16):
+            assert products(ctx) == (td.bfloat16 if f is plain else td.float32)
 
 
 @pytest.mark.parametrize("dtype", [td.bfloat16, td.float16])
