@@ -219,8 +219,8 @@ def test_names_and_texts_of_functions_of_elements():
 def test_what_is_like_another():
     x = td.ones(2, 3, dtype=td.int8)
     for f, value in ((xp.zeros_like, 0), (xp.ones_like, 1), (lambda x, **kw: xp.full_like(x, 7, **kw), 7), (xp.empty_like, None)):
-        for made, dtype in ((f(x), td.int8), (f(x, dtype=td.float64, device="cpu"), td.float64)):
-            assert made.shape == (2, 3) and made.dtype is dtype and made.device == x.device and (value is None or (made == value).all())
+        for made, dtype, device in ((f(x), td.int8, x.device), (f(x, dtype=td.float64, device="cpu"), td.float64, td.device("cpu"))):
+            assert made.shape == (2, 3) and made.dtype is dtype and made.device == device and (value is None or (made == value).all())
 
 
 def test_edges_of_creation():

@@ -6,6 +6,7 @@ import pathlib
 import pickle
 import re
 import signal
+import sys
 import threading
 import time
 
@@ -274,6 +275,13 @@ def test_sessions_that_begin_together_load_once(layer):
     with multiprocessing.get_context("fork").Pool(4, td.connect, (td.connection()["path"],)) as pool:
         assert pool.map(session_version, [layer] * 12, chunksize=1) == [1] * 12
         assert td.load_model(layer).publish("onnx/" + digest, while_open=True).version == 2  # no other number was given
+
+
+def test_a_session_of_a_model_that_is_there_waits_for_nobody(layer, monkeypatch):
+    """Another process may have the file's lock for long, as it loads other bytes of it."""
+    first = td.InferenceSession(layer)
+    monkeypatch.setattr(sys.modules[td.InferenceSession.__module__], "_locked", lambda file: pytest.fail("it waits for the file's lock"))
+    assert td.InferenceSession(layer)._model.card["digest"] == first._model.card["digest"]
 
 
 def test_sessions_of_one_graph_with_other_weights(tmp_path):

@@ -80,21 +80,9 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     """`num` numbers evenly spaced from start to stop, which is the last of them unless endpoint=False."""
-    if isinstance(start, complex) or isinstance(stop, complex):
-        dtype = dtype or _C.get_default_dtype().to_complex()
-        parts = [linspace(a, b, num, dtype=dtype.to_real(), device=device, endpoint=endpoint)
-                 for a, b in ((complex(start).real, complex(stop).real), (complex(start).imag, complex(stop).imag))]
-        return _complex(*parts)
-    if dtype is not None and dtype.is_complex:
-        return linspace(start, stop, num, dtype=dtype.to_real(), device=device, endpoint=endpoint).to(dtype)
     if endpoint:
         return _overloads.linspace(start, stop, num, dtype, device=device)
     return _overloads.linspace(start, stop, num + 1, dtype, device=device)[:num]
-
-
-def _complex(re, im):
-    """The complex tensor of two real ones."""
-    return _C.view_as_complex(_C.stack([re, im], re.ndim))
 
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):

@@ -40,8 +40,6 @@ def of_number(value):
 
 def _two(a, b):
     """The dtype that holds the values of both."""
-    if a is b:
-        return a
     low, high = sorted((a, b), key=category)
     if category(low) != category(high):
         return _two(low.to_complex(), high) if category(low) == 2 else high
