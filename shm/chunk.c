@@ -103,10 +103,10 @@ static td_chunk *find(td_heap *h, uint64_t bytes, uint64_t align)
     bin_of(bytes, &r, &k);
     td_chunk *c = look_in(h->bin[r][k], bytes, align, r == TD_BIN_ROWS - 1 ? -1 : LOOK);
     unsigned columns = h->column_bits[r] & (0xfeu << k);
-    while (!c && r < TD_BIN_ROWS) { /* every chunk of a larger bin is large enough, but perhaps not aligned */
+    while (!c) { /* every chunk of a larger bin is large enough, but perhaps not aligned */
         for (; columns && !c; columns &= columns - 1)
             c = look_in(h->bin[r][__builtin_ctz(columns)], bytes, align, align > TD_EXTENT_ALIGN ? LOOK : 1);
-        uint32_t rows = r + 1 < TD_BIN_ROWS ? h->row_bits & ~((2u << r) - 1) : 0;
+        uint32_t rows = h->row_bits & ~((2u << r) - 1);
         if (c || !rows) break;
         r = (unsigned)__builtin_ctz(rows);
         columns = h->column_bits[r];
@@ -143,7 +143,6 @@ td_chunk *td_chunk_take(td_heap *h, uint64_t bytes, uint64_t align)
         c = c->after;
     }
     if (c->size - bytes >= TD_CHUNK_MIN && cut(h, c, bytes)) bin_add(h, c->after);
-    c->free = false;
     c->owner->used += c->size;
     c->owner->rested = false;
     return c;
