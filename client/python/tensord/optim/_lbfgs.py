@@ -26,10 +26,10 @@ class _Point:
 
 
 def _search(at, start, t, reach, most, armijo=1e-4, curvature=0.9, least=1e-9):
-    """(point, calls of `at`): a point that is low and flat enough, or the best of `most` calls."""
+    """(point, calls of `at`): a point that is low and flat enough, or the best of those at the first step and at `most` others."""
     before, now, calls, bracket = start, at(t), 1, None
-    while calls < most:
-        if now.value > start.value + armijo * now.t * start.slope or calls > 1 and now.value >= before.value:
+    while calls <= most:
+        if now.value > start.value + armijo * now.t * start.slope or calls > 2 and now.value >= before.value:
             bracket = [before, now]
         elif abs(now.slope) <= -curvature * start.slope:
             return now, calls
@@ -42,7 +42,7 @@ def _search(at, start, t, reach, most, armijo=1e-4, curvature=0.9, least=1e-9):
         before, now, calls = now, at(t), calls + 1
     bracket, stuck = bracket or [start, now], False
     bracket.sort(key=lambda p: p.value)
-    while calls < most and abs(bracket[1].t - bracket[0].t) * reach >= least:
+    while calls <= most and abs(bracket[1].t - bracket[0].t) * reach >= least:
         a, b = bracket
         low, high = sorted((a.t, b.t))
         t = _cubic(a.t, a.value, a.slope, b.t, b.value, b.slope, low, high)
