@@ -753,6 +753,134 @@ static void the_last_granule(void)
     CU_ASSERT_EQUAL(b.committed, 0);
 }
 
+/* What a heap says that it lacks, by what it and all have. Numbers are MiB, but for `wants`. */
+static void how_much_it_grows(void)
+{
+    enum { KIB = 1024 };
+    static const struct {
+        uint64_t granule, limit, committed, warm, work, own, wants, lacks; /* wants, lacks: bytes */
+    } rows[] = {
+        /* As large as the heap is, to 8 MiB, then an eighth of it, to 256 MiB. */
+        {0, 1024, 0, 0, 0, 0, 64 * KIB, 64 * KIB},
+        {0, 1024, 0, 0, 0, 0, 64 * KIB + 1, 128 * KIB},
+        {0, 1024, 0, 0, 0, 1, 64 * KIB, MIB},
+        {0, 1024, 0, 0, 0, 3, 64 * KIB, 4 * MIB},
+        {0, 1024, 0, 0, 0, 8, 64 * KIB, 8 * MIB},
+        {0, 1024, 0, 0, 0, 9, 64 * KIB, 8 * MIB},
+        {0, 1024, 0, 0, 0, 64, 64 * KIB, 8 * MIB},
+        {0, 1024, 0, 0, 0, 65, 64 * KIB, 16 * MIB},
+        {0, 8192, 0, 0, 0, 2048, 64 * KIB, 256 * MIB},
+        {0, 8192, 0, 0, 0, 4096, 64 * KIB, 256 * MIB},
+        /* At most an eighth of what is left, unless the request needs it, and never less than 64 KiB. */
+        {0, 1024, 0, 0, 0, 2048, 64 * KIB, 128 * MIB},
+        {0, 1024, 1016, 0, 0, 8, 64 * KIB, MIB},
+        {0, 1024, 1016, 0, 0, 8, MIB, MIB},
+        {0, 1024, 1016, 0, 0, 8, MIB + 1, 2 * MIB},
+        {0, 1024, 1023, 0, 0, 8, 8 * KIB, 128 * KIB},
+        {0, 16, 15, 0, 0, 8, 512 * KIB, 512 * KIB},
+        /* What waits warm is left, and what kernels work with is not. */
+        {0, 1024, 768, 256, 0, 2048, 64 * KIB, 64 * MIB},
+        {0, 1024, 256, 0, 256, 2048, 64 * KIB, 64 * MIB},
+        /* A big one has what it needs, or what the heap grows by while that is little. */
+        {0, 1024, 0, 0, 0, 8, 8 * MIB - 1, 8 * MIB},
+        {0, 1024, 0, 0, 0, 8, 8 * MIB, 8 * MIB},
+        {0, 1024, 0, 0, 0, 8, 8 * MIB + 1, 8 * MIB + 4 * KIB},
+        {0, 1024, 0, 0, 0, 128, 8 * MIB, 16 * MIB},
+        {0, 1024, 0, 0, 0, 128, 16 * MIB, 16 * MIB},
+        {0, 1024, 0, 0, 0, 128, 20 * MIB, 20 * MIB},
+        {0, 1024, 896, 0, 0, 128, 8 * MIB, 8 * MIB},
+        {0, 1024, 895, 0, 0, 128, 8 * MIB, 16 * MIB},
+        /* Arenas of a device: as large as the heap is, from 64 to 512 MiB, or what is needed where more is not left
+           twice. */
+        {2, 4096, 0, 0, 0, 0, 64 * KIB, 64 * MIB},
+        {2, 4096, 0, 0, 0, 63, 64 * KIB, 64 * MIB},
+        {2, 4096, 0, 0, 0, 65, 64 * KIB, 66 * MIB},
+        {2, 4096, 0, 0, 0, 1000, 64 * KIB, 512 * MIB},
+        {2, 4096, 0, 0, 0, 1000, 512 * MIB, 512 * MIB},
+        {2, 4096, 0, 0, 0, 1000, 513 * MIB, 514 * MIB},
+        {2, 1024, 896, 0, 0, 0, 64 * KIB, 64 * MIB},
+        {2, 1024, 897, 0, 0, 0, 64 * KIB, 2 * MIB},
+        {2, 1024, 960, 64, 0, 0, 64 * KIB, 64 * MIB},
+        {2, 1024, 800, 0, 96, 0, 64 * KIB, 64 * MIB},
+        {2, 1024, 800, 0, 97, 0, 64 * KIB, 2 * MIB},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        td_budget b;
+        td_extent none;
+        td_need need = {0};
+        td_budget_init(&b, rows[i].limit * MIB, TD_SHM_MEMFD);
+        td_heap *h = heap(&b);
+        b.granule = rows[i].granule * MIB;
+        b.committed = rows[i].committed * MIB;
+        b.warm_bytes = rows[i].warm * MIB;
+        b.work = rows[i].work * MIB;
+        h->committed = rows[i].own * MIB;
+        CU_ASSERT_EQUAL(td_heap_alloc(h, rows[i].wants, &none, &need, NULL), TD_WAIT_GROW);
+        CU_ASSERT_PTR_EQUAL(need.heap, h);
+        CU_ASSERT_EQUAL(need.bytes, rows[i].lacks);
+        if (need.bytes != rows[i].lacks) printf("row %zu: %llu\n", i, (unsigned long long)need.bytes);
+        h->committed = b.committed = b.warm_bytes = b.work = 0;
+        td_heap_free(h);
+        td_budget_deinit(&b);
+    }
+}
+
+/* Extents from 2 MiB begin on a page; those from 4097 bytes are chunks, whose ends come back when they shrink. */
+static void edges_of_extents(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    td_extent odd = get(h, 64 * 70), slot = get(h, 4096), chunk = get(h, 4097);
+    CU_ASSERT_TRUE(slot.size == 4096 && chunk.size == 4096 + 64);
+    CU_ASSERT_PTR_EQUAL(td_extent_heap(&slot), h);
+    CU_ASSERT_PTR_EQUAL(td_extent_heap(&chunk), h);
+    CU_ASSERT_PTR_NULL(td_extent_heap(&(td_extent){0}));
+    for (uint64_t bytes = 2 * MIB - 64; bytes <= 2 * MIB + 64; bytes += 64) {
+        td_extent between = get(h, 64 * 70), x = get(h, bytes);
+        CU_ASSERT_EQUAL(x.size, bytes);
+        if (bytes >= 2 * MIB) CU_ASSERT_EQUAL(x.offset % 4096, 0);
+        td_heap_shrink(h, &x, 4097);
+        CU_ASSERT_EQUAL(x.size, 4096 + 64);
+        td_heap_release(h, &x), td_heap_release(h, &between);
+    }
+    td_extent whole = get(h, 8192);
+    uint64_t used = stats(h).used;
+    td_heap_shrink(h, &whole, 4096);
+    td_heap_shrink(h, &slot, 1);
+    CU_ASSERT_TRUE(whole.size == 4096 && slot.size == 64);
+    CU_ASSERT_TRUE(stats(h).used == used - 4096 - (4096 - 64) && b.used == stats(h).used);
+    CU_ASSERT_EQUAL(td_heap_idle(h), stats(h).committed - stats(h).used);
+    td_heap_release(h, &odd), td_heap_release(h, &slot), td_heap_release(h, &chunk), td_heap_release(h, &whole);
+    td_heap_release(h, &whole); /* none any more */
+    CU_ASSERT_TRUE(stats(h).used == 0 && stats(h).extents == 0 && b.used == 0);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
+/* All that there is may be had; more than that never, which is said in other words than that others have it. */
+static void all_of_it(void)
+{
+    td_budget b;
+    td_error e = {0};
+    td_extent x, none;
+    td_need need;
+    td_budget_init(&b, 64 * MIB, TD_SHM_MEMFD);
+    b.warm_limit = 64 * MIB;
+    td_heap *h = heap(&b);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 64 * MIB + 1, &none, &need, &e), TD_E_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "start it with more --memory"));
+    CU_ASSERT_EQUAL(td_heap_alloc(h, (UINT64_C(1) << 46) + 1, &none, &need, &e), TD_E_MEMORY);
+    x = get(h, 64 * MIB);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 64 * MIB, &none, &need, &e), TD_E_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "memory is full"));
+    td_heap_release(h, &x);
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 64 * MIB, &x, &need, &e), TD_OK); /* what waits warm is taken at once */
+    td_heap_release(h, &x);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
 TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a million small extents", a_million},
               {"grows from small", grows_from_small}, {"grows gently near the limit", grows_gently_near_the_limit},
               {"warm memory is reused", warm_is_reused},
@@ -763,4 +891,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"a user's part", a_users_part}, {"settles", settles}, {"small use is seen", small_use_is_seen},
               {"few wait warm", few_wait_warm}, {"the larger go", the_larger_go}, {"leaving is told", leaving_is_told},
               {"disposal is handed on", disposal_is_handed_on}, {"arenas of a device", arenas},
-              {"the last granule", the_last_granule})
+              {"the last granule", the_last_granule}, {"how much it grows", how_much_it_grows},
+              {"edges of extents", edges_of_extents}, {"all of it", all_of_it})
