@@ -98,8 +98,86 @@ def test_cross_finds_its_dimension():
         assert td.cross(x, y).tolist() == td.linalg.cross(x, y, dim=0).tolist()
     assert td.cross(x, y, dim=1).tolist() == td.linalg.cross(x, y).tolist() != td.linalg.cross(x, y, dim=0).tolist()
     assert td.cross(td.ones(2, 3), td.ones(2, 3)).tolist() == [[0, 0, 0], [0, 0, 0]]  # no warning: it is the last
+    assert td.cross(td.ones(1, 3), td.tensor([[1.0, 2, 3], [0, 0, 0]])).tolist() == [[1, -2, 1], [0, 0, 0]]
+    with pytest.raises(RuntimeError, match="along dimension 0 must have 3 elements"), pytest.warns(UserWarning):
+        td.cross(td.ones(1, 3), td.ones(3, 3))  # the first of what both have together
     with pytest.raises(RuntimeError, match="no dimension of size 3"):
         td.ones(2).cross(td.ones(2))
+
+
+def close(a, b):
+    td.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
+
+
+def test_matrices_by_their_older_names():
+    a = td.tensor([[2.0, 1.0], [0.5, -1.0], [1.0, 3.0]], dtype=td.float64)
+    square, right = a.t() @ a, td.tensor([[1.0], [2.0]], dtype=td.float64)
+    close(td.chain_matmul(a), a)
+    close(td.chain_matmul([a]), a)
+    close(td.chain_matmul(a, square), a @ square)
+    close(td.chain_matmul((a, square, right)), a @ square @ right)
+    close(td.chain_matmul(a, square, out=td.zeros(3, 2, dtype=td.float64)), a @ square)
+    u, s, v = a.svd()
+    assert [t.shape for t in a.svd(False)] == [(3, 3), (2,), (2, 2)] and u.shape == (3, 2)
+    close((u * s) @ v.t(), a)
+    none = a.svd(compute_uv=False)
+    close(none.S, s)
+    assert [t.shape for t in none] == [(3, 3), (2,), (2, 2)] and not none.U.any() and not none.V.any() and none.U.dtype is td.float64
+    z = td.complex(a, a.flip(0))
+    u, s, v = td.svd(z)
+    close((u * s) @ v.mH, z)
+    assert [t.shape for t in a.qr()] == [(3, 2), (2, 2)] and [t.shape for t in td.qr(a, some=False)] == [(3, 3), (3, 2)]
+    close(td.matrix_exp(td.zeros(2, 2)), td.eye(2))
+    lu, pivots = td.lu(square)
+    assert len(td.lu(square, get_infos=True)) == 3 and int(td.lu(square * 0, get_infos=True)[2]) == 1
+    p, l, u = td.lu_unpack(lu, pivots)
+    close(p @ l @ u, square)
+    assert [t.shape for t in td.lu_unpack(lu, pivots, unpack_data=False)] == [(2, 2), (0,), (0,)] and [t.shape for t in td.lu_unpack(lu, pivots, unpack_pivots=False)] == [(0,), (2, 2), (2, 2)]
+    close(square @ td.lu_solve(right, lu, pivots), right)
+    for upper in (True, False):
+        for transpose in (True, False):
+            made = td.triangular_solve(right, square, upper, transpose)
+            part = square.triu() if upper else square.tril()
+            close((part.t() if transpose else part) @ made.solution, right)
+            assert td.equal(made.cloned_coefficient, square) and made.cloned_coefficient is not square
+    close(td.triangular_solve(right, square, unitriangular=True).solution[1], right[1])
+    close(td.pinverse(td.diag(td.tensor([2.0, 2.0**-10]))), td.diag(td.tensor([0.5, 1024.0])))
+    close(td.pinverse(td.diag(td.tensor([2.0, 2.0**-10])), 1e-2), td.diag(td.tensor([0.5, 0.0])))
+    close(td.pinverse(a) @ a, td.eye(2, dtype=td.float64))
+    close(td.cdist(a[:1], a[1:]), td.tensor([[6.25**0.5, 5.0**0.5]], dtype=td.float64))
+    close(td.cdist(a[:1], a[1:], 1, compute_mode="donot_use_mm_for_euclid_dist"), td.tensor([[3.5, 3.0]], dtype=td.float64))
+    x = td.tensor([2.0, 3.0])
+    assert td.vander(x).tolist() == [[2, 1], [3, 1]] and td.vander(x, 3).tolist() == [[4, 2, 1], [9, 3, 1]] and td.vander(x, increasing=True).tolist() == [[1, 2], [1, 3]] and td.vander(x, 0).shape == (2, 0)
+    for wrong, said in ((lambda: td.cdist(a, a, compute_mode="fast"), "fast is not a valid value for compute_mode"), (lambda: td.vander(a), "one-dimensional"), (lambda: td.vander(x, -1), "non-negative"),
+                        (lambda: td.svd_lowrank(a, 3), r"q\(=3\).*=2$"), (lambda: td.pca_lowrank(a, 3), r"q\(=3\).*=2$"), (lambda: td.svd_lowrank(a, -1), r"q\(=-1\)"), (lambda: td.pca_lowrank(a, -1), r"q\(=-1\)")):
+        with pytest.raises(RuntimeError if "valid" not in said else ValueError, match=said):
+            wrong()
+
+
+def test_products_are_added_in_place():
+    x, y = td.tensor([[1.0, 2.0], [3.0, 4.0]]), td.tensor([[1.0, 0.0], [1.0, 1.0]])
+    for name, given in (("addmm", (x, y)), ("addmv", (x, y[0])), ("addr", (x[0], y[1])), ("addbmm", (x[None], y[None])), ("baddbmm", (x[None], y[None]))):
+        start = td.ones(2) if name == "addmv" else td.ones(1, 2, 2) if name == "baddbmm" else td.ones(2, 2)
+        wanted, kept = getattr(td, name)(start, *given, beta=0.5, alpha=2), start
+        assert getattr(start, name + "_")(*given, beta=0.5, alpha=2) is start and td.equal(start, wanted) and kept.data_ptr() == start.data_ptr()
+
+
+def test_low_ranks():
+    td.manual_seed(1)
+    a = td.tensor([[1.0, 2.0, 0.0, 1.0], [2.0, 4.0, 0.0, 2.0], [0.0, 1.0, 1.0, 3.0]], dtype=td.float64)  # of rank 2
+    for x in (a, a.t()):
+        u, s, v = td.svd_lowrank(x, 2)
+        close((u * s) @ v.t(), x)
+        assert u.shape == (x.shape[0], 2) and v.shape == (x.shape[1], 2)
+        u, s, v = td.svd_lowrank(x, 3, M=x * 0.5)
+        close((u * s) @ v.t(), x * 0.5)
+        for centred in (True, False):
+            u, s, v = td.pca_lowrank(x, center=centred)
+            close((u * s) @ v.t(), x - x.mean(0, True) if centred else x)
+    several = td.stack([a, 2 * a + 1])
+    u, s, v = td.pca_lowrank(several)
+    close((u * s.unsqueeze(-2)) @ v.mT, several - several.mean(1, True))
+    assert len(td.svd_lowrank(a, 0)[1]) == 0 and td.svd_lowrank(a, 2, niter=0)[0].shape == (3, 2)
 
 
 def test_random_numbers():

@@ -132,6 +132,4 @@ def svd_lowrank(A: Tensor, q: int = 6, niter: int = 2, M: Any = None) -> Any:
 def pca_lowrank(A: Tensor, q: "int | None" = None, center: bool = True, niter: int = 2) -> Any:
     """(U, S, V): the principal directions (columns of V) of rows, which are centred first."""
     q = min(6, *A.shape[-2:]) if q is None else q
-    if not 0 <= q <= min(A.shape[-2:]):
-        raise _C.InvalidError(f"q(={q}) must be non-negative integer and not greater than min(m, n)={min(A.shape[-2:])}")
     return svd_lowrank(A - A.mean(-2, True) if center else A, q, niter)
