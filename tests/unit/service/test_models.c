@@ -897,6 +897,7 @@ static void rows_that_disagree_stay_alone(void)
                     2);
     CU_ASSERT_EQUAL(
         runs_of(&u, 2, (td_queued_item *[]){item_of_two(flat, flat), item_of_two(one, one)}, (float[]){25, 4}), 2);
+    CU_ASSERT_EQUAL(counts_of("disagree")->rows, 2 + 3 + 2 + 4); /* one that disagrees counts as one */
     end("disagree");
     td_model_leave(&u);
 }
@@ -1016,6 +1017,7 @@ static void sizes_of_runs(void)
     run();
     CAME(1, 2, 3, 4);
     CU_ASSERT_EQUAL(counts_of("rows")->runs, 4);
+    CU_ASSERT_EQUAL(counts->rows, 2 * TD_MODEL_ROWS + 1 + TD_MODEL_ROWS - 1 + 1); /* too many are one */
     end("rows");
     td_model_leave(&u);
 }

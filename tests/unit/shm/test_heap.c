@@ -833,12 +833,15 @@ static void edges_of_extents(void)
     td_heap *h = heap(&b);
     td_extent odd = get(h, 64 * 70), slot = get(h, 4096), chunk = get(h, 4097);
     CU_ASSERT_TRUE(slot.size == 4096 && chunk.size == 4096 + 64);
+    CU_ASSERT_TRUE(((uintptr_t)slot.block & 1) && !((uintptr_t)chunk.block & 1)); /* of a slab, and of none */
     CU_ASSERT_PTR_EQUAL(td_extent_heap(&slot), h);
     CU_ASSERT_PTR_EQUAL(td_extent_heap(&chunk), h);
     CU_ASSERT_PTR_NULL(td_extent_heap(&(td_extent){0}));
     for (uint64_t bytes = 2 * MIB - 64; bytes <= 2 * MIB + 64; bytes += 64) {
         td_extent between = get(h, 64 * 70), x = get(h, bytes);
         CU_ASSERT_EQUAL(x.size, bytes);
+        uint64_t chunk_size = bytes < 2 * MIB ? bytes : (bytes + 4095) & ~UINT64_C(4095);
+        CU_ASSERT_TRUE(((td_chunk *)x.block)->size - chunk_size < TD_CHUNK_MIN);
         if (bytes >= 2 * MIB) CU_ASSERT_EQUAL(x.offset % 4096, 0);
         td_heap_shrink(h, &x, 4097);
         CU_ASSERT_EQUAL(x.size, 4096 + 64);
