@@ -6,6 +6,7 @@ import math
 import os
 import random
 import subprocess
+from typing import List
 
 import pytest
 
@@ -668,6 +669,24 @@ def test_a_plan_is_shown():
     with td.enable_grad():
         x = td.ones(3, requires_grad=True)
         assert f.plan(x, td.ones(3)) == f.plan()
+
+
+@pytest.mark.skipif(not PLANS, reason="without plans")
+def test_a_plan_of_lists_is_made_once():
+    @td.jit.script
+    def f(xs: List[td.Tensor], dims: List[int]):
+        y = td.cat(xs) * 2 + 1
+        return y.relu(), td.stack(xs).sum(dims)
+
+    for turn in range(9):
+        xs = [td.full((3, 4), float(turn + k)) for k in range(3)]
+        y, z = f(xs, [0])
+        assert y.tolist() == [[2.0 * (turn + k) + 1] * 4 for k in range(3) for _ in range(3)] and z.tolist() == [[3.0 * turn + 3] * 4] * 3
+        assert f.plan().count("from node") == (turn > 1)
+    for made, others in (2, (xs[:2], [0])), (3, (xs, [1])):
+        for _ in range(4):
+            f(*others)
+        assert f.plan().count("from node") == made
 
 
 def test_what_is_in_a_tensor_counts_each_time():
