@@ -861,6 +861,24 @@ static void edges_of_extents(void)
     td_budget_deinit(&b);
 }
 
+/* Slabs that are kept though they are empty give way before memory is asked for. */
+static void empty_slabs_give_way(void)
+{
+    td_budget b;
+    td_need need;
+    td_budget_init(&b, TD_SEGMENT_MIN, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    for (uint64_t bytes = 1; bytes <= 4096; bytes *= 4) {
+        td_extent x = get(h, bytes);
+        td_heap_release(h, &x);
+        CU_ASSERT_EQUAL_FATAL(td_heap_alloc(h, TD_SEGMENT_MIN, &x, &need, NULL), TD_OK);
+        CU_ASSERT_TRUE(x.offset == 0 && x.size == TD_SEGMENT_MIN);
+        td_heap_release(h, &x);
+    }
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
 /* All that there is may be had; more than that never, which is said in other words than that others have it. */
 static void all_of_it(void)
 {
@@ -895,4 +913,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"few wait warm", few_wait_warm}, {"the larger go", the_larger_go}, {"leaving is told", leaving_is_told},
               {"disposal is handed on", disposal_is_handed_on}, {"arenas of a device", arenas},
               {"the last granule", the_last_granule}, {"how much it grows", how_much_it_grows},
-              {"edges of extents", edges_of_extents}, {"all of it", all_of_it})
+              {"edges of extents", edges_of_extents}, {"empty slabs give way", empty_slabs_give_way},
+              {"all of it", all_of_it})
