@@ -142,6 +142,110 @@ static void names_bind(void)
     td_tensor_unref(b);
 }
 
+/* Bytes of a name: 1 to so many, none of which begins a control character. */
+static void names_are_text(void)
+{
+    static const struct {
+        const char *name;
+        int code;
+    } rows[] = {{"a", TD_OK},           {"a b", TD_OK},         {"\x1f", TD_E_INVALID},     {"a~", TD_OK},
+                {"\x7f", TD_E_INVALID}, {"caf\xc3\xa9", TD_OK}, {"\xc2\x80", TD_E_INVALID}, {"a\xc2\x9f", TD_E_INVALID},
+                {"\xc2\xa0", TD_OK}};
+    char name[TD_NAME_MAX + 2];
+    td_error e = {0};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        CU_ASSERT_EQUAL(td_name_check(rows[k].name, &e), rows[k].code);
+    CU_ASSERT_EQUAL(td_name_check("ab\x1b", &e), TD_E_INVALID);
+    CU_ASSERT_STRING_EQUAL(e.message, "byte 2 of the name is a control character (0x1b)");
+    memset(name, 'n', sizeof name);
+    name[TD_NAME_MAX] = 0;
+    CU_ASSERT_EQUAL(td_name_check(name, &e), TD_OK);
+    name[TD_NAME_MAX] = 'n', name[TD_NAME_MAX + 1] = 0;
+    CU_ASSERT_EQUAL(td_name_check(name, &e), TD_E_INVALID);
+    CU_ASSERT_PTR_NULL(s.names);
+}
+
+/* Its user pays for a name, and may replace and drop it, and so may root; the name says who did so last. */
+static void names_have_an_owner(void)
+{
+    td_tensor *t = tensor(1), *u = tensor(2);
+    td_account *sister = account("sister", 3, 7, user), *root = account("root", 4, 0, NULL);
+    td_error e = {0};
+    uint64_t before = user->objects, services = s.account->objects;
+    hand_clock_go_on(5 * MS);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", t, alice, false, false, &e), TD_OK);
+    const td_name *n = td_name_newer(&s, "w", 0, &e);
+    CU_ASSERT_TRUE_FATAL(n && n->session == 1 && n->pid == 1001 && !strcmp(n->program, "alice") && n->account == user);
+    uint64_t since = n->since_ms;
+    CU_ASSERT_TRUE(user->objects == before + 1 && s.name_count == 1);
+    hand_clock_go_on(5 * MS);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", u, sister, true, false, &e), TD_OK);
+    CU_ASSERT_TRUE(n->session == 3 && n->pid == 1003 && !strcmp(n->program, "sister") && n->since_ms > since);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", t, root, true, false, &e), TD_OK);
+    CU_ASSERT_TRUE(n->account == user && user->objects == before + 1 && s.name_count == 1 && u->refs == 1);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "r", u, root, false, false, &e),
+                    TD_OK); /* whose user has no account: the service pays */
+    CU_ASSERT_TRUE(s.account->objects == services + 1 && s.name_count == 2);
+    CU_ASSERT_EQUAL(td_name_drop(&s, "r", alice, &e), TD_E_PERMISSION);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "'r' belongs to uid 0"));
+    CU_ASSERT_EQUAL(td_name_drop(&s, "r", root, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_name_drop(&s, "w", root, &e), TD_OK);
+    CU_ASSERT_TRUE(user->objects == before && s.account->objects == services && !s.names && !s.name_count);
+    user->limit_objects = user->objects;
+    CU_ASSERT_EQUAL(td_name_publish(&s, "w", t, alice, false, false, &e), TD_E_QUOTA);
+    CU_ASSERT_TRUE(user->objects == before && !s.names && t->refs == 1);
+    user->limit_objects = 0;
+    td_account_unref(sister), td_account_unref(root);
+    td_tensor_unref(t), td_tensor_unref(u);
+}
+
+/* What is published is no model's: who wants to load one there is told what it is, and whose. */
+static void names_that_models_want(void)
+{
+    td_tensor *t = tensor(1);
+    td_error e = {0};
+    CU_ASSERT_EQUAL(td_name_for_model(&s, "m", alice, true, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_name_for_model(&s, "m\n", alice, true, &e), TD_E_INVALID);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "m", t, bob, false, false, &e), TD_OK);
+    CU_ASSERT_EQUAL(td_name_for_model(&s, "m", bob, false, &e), TD_E_EXISTS);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "is taken by a tensor that bob (pid 1002) published"));
+    td_name_drop(&s, "m", NULL, NULL);
+    td_tensor_unref(t);
+}
+
+static unsigned walked;
+static void walk(const td_name *n, void *arg)
+{
+    CU_ASSERT_PTR_EQUAL(arg, &walked);
+    walked |= 1u << (n->name[0] - 'a');
+}
+
+/* All of them, or so many at a time, also where the one that would come next goes meanwhile. */
+static void names_are_walked(void)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    td_tensor *t = tensor(1);
+    walked = 0;
+    CU_ASSERT_TRUE(td_name_some(&s, true, 2, walk, &walked));
+    for (int gone = 0; gone < 4; gone++) {
+        for (int k = 0; k < 4; k++) td_name_publish(&s, names[k], t, alice, false, false, NULL);
+        walked = 0;
+        td_name_each(&s, 3, walk, &walked);
+        CU_ASSERT_EQUAL(walked, 7);
+        td_name_each(&s, UINT32_MAX, walk, &walked);
+        CU_ASSERT_EQUAL(walked, 15);
+        walked = 0;
+        CU_ASSERT_FALSE(td_name_some(&s, true, 2, walk, &walked));
+        CU_ASSERT_EQUAL(walked, 3);
+        td_name_drop(&s, names[gone], NULL, NULL);
+        CU_ASSERT_EQUAL(td_name_some(&s, false, 1, walk, &walked), gone >= 2);
+        CU_ASSERT_TRUE(td_name_some(&s, false, 2, walk, &walked));
+        CU_ASSERT_EQUAL(walked, gone >= 2 ? 15 - (1 << gone) : 15);
+        for (int k = 0; k < 4; k++) td_name_drop(&s, names[k], NULL, NULL);
+    }
+    td_tensor_unref(t);
+}
+
 /* As long as the service lives they grow, also when the name was dropped; what it never gave out is another's. */
 static void versions_are_of_one_service(void)
 {
@@ -247,6 +351,69 @@ static void handles_are_left_lying(void)
     CU_ASSERT_TRUE(!is_there(stands) && t->refs == 1 && who->refs == 1);
     td_tensor_unref(t);
     td_account_unref(who);
+}
+
+/* What is lent under a name is there for all, what is handed on or lent under a handle's for one, who may have waited.
+ */
+static void names_are_handed_on(void)
+{
+    static const struct {
+        const char *name;
+        bool lent, one_taker;
+    } rows[] = {{"for all", true, false}, {"for one", false, true}, {TD_HANDLE_PREFIX "1", true, true}};
+    td_tensor *t = tensor(4);
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        const char *name = rows[k].name;
+        told one = {0};
+        td_name_wait *w;
+        CU_ASSERT_EQUAL(td_name_hand(&s, name, t, alice, 60000, rows[k].lent, NULL), TD_OK);
+        CU_ASSERT_EQUAL(td_name_hand(&s, name, t, alice, 60000, rows[k].lent, NULL), TD_E_EXISTS);
+        td_name_taken(&s, name);
+        CU_ASSERT_EQUAL(is_there(name), !rows[k].one_taker);
+        td_name_drop(&s, name, NULL, NULL);
+        CU_ASSERT_EQUAL(td_name_wait_new(&w, &s, name, UINT32_MAX, name_told, &one, NULL), TD_OK);
+        CU_ASSERT_EQUAL(td_name_hand(&s, name, t, alice, 60000, rows[k].lent, NULL), TD_OK);
+        CU_ASSERT_TRUE(one.times == 1 && one.tensor == t && one.held);
+        CU_ASSERT_EQUAL(is_there(name), !rows[k].one_taker);
+        td_name_drop(&s, name, NULL, NULL);
+        CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    }
+    CU_ASSERT_EQUAL(td_name_hand(&s, "replaced", t, alice, 1, true, NULL), TD_OK);
+    CU_ASSERT_EQUAL(td_name_publish(&s, "replaced", t, alice, true, 0, NULL),
+                    TD_OK); /* a name, which is nobody's loan */
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    td_name_taken(&s, "replaced");
+    CU_ASSERT_TRUE(is_there("replaced"));
+    td_name_taken(&s, "nobody's");
+    td_handle_let_go(&s, "replaced"), td_handle_let_go(&s, "nobody's"); /* no handles */
+    CU_ASSERT_TRUE(is_there("replaced"));
+    td_name_drop(&s, "replaced", NULL, NULL);
+    CU_ASSERT_EQUAL(t->refs, 1);
+    td_tensor_unref(t);
+}
+
+/* When the service ends, who waits is forgotten, and so is who was about to be told. */
+static void waits_are_dropped(void)
+{
+    enum { MANY = 600 };
+    static told all[MANY], never;
+    td_name_wait *w;
+    td_tensor *t = tensor(4);
+    int n = 0;
+    for (int i = 0; i < MANY; i++) {
+        all[i] = (told){0};
+        CU_ASSERT_EQUAL(td_name_wait_new(&w, &s, i % 2 ? "one" : "two", 60000, name_told, &all[i], NULL), TD_OK);
+    }
+    for (int i = 0; i < 3; i++) td_name_wait_new(&w, &s, i ? "never" : "nor this", 60000, name_told, &never, NULL);
+    td_name_publish(&s, "one", t, alice, false, false, NULL);
+    td_name_publish(&s, "two", t, alice, false, false, NULL);
+    for (int i = 0; i < MANY; i++) n += all[i].times;
+    CU_ASSERT_TRUE(n > 0 && n < MANY / 2);
+    td_name_drop(&s, "one", NULL, NULL), td_name_drop(&s, "two", NULL, NULL);
+    td_name_waits_drop(&s);
+    CU_ASSERT_TRUE(!s.name_waits && !s.name_told && never.times == 0 && t->refs == 1);
+    CU_ASSERT_EQUAL(td_deadlines_run(&s), UINT64_MAX);
+    td_tensor_unref(t);
 }
 
 static void names_waited_for(void)
@@ -921,11 +1088,14 @@ static void laps_are_counted(void)
 }
 
 TD_CUNIT_MAIN_WITH(
-    "service", init, cleanup, {"names bind, are taken, are dropped", names_bind},
-    {"versions are of one service", versions_are_of_one_service}, {"thousands of names", names_many},
-    {"names are waited for", names_waited_for}, {"a name is waited for by many", names_waited_for_by_many},
-    {"lent names cost little", lent_names_cost_little}, {"handles are taken", handles_are_taken},
-    {"handles are left lying", handles_are_left_lying}, {"queues keep order and capacity", queues_in_order},
+    "service", init, cleanup, {"names bind, are taken, are dropped", names_bind}, {"names are text", names_are_text},
+    {"names have an owner", names_have_an_owner}, {"names that models want", names_that_models_want},
+    {"names are walked", names_are_walked}, {"names are handed on", names_are_handed_on},
+    {"waits are dropped", waits_are_dropped}, {"versions are of one service", versions_are_of_one_service},
+    {"thousands of names", names_many}, {"names are waited for", names_waited_for},
+    {"a name is waited for by many", names_waited_for_by_many}, {"lent names cost little", lent_names_cost_little},
+    {"handles are taken", handles_are_taken}, {"handles are left lying", handles_are_left_lying},
+    {"queues keep order and capacity", queues_in_order},
     {"who comes first need not know the capacity", queue_takes_the_first_capacity},
     {"as many as there is room for", queue_without_a_number},
     {"putters are let in by turns", putters_are_let_in_by_turns},
