@@ -370,11 +370,146 @@ static void failed_writes_are_told_by_the_next_use(void)
     failed_writes_of(LARGE);
 }
 
+/* ---- what is refused at the call, and nothing comes of it */
+
+#define NOTHING td_arrays_of(0, NULL)
+
+/* Both ways of asking say the same, and what was to be written says that there is nothing. */
+static void refuses(td_list outputs, td_list grads, td_list inputs, td_code code, const char *why)
+{
+    td_array *out[2] = {outputs.n ? outputs.at[0] : NULL, outputs.n ? outputs.at[0] : NULL};
+    CHECK_FAILS(td_at_backward_into(NULL, outputs, grads, inputs, 0), code, why);
+    if (inputs.n > 2) return;
+    CHECK_FAILS(td_autograd_grad(outputs, grads, inputs, 0, out), code, why);
+    for (int k = 0; k < inputs.n; k++) CU_ASSERT_PTR_NULL(out[k]);
+    CU_ASSERT_TRUE(inputs.n == 2 || !outputs.n || out[1] == outputs.at[0]);
+}
+
+static void what_a_backward_refuses(void)
+{
+    enum { MANY = 512 };
+    td_client *c = join(), *other = join();
+    td_scope scope;
+    td_scope_begin(&scope);
+    td_array *x = td_ones(c, td_dims(3), TD_FLOAT32), *foreign = td_ones(other, td_dims(3), TD_FLOAT32),
+             *nothing = NULL;
+    CU_ASSERT_EQUAL(td_set_requires_grad(x, true), TD_OK);
+    td_array *y = td_mul(x, 2), *loss = td_sum(y), *row = td_reshape(loss, td_dims(1, 1)), *two[] = {y, loss},
+             *g = td_ones(c, td_dims(3), TD_FLOAT32), *wide = td_ones(c, td_dims(1, 3), TD_FLOAT32);
+    refuses(NOTHING, NOTHING, td_arrays(x), TD_E_INVALID, "there is no output to start from");
+    refuses(td_arrays(nothing), NOTHING, td_arrays(x), TD_E_INVALID, "an output is NULL");
+    refuses(td_arrays(loss), NOTHING, td_arrays(nothing), TD_E_INVALID, "an input is NULL");
+    refuses(td_arrays(loss, foreign), NOTHING, td_arrays(x), TD_E_INVALID, "belong to two clients");
+    refuses(td_arrays(y), td_arrays(foreign), td_arrays(x), TD_E_INVALID, "belong to two clients");
+    refuses(td_arrays(loss), NOTHING, td_arrays(x, foreign), TD_E_INVALID, "belong to two clients");
+    refuses(td_arrays(y), td_arrays(g, g), td_arrays(x), TD_E_INVALID, "2 gradients for 1 outputs");
+    refuses(td_arrays_of(2, two), td_arrays(g), td_arrays(x), TD_E_INVALID, "1 gradients for 2 outputs");
+    refuses(td_arrays(y), NOTHING, td_arrays(x), TD_E_AUTOGRAD, "only for scalar outputs, not for shape [3]");
+    refuses(td_arrays(loss, y), NOTHING, td_arrays(x), TD_E_AUTOGRAD, "only for scalar outputs, not for shape [3]");
+    refuses(td_arrays(loss, y), td_arrays(nothing, nothing), td_arrays(x, x), TD_E_AUTOGRAD, "for scalar outputs");
+    refuses(td_arrays(y), td_arrays(wide), td_arrays(x), TD_E_SHAPE,
+            "grad_output[0] has a shape of [1, 3] and output[0] has a shape of [3]");
+    refuses(td_arrays(loss, y), td_arrays(nothing, wide), td_arrays(x), TD_E_SHAPE, "grad_output[1] has a shape");
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK); /* nothing of it came to the daemon */
+    CHECK_FAILS(td_grad(x), TD_E_NOT_FOUND, "no backward reached it");
+    td_array *many[MANY + 1], *out[2 * MANY];
+    for (int k = 0; k <= MANY; k++) many[k] = k ? x : loss;
+    refuses(td_arrays_of(MANY, many), NOTHING, td_arrays(x), TD_E_INVALID, "512 outputs and 1 inputs; too many");
+    for (int k = 0; k < MANY; k++) many[k] = loss;
+    CU_ASSERT_EQUAL(td_at_backward(NULL, td_arrays_of(MANY, many), NOTHING, TD_RETAIN_GRAPH), TD_OK); /* the most */
+    CHECK_VALUES(td_grad(x), 2 * MANY, 2 * MANY, 2 * MANY);
+    CU_ASSERT_EQUAL(td_zero_grad(td_arrays(x)), TD_OK);
+    for (int k = 0; k < 2 * MANY; k++) out[k] = y; /* what nobody asked for stays */
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(row, y), td_arrays(nothing, g), td_arrays(x), TD_RETAIN_GRAPH, out),
+                    TD_OK);
+    CHECK_VALUES(out[0], 4, 4, 4);
+    CU_ASSERT_PTR_EQUAL(out[1], y);
+    CHECK_FAILS(td_grad(x), TD_E_NOT_FOUND, "no backward reached it"); /* it went into `out` */
+    td_array *square = td_square(x), *first = NULL; /* of a gradient only the daemon knows the shape */
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(square), td_arrays(g), td_arrays(x), TD_CREATE_GRAPH, &first), TD_OK);
+    CU_ASSERT_EQUAL(td_backward(first, g), TD_OK);
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(y), td_arrays(g), td_arrays(x), TD_CREATE_GRAPH, &first), TD_OK);
+    CU_ASSERT_EQUAL(td_backward(y, first), TD_OK);
+    CHECK_VALUES(td_grad(x), 6, 6, 6);
+    td_scope_end(&scope);
+    td_disconnect(other);
+    td_disconnect(c);
+}
+
+/* A gradient of what took no part: NULL where that is allowed, and otherwise nothing comes. */
+static void inputs_that_take_no_part(void)
+{
+    td_client *c = join();
+    td_scope scope;
+    td_scope_begin(&scope);
+    td_array *x = td_ones(c, td_dims(2), TD_FLOAT32), *w = td_ones(c, td_dims(2), TD_FLOAT32), *out[2] = {x, x};
+    CU_ASSERT_EQUAL(td_set_requires_grad(x, true), TD_OK);
+    CU_ASSERT_EQUAL(td_set_requires_grad(w, true), TD_OK);
+    td_array *loss = td_sum(td_mul(x, 3));
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(loss), NOTHING, td_arrays(w, x), TD_RETAIN_GRAPH | TD_ALLOW_UNUSED, out),
+                    TD_OK);
+    CU_ASSERT_PTR_NULL(out[0]);
+    CHECK_VALUES(out[1], 3, 3);
+    td_set_eager_errors(c, true);
+    out[0] = out[1] = x;
+    CU_ASSERT_EQUAL(td_autograd_grad(td_arrays(loss), NOTHING, td_arrays(w, x), TD_RETAIN_GRAPH, out), TD_E_AUTOGRAD);
+    CU_ASSERT_TRUE(!out[0] && !out[1]);
+    td_set_eager_errors(c, false);
+    CU_ASSERT_EQUAL(td_grads(td_arrays(w, x), out), TD_OK);
+    CU_ASSERT_TRUE(!out[0] && !out[1]);
+    CU_ASSERT_EQUAL(td_backward(loss), TD_OK);
+    CU_ASSERT_EQUAL(td_grads(td_arrays(w, x), out), TD_OK);
+    CU_ASSERT_PTR_NULL(out[0]);
+    CHECK_VALUES(out[1], 3, 3);
+    td_scope_end(&scope);
+    td_disconnect(c);
+}
+
+static void what_marks_refuse(void)
+{
+    td_client *c = join(), *other = join();
+    td_scope scope;
+    td_scope_begin(&scope);
+    td_array *x = td_ones(c, td_dims(2), TD_FLOAT32), *i = td_ones(c, td_dims(2), TD_INT64), *out[2] = {x, x},
+             *foreign = td_ones(other, td_dims(2), TD_FLOAT32), *wide = td_ones(c, td_dims(2, 1), TD_FLOAT32),
+             *nothing = NULL;
+    CHECK_FAILS(td_set_requires_grad(NULL, true), TD_E_INVALID, "the array is NULL");
+    CHECK_FAILS(td_retain_grad(NULL), TD_E_INVALID, "the array is NULL");
+    CHECK_FAILS(td_set_grad(NULL, x), TD_E_INVALID, "the array is NULL");
+    CHECK_FAILS(td_grad(NULL), TD_E_INVALID, "the array is NULL");
+    CHECK_FAILS(td_data_of(NULL), TD_E_INVALID, "the array is NULL");
+    CHECK_FAILS(td_set_requires_grad(i, true), TD_E_TYPE, "can require gradients, not int64");
+    CU_ASSERT_EQUAL(td_set_requires_grad(i, false), TD_OK);
+    CHECK_FAILS(td_set_grad(x, foreign), TD_E_INVALID, "belong to two clients");
+    CHECK_FAILS(td_set_grad(x, wide), TD_E_SHAPE, "assigned grad is float32[2, 1]");
+    CHECK_FAILS(td_set_grad(x, i), TD_E_SHAPE, "assigned grad is int64[2], but must be like the tensor: float32[2]");
+    CHECK_FAILS(td_zero_grad(td_arrays(x, nothing)), TD_E_INVALID, "the array is NULL");
+    CHECK_FAILS(td_grads(td_arrays(x, nothing), out), TD_E_INVALID, "an array is NULL");
+    CU_ASSERT_TRUE(!out[0] && !out[1]);
+    out[0] = x;
+    CU_ASSERT_EQUAL(td_grads(NOTHING, out), TD_OK);
+    CU_ASSERT_PTR_EQUAL(out[0], x);
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_set_eager_errors(c, true); /* the daemon's word comes with the call */
+    CHECK_FAILS(td_retain_grad(x), TD_E_AUTOGRAD, "retain_grad");
+    td_array *y = td_set_requires_grad(x, true) ? NULL : td_mul(x, 2);
+    CHECK_FAILS(td_set_requires_grad(y, false), TD_E_AUTOGRAD, "");
+    CU_ASSERT_EQUAL(td_set_grad(x, td_full(c, td_dims(2), 7, TD_FLOAT32)), TD_OK);
+    td_set_eager_errors(c, false);
+    CHECK_VALUES(td_grad(x), 7, 7);
+    CU_ASSERT_EQUAL(td_set_grad(x, NULL), TD_OK);
+    CHECK_FAILS(td_grad(x), TD_E_NOT_FOUND, "no backward reached it");
+    td_scope_end(&scope);
+    td_disconnect(other);
+    td_disconnect(c);
+}
+
 TD_CUNIT_MAIN_WITH("client_graph", start_server, stop_server, {"gradients cross processes", gradients_cross_processes},
                    {"also those of a checkpoint", also_those_of_a_checkpoint},
                    {"checkpoints that are not there", checkpoints_that_are_not_there},
                    {"private gradients end with their session", private_gradients_end_with_their_session},
                    {"an overwrite names both", an_overwrite_names_both},
                    {"likely failures are told by the call", likely_failures_are_told_by_the_call},
-                   {"eager errors", eager_errors},
+                   {"eager errors", eager_errors}, {"what a backward refuses", what_a_backward_refuses},
+                   {"inputs that take no part", inputs_that_take_no_part}, {"what marks refuse", what_marks_refuse},
                    {"failed writes are told by the next use", failed_writes_are_told_by_the_next_use})

@@ -1,5 +1,6 @@
 /* Programs from C: results of all kinds, gradients through them, what they capture and write, branches that wait for
  * values, errors and where they come from, forked children, and that all of it goes again. */
+#include "client/program/programs.h"
 #include "client/tensord_bind.h"
 #include "tests/client/common.h"
 
@@ -377,6 +378,99 @@ static void test_types_that_lie(void)
     td_disconnect(c);
 }
 
+/* ---- what is seen of a program before it runs */
+
+/* A program of these lines between its head and its end, which has %x, %l, %one, %no, %none and %empty. */
+static td_program *of_lines(td_client *c, const char *lines, td_list captured)
+{
+    char text[2000];
+    snprintf(text, sizeof text,
+             "%sgraph(%%x : Tensor, %%l : Tensor[]):\n"
+             "  %%one : int = prim::Constant[value=1]()\n"
+             "  %%no : bool = prim::Constant[value=0]()\n"
+             "  %%none : NoneType = prim::Constant()\n"
+             "  %%empty : Tensor?[] = prim::ListConstruct()\n"
+             "%s",
+             captured.n ? "captured %w : Tensor = \"w\"\n" : "", lines);
+    return read_program(c, text, captured);
+}
+
+#define GRADIENTS(op, type)                                                                                            \
+    "  %outs : Tensor[] = prim::ListConstruct(%x)\n"                                                                   \
+    "  %ins : Tensor[] = prim::ListConstruct(%x, %x, %x)\n"                                                            \
+    "  %g : " type "[] = prim::" op "(%outs, %empty, %ins, %no, %no)\n"
+
+enum { MANY = 1024, EXACTLY = 1, WRITES = 2, REACHES = 4, ENTERS = 8, PRINTS = 16 };
+
+static const struct {
+    const char *lines;
+    int narrays;
+    unsigned effects;
+} seen_of[] = {
+    /* how many tensors it returns */
+    {"  return ()\n", 0, 0},
+    {"  return (%x)\n", 1, EXACTLY},
+    {"  return (%one)\n", 0, 0},
+    {"  return (%x, %one)\n", 1, 0},
+    {"  return (%l)\n", MANY, 0},
+    {"  return (%l, %x)\n", MANY + 1, 0},
+    {"  return (%none)\n", 0, 0},
+    {"  %t : (Tensor, Tensor) = prim::TupleConstruct(%x, %x)\n  return (%t, %x)\n", 3, EXACTLY},
+    {"  %t : (Tensor, int) = prim::TupleConstruct(%x, %one)\n  return (%t)\n", 1, 0},
+    {"  %a : Tensor[] = prim::ListConstruct(%x, %x)\n  return (%a)\n", 2, 0},
+    {"  %a : Tensor[] = prim::ListConstruct()\n  return (%x, %a)\n", 1, 0},
+    {"  %a : int[] = prim::ListConstruct(%one, %one)\n  return (%a)\n", 0, 0},
+    {"  %a : Tensor[] = prim::ListConstruct(%x, %x)\n  return (%a, %a)\n", 2 * MANY, 0},
+    {"  %a : Tensor[] = prim::ListConstruct(%x)\n  prim::append(%a, %x)\n  return (%a)\n", MANY, 0},
+    {"  %a : Tensor[] = prim::ListConstruct(%x)\n  %b : Tensor[][] = prim::ListConstruct(%a, %a)\n  return (%b)\n",
+     MANY, 0},
+    {"  %a : Tensor[] = prim::ListConstruct(%x, %x)\n"
+     "  %t : (Tensor[], Tensor) = prim::TupleConstruct(%a, %x)\n  return (%t)\n",
+     3, 0},
+    {"  %a : Tensor[] = prim::copy.list(%l)\n  return (%a)\n", MANY, 0},
+    {GRADIENTS("autograd_grad", "Tensor") "  return (%g)\n", 3, WRITES | REACHES},
+    {GRADIENTS("autograd_grad_or_none", "Tensor?") "  return (%g)\n", 3, WRITES | REACHES},
+    {GRADIENTS("autograd_grad", "Tensor") "  prim::append(%g, %x)\n  return (%g)\n", MANY, WRITES | REACHES},
+    {GRADIENTS("autograd_grad", "Tensor") "  prim::append(%ins, %x)\n  return (%g)\n", MANY, WRITES | REACHES},
+    {"  %outs : Tensor[] = prim::ListConstruct(%x)\n"
+     "  %g : Tensor[] = prim::autograd_grad(%outs, %empty, %l, %no, %no)\n  return (%g)\n",
+     MANY, WRITES | REACHES},
+    {"  %outs : Tensor[] = prim::ListConstruct(%x)\n  %ins : Tensor[] = prim::copy.list(%l)\n"
+     "  %g : Tensor[] = prim::autograd_grad(%outs, %empty, %ins, %no, %no)\n  return (%g)\n",
+     MANY, WRITES | REACHES},
+    {"  %g : Tensor? = prim::grad(%x)\n  return (%g)\n", 1, WRITES | REACHES},
+    /* what it writes, and what enters a graph by that */
+    {"  %y : Tensor = td::neg(%x)\n  return (%y)\n", 1, EXACTLY},
+    {"  %y : Tensor = td::neg_(%x)\n  return (%y)\n", 1, EXACTLY | WRITES},
+    {"  %y : Tensor = td::add_(%x, %x, %one)\n  return (%y)\n", 1, EXACTLY | WRITES | ENTERS},
+    {"  %y : Tensor = td::add_(%x, %one, %one)\n  return (%y)\n", 1, EXACTLY | WRITES},
+    {"  %y : Tensor = td::add_[mode=2](%x, %x, %one)\n  return (%y)\n", 1, EXACTLY | WRITES},
+    {"  %v : Tensor = td::t(%x)\n  %y : Tensor = td::add_(%v, %x, %one)\n  return (%y)\n", 1,
+     EXACTLY | WRITES | ENTERS},
+    {"  %v : Tensor = td::transpose(%x, %one, %one)\n  %y : Tensor = td::add_(%v, %x, %one)\n  return (%y)\n", 1,
+     EXACTLY | WRITES | ENTERS},
+    {"  %v : Tensor = td::neg(%x)\n  %y : Tensor = td::add_(%v, %x, %one)\n  return (%y)\n", 1, EXACTLY | WRITES},
+    {"  %v : Tensor = td::neg(%x)\n  %u : Tensor = td::neg_(%v)\n  %y : Tensor = td::add_(%u, %x, %one)\n"
+     "  return (%y)\n",
+     1, EXACTLY | WRITES},
+    /* and whether it prints */
+    {"  prim::Print(%x)\n  return (%x)\n", 1, EXACTLY | PRINTS}};
+
+static void test_what_is_seen(void)
+{
+    td_client *c = join();
+    for (unsigned k = 0; k < sizeof seen_of / sizeof seen_of[0]; k++) {
+        td_program *p = of_lines(c, seen_of[k].lines, NOTHING);
+        unsigned effects =
+            p->exactly * EXACTLY | p->writes * WRITES | p->reaches * REACHES | p->enters * ENTERS | p->prints * PRINTS;
+        bool same = p->narrays == seen_of[k].narrays && effects == seen_of[k].effects;
+        if (!same) fprintf(stderr, "%d tensors, effects %u of\n%s", p->narrays, effects, seen_of[k].lines);
+        CU_ASSERT_TRUE(same);
+        td_program_free(p);
+    }
+    td_disconnect(c);
+}
+
 /* Lists that would take seconds, and answers that are no frame. */
 static void test_too_much(void)
 {
@@ -579,6 +673,7 @@ TD_CUNIT_MAIN_WITH("client_programs", start_server, stop_server, {"calls", test_
                    {"values of all kinds", test_values}, {"dicts", test_dicts}, {"waits for values", test_waits},
                    {"shapes that values tell", test_shapes_of_values}, {"gradients", test_gradients},
                    {"writes", test_writes}, {"scripts", test_scripts}, {"types that lie", test_types_that_lie},
-                   {"too much", test_too_much}, {"writes through a list", test_writes_through_a_list},
-                   {"errors", test_errors}, {"for ever", test_for_ever}, {"large", test_large},
-                   {"forks and ends", test_forks_and_ends}, {"timeouts", test_timeouts})
+                   {"what is seen of a program", test_what_is_seen}, {"too much", test_too_much},
+                   {"writes through a list", test_writes_through_a_list}, {"errors", test_errors},
+                   {"for ever", test_for_ever}, {"large", test_large}, {"forks and ends", test_forks_and_ends},
+                   {"timeouts", test_timeouts})
