@@ -495,11 +495,98 @@ static void test_too_much(void)
     td_value_free(&out);
     td_program_free(p);
 
-    static char text[4096 * 8 + 100];
-    char *at = text + sprintf(text, "graph(%%x : Tensor):\n  return (");
-    for (int k = 0; k < 4096; k++) at += sprintf(at, "%s%%x", k ? ", " : "");
-    strcpy(at, ")\n");
-    CHECK_FAILS(td_program_read(c, text, NOTHING), TD_E_UNSUPPORTED, "at most 4095 tensors");
+    td_disconnect(c);
+}
+
+/* `n` times the same tensor, of which a tuple has the last. */
+static td_program *returns_many(td_client *c, int n)
+{
+    static char text[4 * 5000];
+    char *at = text + sprintf(text, "graph(%%x : Tensor):\n  %%t : (Tensor) = prim::TupleConstruct(%%x)\n  return (");
+    for (int k = 1; k < n; k++) at += sprintf(at, "%%x, ");
+    strcpy(at, "%t)\n");
+    return td_program_read(c, text, NOTHING);
+}
+
+static void test_as_many_tensors_as_a_record_takes(void)
+{
+    enum { MOST = 4095 };
+    td_client *c = join();
+    td_array *x = numbers(c, 1, (double[]){2.5});
+    CHECK_FAILS(returns_many(c, MOST + 1), TD_E_UNSUPPORTED, "at most 4095 tensors");
+    td_program *p = returns_many(c, MOST);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    td_value out, in[] = {td_value_array(x)};
+    CU_ASSERT_EQUAL_FATAL(td_program_call(p, 1, in, &out), TD_OK);
+    CU_ASSERT_TRUE_FATAL(out.kind == TD_VALUE_TUPLE && out.n == MOST && out.items[MOST - 1].kind == TD_VALUE_TUPLE);
+    CHECK_VALUES(out.items[MOST - 1].items[0].array, 2.5);
+    td_value_free(&out);
+    td_program_free(p);
+    td_release(x);
+    td_disconnect(c);
+}
+
+/* As many arguments as a program may have; and what are none. */
+static void test_numbers_of_arguments(void)
+{
+    enum { MOST = 4096 };
+    td_client *c = join();
+    td_program *p = read_program(c, "graph():\n  %one : int = prim::Constant[value=1]()\n  return (%one)\n", NOTHING);
+    td_value out, *in = calloc(MOST + 1, sizeof *in);
+    CU_ASSERT_EQUAL(td_program_call(p, 0, NULL, &out), TD_OK);
+    CU_ASSERT_EQUAL(out.i, 1);
+    CHECK_FAILS(td_program_call(p, -1, in, &out), TD_E_INVALID, "-1 arguments; from 0 to 4096 can be given");
+    CHECK_FAILS(td_program_call(p, MOST + 1, in, &out), TD_E_INVALID, "4097 arguments; from 0 to 4096");
+    CHECK_FAILS(td_program_call(p, 1, NULL, &out), TD_E_INVALID, "1 arguments; from 0 to 4096");
+    CHECK_FAILS(td_program_call(p, MOST, in, &out), TD_E_INVALID, "the program takes 0 arguments, and 4096 are given");
+    CHECK_FAILS(td_program_call(p, 0, NULL, NULL), TD_E_INVALID, "result is NULL");
+    CHECK_FAILS(td_program_call(NULL, 0, NULL, &out), TD_E_INVALID, "the program is NULL");
+    CU_ASSERT_EQUAL(out.kind, TD_VALUE_NONE);
+    td_program_free(p);
+    char *text = malloc(MOST * 16 + 100), *at = text + sprintf(text, "graph(");
+    for (int k = 0; k < MOST; k++) at += sprintf(at, "%s%%a%d : int", k ? ", " : "", k);
+    sprintf(at, "):\n  return (%%a%d)\n", MOST - 1);
+    p = read_program(c, text, NOTHING);
+    for (int k = 0; k < MOST; k++) in[k] = td_value_int(k);
+    CU_ASSERT_EQUAL(td_program_call(p, MOST, in, &out), TD_OK);
+    CU_ASSERT_EQUAL(out.i, MOST - 1);
+    td_program_free(p);
+    free(text), free(in);
+    td_disconnect(c);
+}
+
+/* A list may grow after it was written: its length is not what it was made of. */
+static void test_lists_that_grow(void)
+{
+    td_client *c = join();
+    td_program *p = read_program(c,
+                                 "graph(%x : Tensor, %n : int):\n"
+                                 "  %yes : bool = prim::Constant[value=1]()\n"
+                                 "  %all : Tensor[] = prim::ListConstruct(%x)\n"
+                                 "  %m : int = prim::Loop(%n, %yes, %n)\n"
+                                 "    block0(%i : int, %a : int):\n"
+                                 "      %y : Tensor = td::mul(%x, %i)\n"
+                                 "      prim::append(%all, %y)\n"
+                                 "      -> (%yes, %i)\n"
+                                 "  return (%all)\n",
+                                 NOTHING);
+    td_array *x = numbers(c, 1, (double[]){2});
+    td_value out, in[] = {td_value_array(x), td_value_int(0)};
+    static const int lengths[] = {0, 1, 7, 1023};
+    for (int k = 0; k < 4; k++) {
+        in[1].i = lengths[k];
+        CU_ASSERT_EQUAL_FATAL(td_program_call(p, 2, in, &out), TD_OK);
+        CU_ASSERT_TRUE(out.kind == TD_VALUE_LIST && out.n == (uint32_t)lengths[k] + 1);
+        CHECK_VALUES(out.items[lengths[k]].array, lengths[k] ? 2 * (lengths[k] - 1) : 2);
+        td_value_free(&out);
+    }
+    in[1].i = 1024; /* nobody keeps room for more */
+    CHECK_FAILS(td_program_call(p, 2, in, &out), TD_E_INVALID, "1024");
+    CU_ASSERT_EQUAL(out.kind, TD_VALUE_NONE);
+    td_release(x);
+    td_program_free(p);
+    td_sync(c);
+    CU_ASSERT_TRUE(comes_to(c, "tensors", 0));
     td_disconnect(c);
 }
 
@@ -674,6 +761,8 @@ TD_CUNIT_MAIN_WITH("client_programs", start_server, stop_server, {"calls", test_
                    {"shapes that values tell", test_shapes_of_values}, {"gradients", test_gradients},
                    {"writes", test_writes}, {"scripts", test_scripts}, {"types that lie", test_types_that_lie},
                    {"what is seen of a program", test_what_is_seen}, {"too much", test_too_much},
+                   {"as many tensors as a record takes", test_as_many_tensors_as_a_record_takes},
+                   {"numbers of arguments", test_numbers_of_arguments}, {"lists that grow", test_lists_that_grow},
                    {"writes through a list", test_writes_through_a_list}, {"errors", test_errors},
                    {"for ever", test_for_ever}, {"large", test_large}, {"forks and ends", test_forks_and_ends},
                    {"timeouts", test_timeouts})
