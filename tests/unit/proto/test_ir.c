@@ -138,6 +138,8 @@ static void unrolls(void)
     CU_ASSERT_EQUAL(now[0], td_ir_in(td_ir_now(e), loop, 1)); /* from around the loop */
     td_ir_replace(e, td_ir_out(td_ir_now(e), loop, 0), value);
     td_ir_erase(e, loop);
+    const td_ir_block *gone = &td_ir_now(e)->blocks[body]; /* passes look at all blocks: there is nothing in it */
+    CU_ASSERT_TRUE(gone->first == TD_IR_NONE && gone->last == TD_IR_NONE);
     td_ir *ir = seal(e);
     CU_ASSERT_EQUAL(ir->nblocks, 1);
     CU_ASSERT_EQUAL(ir->nnodes, 7);
