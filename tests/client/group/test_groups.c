@@ -407,6 +407,73 @@ static bool one_leaves(td_group *g, const crew *c)
     return FAILS(g, td_group_barrier(g, -1), TD_E_MEMBER, 2, "rank 2 (pid ", "left in epoch", "before barrier #2");
 }
 
+enum { TAG = 3, OTHER = 4, ON_THEIR_WAY = 8, SHORT_MS = 20 };
+
+static bool refuses_messages(td_group *g)
+{
+    int32_t v = 7;
+    int64_t dims[TD_MAX_DIMS + 1] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    td_message m;
+#define REFUSES(data, shape, to, ...)                                                                                  \
+    FAILS(g, td_group_send(g, data, TD_INT32, shape, to, TAG, SHORT_MS), TD_E_INVALID, -1, __VA_ARGS__)
+    return REFUSES(&v, td_dims(1), TD_ANY_RANK, "a message goes to one rank") &&
+           REFUSES(&v, td_dims(1), 0, "rank 0 cannot send itself messages") &&
+           REFUSES(&v, td_dims(1), 2, "group 'talks' of 2 has ranks 0 to 1; there is no rank 2") &&
+           FAILS(g, td_group_send(g, &v, TD_DTYPE_COUNT, td_dims(1), 1, TAG, 0), TD_E_TYPE, -1, "there is no dtype") &&
+           FAILS(g, td_group_send(g, &v, (td_dtype)-1, td_dims(1), 1, TAG, 0), TD_E_TYPE, -1, "there is no dtype -1") &&
+           REFUSES(&v, td_dims_of(9, dims), 1, "up to 8 dimensions, not 9") &&
+           REFUSES(&v, td_dims_of(-1, dims), 1, "up to 8 dimensions, not -1") &&
+           REFUSES(&v, td_dims(1, -1), 1, "a message of size -1 in dimension 1") &&
+           REFUSES(&v, td_dims(INT64_MAX, 2), 1, "a message of size", "in dimension 0") &&
+           REFUSES(NULL, td_dims(1), 1, "4 bytes at NULL") &&
+           FAILS(g, td_group_send(NULL, &v, TD_INT32, td_dims(1), 1, TAG, 0), TD_E_INVALID, -1, "the group is NULL") &&
+           FAILS(g, td_group_receive(g, 0, TAG, 0, &m), TD_E_INVALID, -1, "rank 0 cannot send itself") &&
+           FAILS(g, td_group_recv(g, NULL, TD_INT32, 1, 1, TAG, 0, NULL), TD_E_INVALID, -1, "1 elements of dtype") &&
+           FAILS(g, td_group_recv(g, &v, TD_DTYPE_COUNT, 1, 1, TAG, 0, NULL), TD_E_INVALID, -1, "1 elements of");
+}
+
+/* What stops a message is told by who waits: for room, for a message of one rank, or of any. */
+static bool talks(td_group *g, const crew *c)
+{
+    int32_t v = 7, none[1];
+    float wrong;
+    td_message m;
+    uint32_t from = 9;
+    (void)c;
+    if (td_group_rank(g) == 1) {
+        while (!shared->steps[0]) test_sleep_ms(1);
+        return FAILS(g, td_group_recv(g, &wrong, TD_FLOAT32, 1, 0, TAG, -1, NULL), TD_E_MISMATCH, -1,
+                     "rank 0 sent int32[1], and this rank expects float32[1]") &&
+               FAILS(g, td_group_recv(g, &v, TD_INT32, 2, TD_ANY_RANK, TAG, -1, NULL), TD_E_MISMATCH, -1,
+                     "rank 0 sent int32[1], and this rank expects int32[2]") &&
+               td_group_recv(g, none, TD_INT32, 0, TD_ANY_RANK, TAG, -1, &from) == TD_OK && from == 0;
+    }
+    int rc = refuses_messages(g) ? TD_OK : -1;
+    for (int k = 0; k < ON_THEIR_WAY && !rc; k++)
+        rc = k == 2 ? td_group_send(g, NULL, TD_INT32, td_dims(0), 1, TAG, SHORT_MS)
+                    : td_group_send(g, &v, TD_INT32, td_dims(1, 1, 1, 1, 1, 1, 1, 1), 1, TAG, SHORT_MS);
+    if (rc ||
+        !FAILS(g, td_group_send(g, &v, TD_INT32, td_dims(1), 1, TAG, SHORT_MS), TD_E_TIMEOUT, -1, "rank 1 (pid ",
+               "has taken none of 8 messages for", "there is no room for a message of tag 3") ||
+        !FAILS(g, td_group_receive(g, 1, OTHER, SHORT_MS, &m), TD_E_TIMEOUT, -1, "rank 1 (pid ",
+               "has not sent a message of tag 4 for") ||
+        !FAILS(g, td_group_receive(g, TD_ANY_RANK, 0, SHORT_MS, &m), TD_E_TIMEOUT, -1,
+               "no rank has sent a message for"))
+        return false;
+    shared->steps[0] = 1;
+    while (!rc) rc = td_group_send(g, &v, TD_INT32, td_dims(1), 1, TAG, -1);
+    return FAILS(g, rc, TD_E_MEMBER, -1, "rank 1 (pid ", "left in epoch", "before it took a message of tag 3") &&
+           FAILS(g, td_group_receive(g, 1, OTHER, -1, &m), TD_E_MEMBER, -1, "rank 1 (pid ", "left in epoch",
+                 "before it sent a message of tag 4") &&
+           FAILS(g, td_group_receive(g, TD_ANY_RANK, OTHER, -1, &m), TD_E_MEMBER, -1,
+                 "nobody is left in group 'talks' to send a message");
+}
+
+static void messages_that_do_not_come(void)
+{
+    run_all(&(crew){.name = "talks", .size = 2, .timeout_ms = TEST_LONG_MS, .run = talks, .except = -1});
+}
+
 static void members_that_go(void)
 {
     pid_t pids[4];
@@ -650,6 +717,7 @@ TD_CUNIT_MAIN_WITH("client_groups", crew_start, stop_server, {"collectives of al
                    {"a name is free again", a_name_is_free_again}, {"ranks are given", ranks_are_given},
                    {"a slow rank is named", a_slow_rank_is_named}, {"calls that differ", calls_that_differ},
                    {"memory that is refused", memory_that_is_refused}, {"members that go", members_that_go},
+                   {"messages that do not come", messages_that_do_not_come},
                    {"a member that is stopped", a_member_that_is_stopped},
                    {"a member that sleeps", a_member_that_sleeps}, {"a child is no member", a_child_is_no_member},
                    {"an interrupt spoils nothing", an_interrupt_spoils_nothing},
