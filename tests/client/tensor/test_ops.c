@@ -697,6 +697,29 @@ static void random_is_seeded(void)
     end();
 }
 
+/* The stream's random numbers go on from where a seed and a count put them. */
+static void random_numbers_come_again(void)
+{
+    if (lacks("bernoulli")) return;
+    begin();
+    td_array *x = td_full(c, td_dims(64), 0.5, TD_FLOAT32), *drawn[3];
+    float v[3][64];
+    CU_ASSERT_EQUAL(td_seed(c, UINT64_C(7) << 40), TD_OK);
+    CU_ASSERT_EQUAL(td_drawn(c), 0);
+    for (int k = 0; k < 2; k++) drawn[k] = td_bernoulli(x);
+    CU_ASSERT_EQUAL(td_drawn(c), 2);
+    CU_ASSERT_EQUAL(td_seed_at(c, UINT64_C(7) << 40, 1), TD_OK);
+    CU_ASSERT_EQUAL(td_drawn(c), 1);
+    drawn[2] = td_bernoulli(x);
+    CU_ASSERT_EQUAL(td_drawn(c), 2);
+    for (int k = 0; k < 3; k++) CU_ASSERT_EQUAL(td_read(drawn[k], v[k], sizeof v[k]), TD_OK);
+    CU_ASSERT_NOT_EQUAL(memcmp(v[0], v[1], sizeof v[0]), 0);
+    CU_ASSERT_EQUAL(memcmp(v[1], v[2], sizeof v[1]), 0);
+    CHECK_FAILS(td_seed(NULL, 1), TD_E_INVALID, "the client is NULL");
+    CHECK_FAILS(CU_ASSERT_EQUAL(td_drawn(NULL), 0), TD_E_INVALID, "the client is NULL");
+    end();
+}
+
 TD_CUNIT_MAIN_WITH(
     "client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"joins of any length", joins_of_any_length},
     {"joins of nothing", joins_of_nothing}, {"similar calls differ", similar_calls_differ}, {"in place", in_place},
@@ -708,4 +731,4 @@ TD_CUNIT_MAIN_WITH(
     {"composites have values", composites_have_values}, {"more composites", more_composites},
     {"grids, sets and sums", grids_sets_and_sums}, {"random is seeded", random_is_seeded}, {"devices", devices},
     {"lent under a name", lent_under_a_name}, {"backward waits for leases", backward_waits_for_leases},
-    {"writing in time", writing_in_time})
+    {"writing in time", writing_in_time}, {"random numbers come again", random_numbers_come_again})

@@ -454,6 +454,8 @@ static void a_lost_daemon_is_told(void)
     float v[8];
     CU_ASSERT_EQUAL(td_read(x, v, sizeof v), TD_E_LOST);
     CU_ASSERT_EQUAL(td_sync(client), TD_E_LOST);
+    CU_ASSERT_EQUAL(td_seed(client, 7), TD_E_LOST);
+    CU_ASSERT_EQUAL(td_drawn(client), 0);
     CU_ASSERT_PTR_NULL(td_open(client, "x", 1000));
     CU_ASSERT_PTR_NULL(td_lease_new(client, 1));
     CU_ASSERT_PTR_NULL(td_zeros(client, td_dims(1), TD_FLOAT32));
