@@ -8,16 +8,16 @@ import pathlib
 ROOMS = {
     "daemon/autograd": "autograd autograd_* starved_ops client_graph client_hooks hooks random python/autograd",
     "daemon/cuda": "fake_cuda_* python_cuda",
-    "daemon/graph": "graph_run passes_run plans_run starved_plan client_programs client_calls programs many python_plans python_jit python_jit_random python_jit_train",
+    "daemon/graph": "graph_run passes_run plans_run starved_plan client_programs client_calls programs many starved_program endless python_plans python_jit python_jit_random python_jit_train",
     "daemon/kernels": "conformance jit kernels_* ops_kernels rewritten work random fake_cuda_kernels fake_cuda_products python_math python_values python_linalg python_fft python_nn",
     "daemon/ops": "ops ops_kernels graph_run plans_run conformance device starved_ops random rewritten work client_ops client_bits python_tensor python_index python_errors",
     "daemon/sched": "sched sched_* device device_ahead graph_run turns waits many endless client_queues greedy",
     "daemon/server": "hostile sessions rings import fuse frames ending crowd intake own stoppers waits client_meeting client_processes tools",
     "daemon/service": "service groups jobs models kept full import hostile_groups hostile_models client_queues client_handles client_groups client_collectives client_regroup "
-                      "client_models waits greedy sessions crash_models tools python_queued python_share",
+                      "client_models waits greedy sessions crash_models crash_groups turns tools python_queued python_share",
     "daemon/session": "starved fuzz_session asked hooks waits turns many random sessions hostile frames greedy programs hostile_groups hostile_models client_ops client_calls "
-                      "client_hooks client_queues client_mangled client_programs python_errors python_tables",
-    "daemon/tensor": "tensor ops autograd sched_ops starved_ops many kept client_handles client_device python_memory python_layouts",
+                      "client_hooks client_queues client_mangled client_programs python_errors python_tables kept full import own endless work",
+    "daemon/tensor": "tensor ops autograd sched_ops starved_ops many kept full own client_handles client_device python_memory python_layouts",
     "client/files": "client_files client_program_files fuzz_files python/files python_torchscript python_jit_files",
     "client/grad": "client_graph client_hooks python_autograd python_hooks python_checkpoint python_saved python_leaks",
     "client/group": "client_groups client_collectives client_regroup hello_group hello_group_kill crash_groups python_group python_process_group python_collectives python_sends",
