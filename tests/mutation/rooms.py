@@ -12,7 +12,7 @@ ROOMS = {
     "daemon/kernels": "conformance jit kernels_* ops_kernels rewritten work random fake_cuda_kernels fake_cuda_products python_math python_values python_linalg python_fft python_nn",
     "daemon/ops": "ops ops_kernels graph_run plans_run conformance device starved_ops random rewritten work client_ops client_bits python_tensor python_index python_errors",
     "daemon/sched": "sched sched_* device device_ahead graph_run turns waits many endless client_queues greedy",
-    "daemon/server": "hostile sessions rings import fuse frames ending crowd intake own stoppers waits client_meeting client_processes tools",
+    "daemon/server": "options hostile sessions rings import fuse frames ending crowd intake own stoppers waits client_meeting client_processes tools",
     "daemon/service": "service groups jobs models kept full import hostile_groups hostile_models client_queues client_handles client_groups client_collectives client_regroup "
                       "client_models waits greedy sessions crash_models crash_groups turns tools python_queued python_share",
     "daemon/session": "starved fuzz_session asked hooks waits turns many random sessions hostile frames greedy programs hostile_groups hostile_models client_ops client_calls "
