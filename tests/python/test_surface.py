@@ -392,6 +392,54 @@ def test_trees_that_differ_and_nodes_of_one_s_own():
         t.tree_unflatten([1], [1])
 
 
+def test_structures_of_trees():
+    """What they count, tell and have in common, as in PyTorch."""
+    from tensord.utils import _pytree as t
+
+    spec = t.tree_structure([1, (2, 3), {"b": 4, "a": [5]}])
+    assert (spec.num_leaves, spec.num_nodes, spec.num_children, spec.type, spec.context) == (5, 9, 3, list, None) and t.tree_structure(7).num_nodes == t.LeafSpec().num_leaves == 1
+    assert spec.child(1) is spec.children()[1] and spec.child(1).type is tuple and spec.child(2).context == ["b", "a"] and spec.children() is not spec.children_specs
+    assert repr(spec) == "TreeSpec(list, None, [*, TreeSpec(tuple, None, [*, *]), TreeSpec(dict, ['b', 'a'], [*, TreeSpec(list, None, [*])])])"
+    assert spec.unflatten("vwxyz") == ["v", ("w", "x"), {"b": "y", "a": ["z"]}] and spec == t.tree_structure([0, (0, 0), {"b": 0, "a": [0]}]) and spec != t.tree_structure([0, [0, 0], {"b": 0, "a": [0]}]) and spec != 3
+    assert t.tree_structure(Point(1, 2)).type is Point and t.tree_structure(collections.deque([1], 5)).context == 5 and t.tree_structure(collections.defaultdict(int, a=1)).context == (int, ["a"])
+    for number in (1, 4):
+        with pytest.raises(ValueError, match=f"was given {number} leaves for a tree of 2"):
+            t.tree_unflatten(range(number), t.tree_structure([1, 2]))
+
+
+@pytest.mark.parametrize("tree, other, parts", [
+    ([1, (2, 3)], [[4], ("x", {})], [[4], "x", {}]), (7, [1, 2], [[1, 2]]), ({"a": 1, "b": 2}, collections.OrderedDict([("b", 3), ("a", 4)]), [4, 3]),
+    (collections.defaultdict(list, a=1), {"a": [5]}, [[5]]), (collections.OrderedDict(a=1), collections.defaultdict(int, a=2), [2]), (Point(1, [2]), Point(3, [4]), [3, 4]),
+    (collections.deque([1, 2], 3), collections.deque([3, 4], 2), [3, 4]), ((), (), [])])
+def test_trees_that_begin_alike(tree, other, parts):
+    from tensord.utils import _pytree as t
+
+    assert t.tree_structure(tree).flatten_up_to(other) == parts
+
+
+@pytest.mark.parametrize("tree, other, said", [
+    ([1, 2], (1, 2), "a list is there, and a tuple in the other tree"), ([1], 3, "a list is there, and a int in the other tree"), ([1, 2], [1], "a list of 2 is there, and one of 1"), ({"a": 1}, [1], "a dict is there, and a list"),
+    ({"a": 1}, {"a": 1, "b": 2}, r"the keys are \['a'\], and \['a', 'b'\]"), (collections.defaultdict(int, a=1), {"b": 1}, r"the keys are \['a'\], and \['b'\]"), (collections.deque([1, 2]), collections.deque([1]), "a deque of 2 is there, and one of 1"),
+    (Point(1, 2), (1, 2), "a Point is there, and a tuple"), ((1, 2), Point(1, 2), "a tuple is there, and a Point")])
+def test_trees_that_begin_otherwise(tree, other, said):
+    from tensord.utils import _pytree as t
+
+    with pytest.raises(ValueError, match=said):
+        t.tree_structure(tree).flatten_up_to(other)
+
+
+def test_leaves_by_what_they_are():
+    from tensord.utils import _pytree as t
+
+    tree, seen = [1, 2.5, (3, "x")], []
+    assert t.tree_map_(seen.append, tree) is tree and seen == [1, 2.5, 3, "x"] and t.tree_map(lambda a: a, tree, is_leaf=lambda x: isinstance(x, tuple)) == tree
+    assert t.tree_map_only((int, str), lambda v: v * 2, tree) == [2, 2.5, (6, "xx")] and t.tree_map_only(lambda v: v == 3, lambda v: 0, tree) == [1, 2.5, (0, "x")]
+    assert t.tree_all_only(int, lambda v: v < 4, tree) and not t.tree_all_only(int, lambda v: v < 3, tree) and t.tree_any_only(int, lambda v: v > 2, tree) and not t.tree_any_only((int, str), lambda v: v == 2.5, tree)
+    assert not t.tree_all(lambda v: isinstance(v, int), tree) and not t.tree_any(lambda v: v is None, tree) and t.tree_leaves(tree, is_leaf=lambda x: isinstance(x, tuple)) == [1, 2.5, (3, "x")]
+    assert t.tree_structure(tree, is_leaf=lambda x: isinstance(x, tuple)).num_leaves == 3 and t.tree_is_leaf(3) and not t.tree_is_leaf([]) and t.tree_is_leaf([], is_leaf=lambda x: True)
+    assert t.MappingKey("a") == ("a",) and str(t.MappingKey(3)) == "[3]"
+
+
 # ---- timers
 
 

@@ -231,6 +231,38 @@ def test_sequential():
             checkpoint_sequential(model, wrong, x)
 
 
+def test_segments_of_a_sequence(monkeypatch):
+    """All but the last are checkpoints; the last one has what is left over. Arguments go to each."""
+    seen, real = [], td.utils.checkpoint.checkpoint
+
+    def noted(run, first, last, x, **more):
+        seen.append((first, last, more))
+        return real(run, first, last, x, **more)
+
+    monkeypatch.setattr(td.utils.checkpoint, "checkpoint", noted)
+    x = td.ones(2, requires_grad=True)
+    for n, segments, wanted in ((5, 1, []), (5, 2, [(0, 2)]), (5, 5, [(0, 1), (1, 2), (2, 3), (3, 4)]), (6, 3, [(0, 2), (2, 4)]), (7, 3, [(0, 2), (2, 4)])):
+        made = checkpoint_sequential(iter([lambda x: x * 2] * n), segments, x, use_reentrant=True, preserve_rng_state=False, early_stop=False)
+        assert made.tolist() == [2**n] * 2 and seen == [(*part, dict(use_reentrant=True, preserve_rng_state=False, early_stop=False)) for part in wanted]
+        seen.clear()
+    checkpoint_sequential([td.sin, td.cos], 2, x)
+    assert seen == [(0, 1, dict(use_reentrant=None, preserve_rng_state=True))]
+
+
+def test_a_region_ends_with_the_function():
+    """And without gradients there is none."""
+    x = td.ones(3, requires_grad=True)
+
+    def asks(a):
+        with pytest.raises(td.InvalidError, match="in no checkpoint"):
+            td._C._checkpoint(False)
+        return a * 2
+
+    with td.no_grad():
+        assert not td.checkpoint(asks, x).requires_grad
+    assert td.checkpoint(lambda a, *, k: a * k, x, k=3).tolist() == [3, 3, 3]
+
+
 def block(x, w):
     for _ in range(8):
         x = td.tanh(x @ w) * 0.5 + x
