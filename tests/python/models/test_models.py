@@ -284,6 +284,14 @@ def test_a_session_of_a_model_that_is_there_waits_for_nobody(layer, monkeypatch)
     assert td.InferenceSession(layer)._model.card["digest"] == first._model.card["digest"]
 
 
+def test_who_loads_a_model_that_came_meanwhile_takes_that(layer, monkeypatch):
+    """As where the lock was not waited for any longer."""
+    first, own = td.InferenceSession(layer), sys.modules[td.InferenceSession.__module__]
+    monkeypatch.setattr(own, "_opened", lambda digest: None)  # it was not there yet
+    made = own._loaded(layer)
+    assert made.name == first._model.name == "onnx/" + first._model.card["digest"] and made.version == first._model.version
+
+
 def test_sessions_of_one_graph_with_other_weights(tmp_path):
     """Weights that lie beside a file are of its model: others are another one's, and so are those that came since."""
     def put(folder, factor):
