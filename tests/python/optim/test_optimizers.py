@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import types
 
 import pytest
 import tensord as td
@@ -316,6 +317,39 @@ class Steps(td.nn.Module):
         self.net(x).sum().backward()
         self.optimizer.step()
         return x
+
+
+def test_a_mean_of_models_that_differ():
+    """Refused before anything is averaged."""
+    def model(bias=True, buffer=True):
+        return td.nn.Sequential(td.nn.Linear(2, 2, bias=bias), td.nn.BatchNorm1d(2, track_running_stats=buffer))
+
+    for buffers in (False, True):
+        for other in (model(bias=False), model(buffer=False)):
+            mean = td.optim.swa_utils.AveragedModel(model(), use_buffers=buffers)
+            before = mean.module[0].weight.clone()
+            for _ in range(2):
+                with pytest.raises(ValueError, match="zip"):
+                    mean.update_parameters(other)
+            assert td.equal(mean.module[0].weight, before) and int(mean.n_averaged) == 0
+    for make in (td.optim.swa_utils.get_ema_multi_avg_fn(0.5), td.optim.swa_utils.get_swa_multi_avg_fn()):
+        with pytest.raises(ValueError, match="zip"):
+            make([td.ones(1), td.ones(1)], [td.ones(1)], 1)
+    for wrong in (-0.1, 1.1):
+        with pytest.raises(td.InvalidError, match=f"Invalid decay value {wrong} provided"):
+            td.optim.swa_utils.get_ema_avg_fn(wrong)
+
+
+def test_means_keep_their_kind():
+    mean = td.optim.swa_utils.AveragedModel(td.nn.Linear(1, 1), device="cpu")
+    assert mean.n_averaged.dtype is td.int64 and "n_averaged" in dict(mean.named_buffers()) and not any(p.requires_grad and p.grad is not None for p in mean.parameters())
+    model = td.nn.BatchNorm1d(2)
+    model.train()
+    td.optim.swa_utils.update_bn([td.tensor([[1.0, 2.0], [3.0, 6.0]])] * 2, model)
+    assert model.training and model.momentum == 0.1 and td.allclose(model.running_mean, td.tensor([2.0, 4.0])) and td.allclose(model.running_var, td.tensor([2.0, 8.0]))
+    moved = []
+    td.optim.swa_utils.update_bn([types.SimpleNamespace(to=lambda device: moved.append(device) or td.ones(2, 2))], model, device="cpu")
+    assert moved == ["cpu"]
 
 
 def test_one_kind_of_mean():

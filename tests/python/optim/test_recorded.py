@@ -199,6 +199,71 @@ def test_as_recorded(name):
     near(CASES[name](td), recorded[name], 0.02 if "Muon" in name else 1e-5 if any(kind in name for kind in ("NAdam", "ASGD", "Adagrad", "LBFGS")) else 1e-8)
 
 
+@pytest.mark.parametrize("kind, options", [*SCHEDULES, ("CyclicLR", dict(base_lr=0.1, max_lr=0.9)), ("OneCycleLR", dict(max_lr=1.0, total_steps=4))], ids=lambda x: x if isinstance(x, str) else "")
+def test_the_rate_to_come_is_no_rate(kind, options):
+    import tensord as td
+
+    s = getattr(td.optim.lr_scheduler, kind)(optimizer(td, momentum=0.5), **options)
+    with pytest.warns(UserWarning, match="get_last_lr"):
+        s.get_lr()
+
+
+REFUSED = [("Adadelta", dict(rho=-0.1), "rho must be between 0 and 1, but is -0.1"), ("Adadelta", dict(rho=1.1), "rho must be"), ("Adamax", dict(betas=(1.0, 0.5)), "betas must be at least 0 and below 1"),
+           ("Adam", dict(betas=(0.5, 1.0)), "betas must be"), ("AdamW", dict(betas=(-0.1, 0.5)), "betas must be"), ("NAdam", dict(betas=(0.5, 1.5)), "betas must be"), ("Rprop", dict(etas=(1.0, 1.5)), "etas lie below and above 1"),
+           ("Rprop", dict(etas=(0.5, 1.0)), "etas lie"), ("Rprop", dict(etas=(0.0, 1.5)), "etas lie"), ("SGD", dict(nesterov=True), "nesterov needs a momentum"), ("SGD", dict(nesterov=True, momentum=0.5, dampening=0.1), "and no dampening"),
+           ("Adafactor", dict(beta2_decay=0.1), "beta2_decay should be <= 0"), ("Adafactor", dict(eps=(-1e-9, 0)), "epsilon1"), ("Adafactor", dict(eps=(None, -1e-9)), "epsilon2"), ("Adafactor", dict(d=0.9), "threshold d should be >= 1"),
+           ("LBFGS", dict(line_search_fn="no"), "only 'strong_wolfe' is supported, not 'no'"), ("RMSprop", dict(eps=-1), "eps must not be negative"), ("Adagrad", dict(initial_accumulator_value=-1), "initial_accumulator_value must not be negative")]
+ALLOWED = [("Adadelta", dict(rho=1.0)), ("Adadelta", dict(rho=0.0)), ("Adam", dict(betas=(0.0, 0.0))), ("Adafactor", dict(eps=(0, 0), beta2_decay=0, d=1)), ("SGD", dict(lr=0, momentum=0, weight_decay=0)), ("SGD", dict(nesterov=True, momentum=0.1)), ("LBFGS", dict(lr=0)),
+           ("Rprop", dict(etas=(0.5, 1.1)))]
+
+
+@pytest.mark.parametrize("kind, options, said", REFUSED)
+def test_numbers_out_of_range(kind, options, said):
+    import tensord as td
+
+    with pytest.raises(ValueError, match=said):
+        getattr(td.optim, kind)([td.ones(2, requires_grad=True)], **options)
+
+
+@pytest.mark.parametrize("kind, options", ALLOWED)
+def test_numbers_at_the_edge(kind, options):
+    import tensord as td
+
+    assert getattr(td.optim, kind)([td.ones(2, requires_grad=True)], **options).param_groups[0].items() >= options.items()
+
+
+SCHEDULED = [("CyclicLR", dict(base_lr=0.1, max_lr=1), "must support momentum or beta1"), ("OneCycleLR", dict(max_lr=1, total_steps=3), "must support momentum or beta1"), ("OneCycleLR", dict(max_lr=1), "either total_steps OR both epochs"),
+             ("OneCycleLR", dict(max_lr=1, epochs=3), "either total_steps OR both"), ("OneCycleLR", dict(max_lr=1, steps_per_epoch=3), "either total_steps OR both"), ("OneCycleLR", dict(max_lr=1, total_steps=3, anneal_strategy="no"), "'cos' or 'linear', not 'no'"),
+             ("OneCycleLR", dict(max_lr=1, total_steps=3, pct_start=1.1), "pct_start must be from 0 to 1, not 1.1"), ("OneCycleLR", dict(max_lr=1, total_steps=3, pct_start=-0.1), "pct_start must be"), ("CyclicLR", dict(base_lr=0.1, max_lr=1, mode="no"), "mode is invalid and scale_fn is None"),
+             ("OneCycleLR", dict(max_lr=1, total_steps=0), "total_steps must be above 0, not 0"), ("OneCycleLR", dict(max_lr=1, total_steps=1.5), "total_steps must be a whole number, not 1.5"), ("OneCycleLR", dict(max_lr=[1, 2, 3], total_steps=3, cycle_momentum=False), "max_lr must have the same length"),
+             ("ConstantLR", dict(factor=1.1), "factor must be from 0 to 1, not 1.1"), ("ConstantLR", dict(factor=-0.1), "factor must be"), ("LinearLR", dict(start_factor=0.0), "start_factor must be above 0"), ("LinearLR", dict(start_factor=1.1), "at most 1"),
+             ("LinearLR", dict(end_factor=-0.1), "end_factor from 0 to 1"), ("LinearLR", dict(end_factor=1.1), "end_factor from 0 to 1"), ("LambdaLR", dict(lr_lambda=[abs]), "there are 1 lr_lambdas, and 2 groups"), ("ReduceLROnPlateau", dict(factor=1.0), "Factor should be < 1.0"),
+             ("ReduceLROnPlateau", dict(mode="no"), "mode is 'min' or 'max'"), ("ReduceLROnPlateau", dict(threshold_mode="no"), "threshold_mode 'rel' or 'abs'"), ("ReduceLROnPlateau", dict(min_lr=[1.0]), "there are 1 min_lrs, and 2 groups")]
+
+
+@pytest.mark.parametrize("kind, options, said", SCHEDULED)
+def test_schedules_that_are_refused(kind, options, said):
+    import tensord as td
+
+    with pytest.raises(ValueError, match=said):
+        getattr(td.optim.lr_scheduler, kind)(optimizer(td, "Adagrad"), **options)
+
+
+def test_edges_of_schedules():
+    import tensord as td
+
+    of, o = td.optim.lr_scheduler, optimizer(td, momentum=0.5)
+    of.ConstantLR(o, 0.0), of.ConstantLR(o, 1.0), of.LinearLR(o, 1.0, 0.0), of.OneCycleLR(o, 1.0, 3, pct_start=0), of.OneCycleLR(o, 1.0, 3, pct_start=1), of.CyclicLR(o, 0.1, 1, mode="no", scale_fn=abs)
+    assert [g["momentum"] for g in o.param_groups] == [0.9, 0.9]
+    of.CyclicLR(optimizer(td, "Adagrad"), 0.1, 1, cycle_momentum=False), of.OneCycleLR(optimizer(td, "Adagrad"), 1.0, 3, cycle_momentum=False)
+    s = of.OneCycleLR(o, 1.0, total_steps=2)
+    for _ in range(2):
+        o.step()
+        s.step()
+    with pytest.raises(ValueError, match="Tried to step 3 times. The specified number of total steps is 2"):
+        s.step()
+
+
 if __name__ == "__main__":
     import torch
 
