@@ -2,13 +2,15 @@
  * nothing is said. */
 #include "daemon/server/options.h"
 #include "daemon/tensor/tensor.h"
+#include "proto/base/cgroup.h"
 #include "tests/unit/cunit_main.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { MOST_WORDS = 8 };
+enum { MOST_WORDS = 16 };
 #define MIB (UINT64_C(1) << 20)
 
 static td_options o;
@@ -98,6 +100,11 @@ static bool is_memfd(void)
     return o.shm == TD_SHM_MEMFD && !o.cuda.off;
 }
 
+static bool is_auto(void)
+{
+    return o.cuda.handles == TD_GPU_HANDLES_AUTO;
+}
+
 static bool is_vmm(void)
 {
     return o.cuda.handles == TD_GPU_HANDLES_VMM;
@@ -133,10 +140,15 @@ static void words(void)
     static const struct {
         const char *words;
         bool (*holds)(void);
-    } good[] = {{"--cuda off", is_off},         {"--cuda auto --shm memfd", is_memfd},
-                {"--shm posix", is_posix},      {"--cuda-handles vmm", is_vmm},
-                {"--cuda-handles ipc", is_ipc}, {"--workers 1024", has_1024},
-                {"--workers=1", has_1},         {"--private --turns --log debug", is_loud},
+    } good[] = {{"--cuda off", is_off},
+                {"--cuda off --cuda auto --shm posix --shm memfd", is_memfd},
+                {"--cuda-handles ipc --cuda-handles auto", is_auto},
+                {"--shm posix", is_posix},
+                {"--cuda-handles vmm", is_vmm},
+                {"--cuda-handles ipc", is_ipc},
+                {"--workers 1024", has_1024},
+                {"--workers=1", has_1},
+                {"--private --turns --log debug", is_loud},
                 {"--log error", is_still}};
     static const char *const bad[][2] = {
         {"--cuda on", "--cuda takes auto or off, not 'on'"},
@@ -209,6 +221,24 @@ static void the_environment(void)
     init();
 }
 
+/* What the machine has, or less where a group or an affinity says so. */
+static void available(void)
+{
+    cpu_set_t all, one;
+    CU_ASSERT_EQUAL_FATAL(sched_getaffinity(0, sizeof all, &all), 0);
+    int granted = td_cgroup_processors(""), n = CPU_COUNT(&all);
+    CU_ASSERT_EQUAL(td_processors_available(), granted && granted < n ? granted : n);
+    CPU_ZERO(&one);
+    for (int k = 0; k < CPU_SETSIZE && !CPU_COUNT(&one); k++)
+        if (CPU_ISSET(k, &all)) CPU_SET(k, &one);
+    CU_ASSERT_EQUAL_FATAL(sched_setaffinity(0, sizeof one, &one), 0);
+    CU_ASSERT_EQUAL(td_processors_available(), 1);
+    sched_setaffinity(0, sizeof all, &all);
+    uint64_t machine = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE),
+             group = td_cgroup_memory("");
+    CU_ASSERT_EQUAL(td_memory_available(), group && group < machine ? group : machine);
+}
+
 /* As long as an address may be, and a byte longer. */
 static void sockets(void)
 {
@@ -226,11 +256,14 @@ static void sockets(void)
     setenv("TENSORD_SOCKET", path, 1);
     CU_ASSERT_EQUAL(parse(""), TD_E_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "the socket's path is too long (at most 107 bytes)"));
+    char place[] = "/tmp/options-XXXXXX", want[sizeof place + 20];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(place));
     setenv("TENSORD_SOCKET", "", 1);
-    setenv("XDG_RUNTIME_DIR", "/nowhere/else", 1);
+    setenv("XDG_RUNTIME_DIR", place, 1);
+    snprintf(want, sizeof want, "%s/tensord/socket", place);
     CU_ASSERT_EQUAL(parse(""), TD_OK);
-    CU_ASSERT_TRUE(strlen(o.socket) > strlen("/socket") &&
-                   !strcmp(o.socket + strlen(o.socket) - strlen("/socket"), "/socket"));
+    CU_ASSERT_STRING_EQUAL(o.socket, want);
+    rmdir(place);
     init();
 }
 
@@ -254,5 +287,5 @@ static void inherited(void)
 }
 
 TD_CUNIT_MAIN_WITH("options", init, NULL, {"nothing said", nothing_said}, {"sizes", sizes}, {"words", words},
-                   {"own memory", own_memory}, {"the environment", the_environment}, {"sockets", sockets},
-                   {"inherited", inherited})
+                   {"own memory", own_memory}, {"available", available}, {"the environment", the_environment},
+                   {"sockets", sockets}, {"inherited", inherited})
