@@ -75,7 +75,7 @@ typedef bool td_ir_same_fn(const td_ir_edit *e, uint32_t number, const void *key
 uint32_t td_ir_find(td_ir_edit *e, td_ir_table *t, uint32_t hash, td_ir_same_fn *same, const void *key);
 /* Not found: put it there. hash_of is asked of all others when the table grows. */
 typedef uint32_t td_ir_hash_fn(const td_ir_edit *e, uint32_t number);
-bool td_ir_put(td_ir_edit *e, td_ir_table *t, uint32_t hash, uint32_t number, td_ir_hash_fn *hash_of);
+void td_ir_put(td_ir_edit *e, td_ir_table *t, uint32_t hash, uint32_t number, td_ir_hash_fn *hash_of);
 
 /* A source of the edit's strings, found or made. */
 uint32_t td_ir_source_new(td_ir_edit *e, const td_ir_source *s);

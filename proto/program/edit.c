@@ -65,14 +65,14 @@ static void put(td_ir_table *t, uint32_t hash, uint32_t number)
     t->slots[hash & (t->size - 1)] = number;
 }
 
-bool td_ir_put(td_ir_edit *e, td_ir_table *t, uint32_t hash, uint32_t number, td_ir_hash_fn *hash_of)
+void td_ir_put(td_ir_edit *e, td_ir_table *t, uint32_t hash, uint32_t number, td_ir_hash_fn *hash_of)
 {
     if (2 * (t->count + 1) > t->size) {
         td_ir_table more = {.size = t->size ? 2 * t->size : 64};
         more.slots = malloc(more.size * sizeof *more.slots);
         if (!more.slots) {
             td_no_memory(&e->failed, "for a program's table");
-            return false;
+            return;
         }
         memset(more.slots, 0xff, more.size * sizeof *more.slots);
         for (uint32_t i = 0; i < t->size; i++)
@@ -83,7 +83,6 @@ bool td_ir_put(td_ir_edit *e, td_ir_table *t, uint32_t hash, uint32_t number, td
     }
     put(t, hash, number);
     t->count++;
-    return true;
 }
 
 /* ---- the edit */
@@ -158,7 +157,8 @@ uint32_t td_ir_string(td_ir_edit *e, const char *text, size_t length)
     if (td_ir_stop(e, number)) return TD_IR_NONE;
     if (length) memcpy(e->ir.chars + at, text, length);
     e->ir.strings[number] = (td_ir_text){at, (uint32_t)length};
-    return td_ir_put(e, &e->strings, hash, number, hash_string) ? number : TD_IR_NONE;
+    td_ir_put(e, &e->strings, hash, number, hash_string);
+    return number;
 }
 
 static bool same_source(const td_ir_edit *e, uint32_t number, const void *key)

@@ -40,7 +40,8 @@ uint32_t td_type_make(td_ir_edit *e, uint32_t head, uint32_t n, const uint32_t *
     if (td_ir_stop(e, number)) return TD_IR_NONE;
     if (n) memcpy(e->ir.parts + part, parts, n * sizeof *parts);
     e->ir.types[number] = (td_ir_type){head, n ? part : 0, n};
-    return td_ir_put(e, &e->types, hash, number, hash_type) ? number : TD_IR_NONE;
+    td_ir_put(e, &e->types, hash, number, hash_type);
+    return number;
 }
 
 uint32_t td_type_size(const td_ir *ir, uint32_t type)
