@@ -19,7 +19,7 @@ import unittest
 import urllib.parse
 from multiprocessing import shared_memory
 
-from served import DTYPES, LONG, Served, environment, every_dtype, infer_body, onnx, outputs_of, plus, read_answer, run, slow
+from served import DTYPES, LONG, Served, UnixConnection, environment, every_dtype, infer_body, onnx, outputs_of, plus, read_answer, run, slow
 
 N = 512  # of the slow model
 
@@ -114,6 +114,46 @@ class Models(Served):
         self.assertEqual(f.json("GET", "/v2/systemsharedmemory/region/r%201/status")[0], 404)
         self.assertEqual(f.json("POST", "/v2/models/plus/infer", ask)[0], 404)
         self.has_answer(f, "plus")
+
+    def test_shared_memory_is_for_this_host(self):
+        """Who comes over the network names no region of it, whichever of its inputs and outputs that is for."""
+        sums = onnx([("Add", ["a", "b"], ["y"]), ("Sub", ["a", "b"], ["z"])], [("a", 1, [2]), ("b", 1, [2])], [("y", 1, [2]), ("z", 1, [2])])
+        f = self.front("--insecure", "--listen", "0.0.0.0:0", self.write("sums.onnx", sums), listen=False)
+        f.wait(lambda: f.at and f.unix)
+        f.is_ready()
+        block = shared_memory.SharedMemory(create=True, size=4096)
+        self.addCleanup(block.unlink), self.addCleanup(block.close)
+        block.buf[:16] = struct.pack("<4f", 1, 2, 10, 20)
+
+        def here(path, body):
+            c = UnixConnection(f.unix)
+            c.request("POST", path, json.dumps(body))
+            r = c.getresponse()
+            status, said = r.status, r.read()
+            c.close()
+            return status, said
+
+        region = {"key": "/" + block.name.lstrip("/"), "offset": 0, "byte_size": 4096}
+        status, said = f.json("POST", "/v2/systemsharedmemory/region/r/register", region)
+        self.assertEqual((status, said["error"]), (403, "shared memory is for clients on this host"))
+        self.assertEqual(here("/v2/systemsharedmemory/region/r/register", region)[0], 200)
+
+        def question(*names):
+            ends = {"a": 0, "b": 8, "y": 1024, "z": 2048}
+            at = {n: {"parameters": {"shared_memory_region": "r", "shared_memory_byte_size": 8, "shared_memory_offset": ends[n]}} for n in names}
+            values = {"a": [1, 2], "b": [10, 20]}
+            return {"inputs": [{"name": n, "datatype": "FP32", "shape": [2], **at.get(n, {"data": values[n]})} for n in "ab"],
+                    "outputs": [{"name": n, **at.get(n, {})} for n in "yz"]}
+
+        for name in "abyz":
+            status, said = f.json("POST", "/v2/models/sums/infer", question(name))
+            self.assertEqual((status, said["error"]), (403, "shared memory is for clients on this host"), name)
+        self.assertEqual(bytes(block.buf[1024:]), bytes(3072))  # nothing was written
+        status, said = f.json("POST", "/v2/models/sums/infer", question())
+        self.assertEqual([o["data"] for o in said["outputs"]], [[11, 22], [-9, -18]])
+        status, said = here("/v2/models/sums/infer", question(*"abyz"))
+        self.assertEqual((status, ["data" in o for o in json.loads(said)["outputs"]]), (200, [False, False]), said)
+        self.assertEqual(struct.unpack("<4f", bytes(block.buf[1024:1032]) + bytes(block.buf[2048:2056])), (11, 22, -9, -18))
 
     def test_classes_of_nothing_and_of_many(self):
         f = self.front("--memory", "8M", "--model", "same=" + self.write("same.onnx", onnx([("Identity", ["x"], ["y"])], [("x", 1, ["n", "m"])],
@@ -362,6 +402,26 @@ class Models(Served):
             self.assertEqual(self.load(f, "m", "unload")[0], 200)
             seen.append(used())
         self.assertEqual(len(set(seen[6:])), 1, seen)  # this server's connection gets its ring in one of the first
+
+    def test_requests_leave_nothing(self):
+        """Small inputs go with the request and large ones through a lease; the daemon keeps tensors of neither."""
+        f = self.front("--no-http-socket", self.write("plus.onnx", plus(1.0)))
+        f.is_ready()
+
+        def ask_both():
+            for rows in (2, 4096):
+                body, headers = infer_body([("x", "FP32", [rows, 4], bytes(16 * rows))])
+                status, headers, body = f.ask("POST", "/v2/models/plus/infer", body, headers)
+                self.assertEqual((status, outputs_of(headers, body)["y"]), (200, ([rows, 4], struct.pack("<f", 1) * 4 * rows)))
+
+        ask_both()
+        held = self.status()["tensors"]
+        for _ in range(10):
+            ask_both()
+        deadline = time.monotonic() + LONG
+        while (now := self.status()["tensors"]) > held and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertLessEqual(now, held)
 
     def test_models_of_others(self):
         """What another process publishes is served, and what is loaded here outlives this server."""
