@@ -720,6 +720,71 @@ static void random_numbers_come_again(void)
     end();
 }
 
+/* What lies row by row is not copied, whatever the strides of sizes of one say; and of nothing there is nothing to
+ * copy. */
+static void what_lies_in_rows(void)
+{
+    if (is_away()) return;
+    begin();
+    td_array *x = FLOATS(td_dims(2, 3), 1, 2, 3, 4, 5, 6), *row = td_slice(x, 0, 1, 2, 1),
+             *column = td_slice(x, 1, 1, 2, 1);
+    const struct {
+        td_array *from;
+        bool lies;
+    } all[] = {{x, true},
+               {row, true},
+               {td_transpose(row, 0, 1), true},
+               {td_reshape(x, td_dims(1, 2, 1, 3, 1)), true},
+               {td_select(row, 1, 0), true},
+               {column, false},
+               {td_slice(x, 1, 0, 2, 1), false},
+               {td_slice(x, 1, 0, 3, 2), false},
+               {td_transpose(x, 0, 1), false},
+               {td_expand(row, td_dims(2, 3)), false}};
+    for (unsigned k = 0; k < sizeof all / sizeof all[0]; k++) {
+        td_array *flat = td_ravel(all[k].from), *packed = td_packed(all[k].from);
+        CU_ASSERT_EQUAL(td_data(flat) == td_data(all[k].from), all[k].lies);
+        CU_ASSERT_EQUAL(td_data(packed) == td_data(all[k].from), all[k].lies);
+        CU_ASSERT_TRUE(td_ndim(flat) == 1 && td_ndim(packed) == td_ndim(all[k].from) && td_is_contiguous(packed));
+        CHECK_VALUES(td_sum(td_ne(td_ravel(all[k].from), td_ravel(td_clone(all[k].from)))), 0);
+    }
+    td_array *empty = td_zeros(c, td_dims(0, 3), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_set_requires_grad(empty, true), TD_OK);
+    td_graph_node node, next;
+    int n;
+    CU_ASSERT_EQUAL(td_graph_of(td_ravel(td_transpose(empty, 0, 1)), &node), TD_OK);
+    CU_ASSERT_EQUAL(td_graph_next(c, &node, &next, &n), TD_OK);
+    CU_ASSERT_TRUE(n == 1 && strcmp(next.op, "transpose") == 0);
+    CU_ASSERT_EQUAL(td_graph_release(c, next.number), TD_OK);
+    CU_ASSERT_EQUAL(td_graph_release(c, node.number), TD_OK);
+    end();
+}
+
+/* One size may be left open, and is what the others leave. */
+static void shapes_with_one_open_size(void)
+{
+    begin();
+    td_array *x = FLOATS(td_dims(2, 3), 1, 2, 3, 4, 5, 6), *empty = td_zeros(c, td_dims(0, 3), TD_FLOAT32);
+    CU_ASSERT_EQUAL(td_shape(td_reshaped(x, td_dims(3, -1)))[1], 2);
+    CU_ASSERT_EQUAL(td_shape(td_reshaped(x, td_dims(-1)))[0], 6);
+    CU_ASSERT_EQUAL(td_shape(td_reshaped(x, td_dims(6, 1)))[0], 6);
+    CU_ASSERT_EQUAL(td_ndim(td_reshaped(td_sum(x), td_dims_of(0, NULL))), 0);
+    CU_ASSERT_EQUAL(td_shape(td_reshaped(empty, td_dims(-1, 3)))[0], 0);
+    CU_ASSERT_EQUAL(td_shape(td_reshaped(empty, td_dims(0, 7)))[1], 7);
+    td_array *turned = td_transpose(x, 0, 1); /* which no view has in other shapes */
+    CHECK_VALUES(td_reshaped(turned, td_dims(6)), 1, 4, 2, 5, 3, 6);
+    CHECK_VALUES(td_reshaped(turned, td_dims(2, -1)), 1, 4, 2, 5, 3, 6);
+    CHECK_FAILS(td_view(turned, td_dims(6)), TD_E_SHAPE, "view");
+    CHECK_FAILS(td_reshaped(x, td_dims(7)), TD_E_SHAPE, "[7]");
+    CHECK_FAILS(td_reshaped(x, td_dims(4, -1)), TD_E_SHAPE, "[4, -1]");
+    CHECK_FAILS(td_reshaped(x, td_dims(-1, -1)), TD_E_SHAPE, "only one");
+    CHECK_FAILS(td_reshaped(x, td_dims(-2, -3)), TD_E_SHAPE, "-2");
+    CHECK_FAILS(td_reshaped(empty, td_dims(0, -1)), TD_E_SHAPE, "-1");
+    td_clear_error();
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    end();
+}
+
 TD_CUNIT_MAIN_WITH(
     "client_ops", start_server, stop_server, {"arithmetic", arithmetic}, {"joins of any length", joins_of_any_length},
     {"joins of nothing", joins_of_nothing}, {"similar calls differ", similar_calls_differ}, {"in place", in_place},
@@ -731,4 +796,5 @@ TD_CUNIT_MAIN_WITH(
     {"composites have values", composites_have_values}, {"more composites", more_composites},
     {"grids, sets and sums", grids_sets_and_sums}, {"random is seeded", random_is_seeded}, {"devices", devices},
     {"lent under a name", lent_under_a_name}, {"backward waits for leases", backward_waits_for_leases},
-    {"writing in time", writing_in_time}, {"random numbers come again", random_numbers_come_again})
+    {"writing in time", writing_in_time}, {"random numbers come again", random_numbers_come_again},
+    {"what lies in rows", what_lies_in_rows}, {"shapes with one open size", shapes_with_one_open_size})
