@@ -1,0 +1,239 @@
+/* A client whose memory is out: each call is tried with its first allocation failing, then with its second, and so on
+ * until none fails. What fails says so, the connection goes on, and nothing is held that nobody has a handle of. */
+#include "client/tensor/array.h"
+#include "tests/client/common.h"
+#include "tests/hostile/starve.h"
+
+#include <string.h>
+
+#define NOTHING td_arrays_of(0, NULL)
+
+static td_client *c;
+static td_array *x, *w; /* leaves of two numbers */
+
+/* This thread's error, where something gave NULL or 0. */
+static int told(void)
+{
+    return td_last_error()->code ? td_last_error()->code : -1;
+}
+
+/* As often as it takes until nothing fails; `run` lets go of what it made, and gives the code of what failed. */
+static void starve(const char *what, int (*run)(void))
+{
+    enum { MOST = 1000 };
+    CU_ASSERT_EQUAL(run(), TD_OK); /* what is made once is there then */
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    int64_t tensors = status_of(c, "tensors"), nodes = status_of(c, "nodes");
+    uint64_t handles = c->handles;
+    for (int n = 1; n < MOST; n++) {
+        td_clear_error();
+        until_failure = n;
+        int rc = run(), left = until_failure;
+        until_failure = 0;
+        td_error e = *td_last_error();
+        bool good = rc == TD_OK || (!left && rc == TD_E_SYSTEM && strstr(e.message, "memory"));
+        td_clear_error();
+        int synced = td_sync(c);
+        good = good && !c->lost && (synced == TD_OK || synced == TD_E_SYSTEM);
+        good = good && c->handles == handles && comes_to(c, "tensors", tensors) && comes_to(c, "nodes", nodes);
+        if (!good)
+            fprintf(stderr, "%s, allocation %d: %d, then %d: '%s' (%s); handles %lld, tensors %lld\n", what, n, rc,
+                    synced, e.message, e.op, (long long)(c->handles - handles),
+                    (long long)(status_of(c, "tensors") - tensors));
+        CU_ASSERT_TRUE(good);
+        if (left || c->lost) break;
+    }
+}
+
+static void begin(void)
+{
+    c = join();
+    x = td_from_data(c, TD_FLOAT32, td_dims(2), (float[]){1, 2}),
+    w = td_from_data(c, TD_FLOAT32, td_dims(2), (float[]){3, 4});
+    CU_ASSERT_EQUAL(td_set_requires_grad(x, true), TD_OK);
+    CU_ASSERT_EQUAL(td_set_requires_grad(w, true), TD_OK);
+}
+
+static void end(void)
+{
+    td_release(x), td_release(w);
+    td_disconnect(c);
+}
+
+/* ---- gradients */
+
+static int answers_hooks(td_client *client, const td_hook_call *call, void *context)
+{
+    (void)client, (void)context;
+    if (call->kind != TD_ON_TENSOR) return 0;
+    call->answer[0] = td_mul(call->given[0], 2);
+    return call->answer[0] ? 1 : -1;
+}
+
+/* Both gradients of the sum of 3 x w, through a hook that doubles what comes. */
+static int gradients(void)
+{
+    float v[2] = {0};
+    td_array *g[2] = {NULL, NULL}, *y = td_mul(x, w), *z = y ? td_mul(y, 3) : NULL, *loss = z ? td_sum(z) : NULL;
+    int rc = loss && td_hook(y, TD_ON_TENSOR) ? TD_OK : told();
+    if (!rc) rc = td_autograd_grad(td_arrays(loss), NOTHING, td_arrays(x, w), 0, g);
+    CU_ASSERT_TRUE(rc == TD_OK ? g[0] && g[1] : !g[0] && !g[1]);
+    if (!rc) rc = td_read(g[1], v, sizeof v);
+    CU_ASSERT_TRUE(rc || (v[0] == 6 && v[1] == 12));
+    td_release(y), td_release(z), td_release(loss), td_release(g[0]), td_release(g[1]);
+    return rc;
+}
+
+static int backward(void)
+{
+    td_array *y = td_mul(x, w), *loss = y ? td_sum(y) : NULL, *g[2] = {NULL, NULL};
+    int rc = loss ? td_backward(loss) : told();
+    if (!rc) rc = td_grads(td_arrays(x, w), g);
+    CU_ASSERT_TRUE(rc == TD_OK ? g[0] && g[1] : !g[0] && !g[1]);
+    int failed = until_failure;
+    until_failure = 0;
+    CU_ASSERT_EQUAL(td_zero_grad(td_arrays(x, w)), TD_OK);
+    until_failure = failed;
+    td_release(y), td_release(loss), td_release(g[0]), td_release(g[1]);
+    return rc;
+}
+
+static void no_memory_for_gradients(void)
+{
+    begin();
+    starve("backward", backward);
+    td_set_on_hook(c, answers_hooks, NULL);
+    starve("gradients", gradients);
+    end();
+}
+
+/* ---- many handles */
+
+enum { MANY = 5000 };
+static td_array *many[MANY];
+
+static void make_many(void)
+{
+    for (int k = 0; k < MANY; k++) many[k] = td_full(c, td_dims(1), k, TD_FLOAT32);
+}
+
+static void release_many(void)
+{
+    for (int k = 0; k < MANY; k++) td_release(many[k]);
+}
+
+/* Memory is needed to tell the daemon of them: what was not told is told later. */
+static int releases(void)
+{
+    int failed = until_failure;
+    until_failure = 0;
+    make_many();
+    CU_ASSERT_EQUAL(td_sync(c), TD_OK);
+    td_lock(c);
+    CU_ASSERT_EQUAL(c->out.words.count, 0);
+    td_words_deinit(&c->out.words); /* so there is no room of before */
+    td_unlock(c);
+    until_failure = failed;
+    release_many();
+    return TD_OK;
+}
+
+static int joins(void)
+{
+    float v[2];
+    td_array *y = td_cat(td_arrays_of(MANY, many)), *end = y ? td_slice(y, 0, MANY - 2, MANY, 1) : NULL;
+    int rc = end ? td_read(end, v, sizeof v) : told();
+    CU_ASSERT_TRUE(rc || (v[0] == MANY - 2 && v[1] == MANY - 1));
+    td_release(y), td_release(end);
+    return rc;
+}
+
+static void no_memory_for_many(void)
+{
+    begin();
+    starve("releases", releases);
+    make_many();
+    starve("joins", joins);
+    bool was = td_set_grad_enabled(false);
+    starve("joins into one", joins);
+    td_set_grad_enabled(was);
+    release_many();
+    end();
+}
+
+/* ---- programs and models */
+
+static const char twice[] = "graph(%x : Tensor):\n"
+                            "  %two : int = prim::Constant[value=2]()\n"
+                            "  %y : Tensor = td::mul(%x, %two)\n"
+                            "  return (%y, %two)\n";
+
+static int programs(void)
+{
+    float v[2];
+    td_program *p = td_program_read(c, twice, NOTHING);
+    td_value out = {TD_VALUE_NONE, 0, {0}, 0}, in[] = {td_value_array(x)};
+    int rc = p ? td_program_call(p, 1, in, &out) : told();
+    CU_ASSERT_EQUAL(out.kind, rc ? TD_VALUE_NONE : TD_VALUE_TUPLE);
+    if (!rc) rc = td_read(out.items[0].array, v, sizeof v);
+    CU_ASSERT_TRUE(rc || (v[0] == 2 && v[1] == 4 && out.items[1].i == 2));
+    td_value_free(&out);
+    td_program_free(p);
+    return rc;
+}
+
+static void no_memory_for_programs(void)
+{
+    begin();
+    starve("programs", programs);
+    end();
+}
+
+static td_model *model;
+
+static int inference(void)
+{
+    float v[2];
+    td_array *y = NULL;
+    td_request *r = td_async_infer(model, td_arrays(x), NULL, NULL, NULL);
+    int rc = r ? TD_OK : told();
+    while (r && !td_request_done(r)) td_client_dispatch(c);
+    if (!rc) rc = td_request_arrays(r, 1, &y);
+    if (!rc) rc = td_read(y, v, sizeof v);
+    CU_ASSERT_TRUE(rc || (v[0] == 2 && v[1] == 4));
+    td_request_free(r);
+    td_release(y);
+    return rc;
+}
+
+static int opened(void)
+{
+    td_model *m = td_model_open(c, "starved", 0, TEST_LONG_MS);
+    int rc = m ? TD_OK : told();
+    td_model_free(m);
+    return rc;
+}
+
+static void no_memory_for_models(void)
+{
+    begin();
+    static const char card[] = "{\"inputs\": [{\"name\": \"x\", \"dtype\": \"float32\", \"shape\": [2]}],"
+                               " \"outputs\": [{\"name\": \"y\", \"dtype\": \"float32\", \"shape\": [2]}]}";
+    td_program *p = td_program_script(c, "def f(x):\n    return x * 2\n", "model.py", 1, NULL, 0, NULL);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+    td_model *made = td_model_of(p, card);
+    if (!made) fprintf(stderr, "%s\n", td_last_error()->message);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(made);
+    CU_ASSERT_EQUAL(td_model_publish(made, "starved", NULL), TD_OK);
+    starve("models", opened);
+    model = td_model_open(c, "starved", 0, TEST_LONG_MS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(model);
+    starve("inference", inference);
+    CU_ASSERT_EQUAL(td_model_retire(c, "starved", 0), TD_OK);
+    td_model_free(model), td_model_free(made);
+    end();
+}
+
+TD_CUNIT_MAIN_WITH("client_starved", start_server, stop_server, {"no memory for gradients", no_memory_for_gradients},
+                   {"no memory for many", no_memory_for_many}, {"no memory for programs", no_memory_for_programs},
+                   {"no memory for models", no_memory_for_models})
