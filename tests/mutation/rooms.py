@@ -17,7 +17,7 @@ ROOMS = {
                       "client_models waits greedy sessions crash_models crash_groups turns tools python_queued python_share",
     "daemon/session": "starved fuzz_session asked hooks waits turns many random sessions hostile frames greedy programs hostile_groups hostile_models client_ops client_calls "
                       "client_hooks client_queues client_mangled client_programs python_errors python_tables kept full import own endless work",
-    "daemon/tensor": "tensor ops autograd sched_ops starved_ops many kept full own client_handles client_device python_memory python_layouts",
+    "daemon/tensor": "account tensor ops autograd sched_ops starved_ops many kept full own client_handles client_device python_memory python_layouts",
     "client/files": "client_files client_program_files fuzz_files python/files python_torchscript python_jit_files python_jit_torch",
     "client/grad": "client_graph client_starved client_hooks python_autograd python_hooks python_checkpoint python_saved python_leaks",
     "client/group": "client_groups client_collectives client_regroup hello_group hello_group_kill crash_groups python_group python_process_group python_collectives python_sends",
