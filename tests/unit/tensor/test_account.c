@@ -240,6 +240,8 @@ static void holders(void)
     td_account_discharge(users[0], 0, 7000);
     for (int i = 0; i < MOST; i++) td_account_discharge(sessions[i], 0, objects[i]);
     CU_ASSERT_TRUE(!root->objects && !root->wire);
+    refuse(root);
+    CU_ASSERT_PTR_NULL(strstr(e.message, "holders"));
 }
 
 TD_CUNIT_MAIN_WITH("account", init, cleanup, {"a tree", a_tree}, {"chains", chains}, {"work", work},
