@@ -407,6 +407,80 @@ static void bounded_by_the_turn(void)
     CU_ASSERT_FALSE(td_dead_collect(1));
 }
 
+/* What dies while others are being ended, or put off, waits; and that none waits is known, too. */
+static void put_off(void)
+{
+    CU_ASSERT_FALSE(td_dead_waiting());
+    td_dead_defer(true);
+    CU_ASSERT_FALSE(td_dead_collect(0));
+    for (int i = 0; i < 5; i++) td_tensor_unref(tensor(1));
+    CU_ASSERT_TRUE(td_dead_waiting() && td_live_counts().tensors == 5);
+    CU_ASSERT_TRUE(td_dead_collect(0)); /* not from here */
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 5);
+    td_dead_defer(false);
+    CU_ASSERT_TRUE(td_dead_collect(4));
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 1);
+    CU_ASSERT_FALSE(td_dead_collect(1));
+    CU_ASSERT_TRUE(!td_dead_waiting() && td_live_counts().tensors == 0);
+}
+
+static int told_unheld;
+static void count_unheld(td_meta *m, td_tensor *owner)
+{
+    told_unheld += m == owner->meta;
+}
+
+static void end_meta(td_meta *m, td_tensor *owner)
+{
+    told_unheld += 100 * (m == owner->meta);
+}
+
+/* Ids, names and queue items hold a tensor; when the last has gone and others still have it, its meta is told. */
+static void held(void)
+{
+    td_meta meta = {end_meta, count_unheld};
+    td_tensor *t = tensor(1);
+    t->meta = &meta;
+    CU_ASSERT_TRUE(!t->held && !t->flags);
+    for (int round = 1; round <= 2; round++) {
+        CU_ASSERT_PTR_EQUAL(td_tensor_hold(t), t);
+        CU_ASSERT_TRUE(t->held == 1 && !(t->flags & TD_TF_UNHELD));
+        td_tensor_hold(t);
+        CU_ASSERT_TRUE(t->held == 2 && t->refs == 3);
+        td_tensor_unhold(t);
+        CU_ASSERT_TRUE(t->held == 1 && t->refs == 2 && told_unheld == round - 1 && !(t->flags & TD_TF_UNHELD));
+        td_tensor_unhold(t);
+        CU_ASSERT_TRUE(!t->held && t->refs == 1 && told_unheld == round && t->flags & TD_TF_UNHELD);
+    }
+    td_tensor_hold(t);
+    td_tensor_unref(t);
+    td_tensor_unhold(t); /* it dies with it, and is not told before */
+    CU_ASSERT_EQUAL(told_unheld, 102);
+    t = tensor(1); /* most likely its place: nothing of it is left there */
+    CU_ASSERT_TRUE(!t->held && !t->flags && !t->meta && !t->view_base && t->refs == 1);
+    td_tensor_hold(t), td_tensor_unhold(t); /* without a meta */
+    td_tensor_unref(t);
+    td_tensor_unhold(NULL);
+    CU_ASSERT_EQUAL(td_live_counts().tensors, 0);
+}
+
+/* A view that cannot be had changes nothing. */
+static void a_view_without_room(void)
+{
+    td_error e = {0};
+    td_tensor *t = tensor(4), *view = t;
+    td_desc d = shape(2);
+    uint32_t storage_refs = t->storage->refs;
+    payer->limit_objects = payer->objects;
+    CU_ASSERT_EQUAL(td_tensor_view(&view, t, &d, payer, &e), TD_E_QUOTA);
+    CU_ASSERT_TRUE(!view && t->storage->refs == storage_refs && payer->objects == payer->limit_objects);
+    payer->limit_objects++;
+    CU_ASSERT_EQUAL(td_tensor_view(&view, t, &d, payer, &e), TD_OK);
+    CU_ASSERT_TRUE(view->version == t->version && t->storage->refs == storage_refs + 1);
+    payer->limit_objects = 0;
+    td_tensor_unref(view), td_tensor_unref(t);
+}
+
 static void bookkeeping_is_small(void)
 {
     enum { N = 100000 };
@@ -424,4 +498,5 @@ TD_CUNIT_MAIN_WITH("tensor", setup, teardown, {"counts and sharing", counts_and_
                    {"who is full", who_is_full}, {"waits for growth", waits_for_growth},
                    {"leases are taken over", leases_are_taken_over}, {"shrinking gives back", shrinking_gives_back},
                    {"poison", poison}, {"late", late}, {"a chain of a million", a_chain_of_a_million},
-                   {"bounded by the turn", bounded_by_the_turn}, {"book-keeping is small", bookkeeping_is_small})
+                   {"bounded by the turn", bounded_by_the_turn}, {"put off", put_off}, {"held", held},
+                   {"a view without room", a_view_without_room}, {"book-keeping is small", bookkeeping_is_small})
