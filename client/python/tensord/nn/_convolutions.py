@@ -39,7 +39,7 @@ class _Convolution(Module):
     def extra_repr(self) -> str:
         n = self._dims
         usual: dict = dict(padding=(0,) * n, dilation=(1,) * n, output_padding=(0,) * n, groups=1)
-        more = [f"{k}={getattr(self, k)!r}" for k, v in usual.items() if getattr(self, k, v) != v] + ["bias=False"] * (self.bias is None)
+        more = [f"{k}={getattr(self, k)}" for k, v in usual.items() if getattr(self, k, v) != v] + ["bias=False"] * (self.bias is None)
         more += [f"padding_mode={self.padding_mode}"] * (self.padding_mode != "zeros")
         return ", ".join([f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}", *more])
 
