@@ -126,6 +126,10 @@ static void refusals(void)
     char deep[200];
     memset(deep, '[', sizeof deep - 1), deep[sizeof deep - 1] = 0;
     is_refused(deep, 0, "more than 32 deep");
+    deep[33] = 0;
+    is_refused(deep, 0, "more than 32 deep");
+    deep[32] = 0;
+    is_refused(deep, 0, "cannot be read"); /* for another reason */
 }
 
 /* Of the text of a request that is well: each cut is refused, and nothing is read behind it. */

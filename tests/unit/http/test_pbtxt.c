@@ -65,6 +65,39 @@ static void as_users_write_it(void)
     pbtxt_close(&c);
 }
 
+static void texts_and_their_escapes(void)
+{
+    static const char *const wrong[] = {"\\q", "\\x", "\\xg", "\\0", "\\x00", "\\400", "\\8"};
+    pbtxt_config c;
+    td_error e;
+    char text[sizeof c.name + 40];
+    CU_ASSERT_EQUAL(
+        read_text(&c, "name: \"\\x39\\x4a\\X4Bf\\xA\" 'b\"' \"\\101\\1017\\12z\\377\\n\\t\\\\\\'\\\"\"", &e), 0);
+    CU_ASSERT_STRING_EQUAL(c.name, "9JKf\nb\"AA7\nz\377\n\t\\'\"");
+    pbtxt_close(&c);
+    for (size_t k = 0; k < sizeof wrong / sizeof wrong[0]; k++) {
+        snprintf(text, sizeof text, "name: \"a%sz\"", wrong[k]);
+        is_refused(text, "an escape in a text is not known");
+    }
+    is_refused("name: \"a\\", "a text does not end");
+    is_refused("name: \"a'", "a text does not end");
+    is_refused("name: \"a\nb\"", "a text does not end");
+    is_refused("name: a", "a text in quotes is expected");
+    is_refused("name:", "a text in quotes is expected");
+    for (int more = 0; more < 2; more++) { /* the longest, and one more */
+        char *at = text + sprintf(text, "name: \"");
+        memset(at, 'n', sizeof c.name - 1 + (size_t)more);
+        strcpy(at + sizeof c.name - 1 + more, "\"");
+        if (more) {
+            is_refused(text, "a text is too long");
+            continue;
+        }
+        CU_ASSERT_EQUAL(read_text(&c, text, &e), 0);
+        CU_ASSERT_EQUAL(strlen(c.name), sizeof c.name - 1);
+        pbtxt_close(&c);
+    }
+}
+
 static void cut_at_each_byte(void)
 {
     for (size_t n = 0; n < sizeof usual - 1; n++) {
@@ -130,4 +163,5 @@ static void beside_the_card(void)
 }
 
 TD_CUNIT_MAIN("http_pbtxt", {"as users write it", as_users_write_it}, {"cut at each byte", cut_at_each_byte},
-              {"what is wrong is named with its line", refusals}, {"beside the model's card", beside_the_card})
+              {"texts and their escapes", texts_and_their_escapes}, {"what is wrong is named with its line", refusals},
+              {"beside the model's card", beside_the_card})
