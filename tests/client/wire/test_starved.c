@@ -98,10 +98,29 @@ static int backward(void)
     return rc;
 }
 
+/* What an op has kept for its gradients; and of a slot that it has not, that there is nothing. */
+static int kept(void)
+{
+    td_graph_node node = {0};
+    td_saved_value v = {0}, none = {0};
+    td_array *y = td_mul(x, w);
+    int rc = y ? td_graph_of(y, &node) : told();
+    if (!rc) rc = td_graph_saved(c, node.number, 0, &v);
+    if (!rc) rc = td_graph_saved(c, node.number, 7, &none);
+    CU_ASSERT_TRUE(rc || (v.value && v.name[0] && !none.value && !none.name[0]));
+    int failed = until_failure;
+    until_failure = 0;
+    if (node.number) CU_ASSERT_EQUAL(td_graph_release(c, node.number), TD_OK);
+    until_failure = failed;
+    td_release(y), td_release(v.value);
+    return rc;
+}
+
 static void no_memory_for_gradients(void)
 {
     begin();
     starve("backward", backward);
+    starve("what is kept", kept);
     td_set_on_hook(c, answers_hooks, NULL);
     starve("gradients", gradients);
     end();
