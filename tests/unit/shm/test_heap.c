@@ -879,6 +879,83 @@ static void empty_slabs_give_way(void)
     td_budget_deinit(&b);
 }
 
+/* What kernels work with counts beside what is committed, as much as there is; what waits warm goes for it. */
+static void work_has_its_part(void)
+{
+    td_budget b;
+    td_error e = {0};
+    td_need need;
+    td_budget_init(&b, 64 * MIB, TD_SHM_MEMFD);
+    b.warm_limit = 64 * MIB;
+    td_heap *h = heap(&b);
+    td_extent x = get(h, 32 * MIB), none;
+    CU_ASSERT_EQUAL(td_budget_work(&b, 32 * MIB + 1, &e), TD_E_MEMORY);
+    CU_ASSERT_STRING_EQUAL(
+        e.message,
+        "33.6 MB to work with are wanted, 33.6 of 67.1 MB are committed to tensors and 0.0 MB to other work; "
+        "free tensors, or start tensord with more --memory");
+    CU_ASSERT_TRUE(td_budget_work(&b, 16 * MIB, &e) == TD_OK && b.work == 16 * MIB);
+    CU_ASSERT_EQUAL(td_budget_work(&b, 16 * MIB + 1, &e), TD_E_MEMORY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "and 16.8 MB to other work"));
+    CU_ASSERT_EQUAL(td_heap_alloc(h, 17 * MIB, &none, &need, &e), TD_E_MEMORY);
+    td_heap_release(h, &x);
+    CU_ASSERT_TRUE(b.warm_bytes == 32 * MIB && b.committed == 32 * MIB);
+    CU_ASSERT_TRUE(td_budget_work(&b, 16 * MIB, &e) == TD_OK && b.warm_bytes == 32 * MIB); /* there is room beside it */
+    CU_ASSERT_TRUE(td_budget_work(&b, 32 * MIB, &e) == TD_OK && !b.warm_bytes && !b.committed);
+    CU_ASSERT_EQUAL(td_budget_work(&b, 1, &e), TD_E_MEMORY);
+    td_budget_work_done(&b, 64 * MIB);
+    CU_ASSERT_EQUAL(b.work, 0);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
+/* From a user's limit on, of which twice as much is committed at most, what lies idle is asked for. */
+static void a_user_is_strained(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b), *service;
+    CU_ASSERT_EQUAL_FATAL(td_heap_new(&service, &b, TD_SEGMENT_SERVICE, 0, NULL), 0);
+    td_extent x = get(h, 16 * MIB), y = get(service, 32 * MIB);
+    static const uint64_t limits[][2] = {{0, false}, {16, false}, {15, true}, {17, false}};
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; k++) {
+        b.user_limit = limits[k][0] * MIB;
+        CU_ASSERT_EQUAL(td_heap_user_strained(h), limits[k][1]);
+        CU_ASSERT_FALSE(td_heap_user_strained(service)); /* which is nobody's */
+    }
+    td_heap_release(h, &x), td_heap_release(service, &y);
+    td_heap_free(h), td_heap_free(service);
+    td_budget_deinit(&b);
+}
+
+/* Slabs of a class begin with 4 KiB, or two slots, and are twice as large each time, to 64 KiB; so are they again when
+ * those before have gone. */
+static void slabs_grow(void)
+{
+    td_budget b;
+    td_budget_init(&b, 256 * MIB, TD_SHM_MEMFD);
+    td_heap *h = heap(&b);
+    for (uint64_t size = 64; size <= 4096; size *= 4) {
+        static td_extent x[4096];
+        unsigned klass = td_slab_class(size);
+        for (int round = 0; round < 2; round++) {
+            int n = 0;
+            for (unsigned k = 0; k < 7; k++) {
+                uint64_t least = 2 * size << (k < 4 ? k : 4), want = UINT64_C(4096) << (k < 4 ? k : 4);
+                uint64_t bytes = least > want ? least : want;
+                if (bytes > 65536) bytes = 65536;
+                CU_ASSERT_EQUAL_FATAL(td_slab_bytes(h, klass), bytes);
+                for (uint64_t slots = bytes / size; slots; slots--) x[n++] = get(h, size);
+            }
+            while (n--) td_heap_release(h, &x[n]);
+            td_slab_drop_idle(h, NULL);
+        }
+    }
+    CU_ASSERT_EQUAL(stats(h).used, 0);
+    td_heap_free(h);
+    td_budget_deinit(&b);
+}
+
 /* All that there is may be had; more than that never, which is said in other words than that others have it. */
 static void all_of_it(void)
 {
@@ -914,4 +991,5 @@ TD_CUNIT_MAIN("shm_heap", {"random work against a model", against_a_model}, {"a 
               {"disposal is handed on", disposal_is_handed_on}, {"arenas of a device", arenas},
               {"the last granule", the_last_granule}, {"how much it grows", how_much_it_grows},
               {"edges of extents", edges_of_extents}, {"empty slabs give way", empty_slabs_give_way},
-              {"all of it", all_of_it})
+              {"work has its part", work_has_its_part}, {"a user is strained", a_user_is_strained},
+              {"slabs grow", slabs_grow}, {"all of it", all_of_it})
