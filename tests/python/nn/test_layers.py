@@ -152,3 +152,169 @@ def test_sequences_are_padded():
 def test_sequences_that_are_refused(wrong, said):
     with pytest.raises((ValueError, RuntimeError), match=re.escape(said)):
         wrong(td.zeros(3, 2, 2))
+
+
+# ---- what is refused, with the words
+
+
+PIC, ROW, IDS = td.ones(1, 2, 3, 3), td.ones(1, 2, 4), td.tensor([[0, 1]])
+WRONG = [
+    (lambda: nn.Conv2d(2, 2, 1, groups=0), "groups must be a positive integer"), (lambda: nn.Conv2d(2, 2, 1, padding_mode="no"), "padding_mode must be one of"), (lambda: nn.Conv2d(2, 2, 1, padding="no"), "Invalid padding string 'no'"),
+    (lambda: nn.Conv1d(2, 2, 1, stride=2, padding="same"), "padding='same' is not supported for strided convolutions"), (lambda: nn.ConvTranspose2d(2, 2, 1, padding_mode="circular"), 'Only "zeros" padding mode is supported for ConvTranspose2d'),
+    (lambda: nn.ConvTranspose1d(2, 1, 2, stride=2)(ROW, [10]), "requested an output size of (10,), but valid sizes range from [8] to [9]"), (lambda: nn.ConvTranspose1d(2, 1, 2, stride=2)(ROW, [7]), "requested an output size of (7,)"),
+    (lambda: nn.BatchNorm2d(2)(ROW), "BatchNorm2d"), (lambda: nn.InstanceNorm2d(2)(ROW[0]), "InstanceNorm2d"), (lambda: F.pad(ROW, (1, 1), "no"), "Unrecognised padding mode no"), (lambda: F.pad(ROW, (1, 1), "reflect", 1.0), 'doesn\'t take in value argument'),
+    (lambda: F.pad(td.ones(2), (1, 1), "reflect"), "Only 2D, 3D, 4D, 5D padding with non-constant padding"), (lambda: F.interpolate(PIC), "either size or scale_factor should be defined"), (lambda: F.interpolate(PIC, 2, 2.0), "only one of size or scale_factor should be defined"),
+    (lambda: F.interpolate(PIC, (2, 2, 2)), "must have the same number of spatial dimensions"), (lambda: F.interpolate(PIC, 2, recompute_scale_factor=True), "recompute_scale_factor is not meaningful with an explicit size"),
+    (lambda: F.interpolate(PIC, 2, align_corners=True), "align_corners option can only be set with"), (lambda: F.interpolate(PIC, 2, antialias=True), "Anti-alias option is restricted to bilinear and bicubic"),
+    (lambda: F.grid_sample(PIC, td.zeros(1, 1, 1, 2), "no"), "expected mode to be 'bilinear', 'nearest' or 'bicubic', but got: 'no'"), (lambda: F.grid_sample(PIC, td.zeros(1, 1, 1, 2), "nearest", "no"), "expected padding_mode to be 'zeros', 'border', or 'reflection', but got: 'no'"),
+    (lambda: F.layer_norm(ROW, (3,)), "expected input with shape [*, 3]"), (lambda: F.instance_norm(ROW, use_input_stats=False), "Expected running_mean and running_var to be defined"), (lambda: F.embedding(IDS, PIC[0, 0], 3), "Padding_idx must be within num_embeddings"),
+    (lambda: F.embedding(IDS, PIC[0, 0], -4), "Padding_idx must be within num_embeddings"), *((lambda mode=mode: F.embedding_bag(IDS, PIC[0, 0], td.tensor([0]), mode=mode), "if input is 2D, then offsets has to be None") for mode in ("sum", "mean", "max")),
+    *((lambda mode=mode: F.embedding_bag(IDS[0], PIC[0, 0], mode=mode), "1D with offsets that are a 1D Tensor") for mode in ("sum", "mean", "max")), (lambda: F.embedding_bag(IDS[0], PIC[0, 0], IDS), "1D with offsets that are a 1D Tensor"), (lambda: F.embedding_bag(IDS[None], PIC[0, 0]), "input has to be 2D, or 1D"),
+    (lambda: F.embedding_bag(IDS, PIC[0, 0], mode="no"), "mode has to be one of sum, mean or max"), (lambda: F.embedding_bag(IDS, PIC[0, 0], mode="mean", per_sample_weights=td.ones(1, 2)), "only supported for mode='sum' (got mode='mean')"),
+    (lambda: F.dropout1d(PIC), "dropout1d: Expected 2D or 3D input, but received a 4D input"), (lambda: F.one_hot(td.zeros(0, dtype=td.int64)), "num_classes must be given"), (lambda: F.rrelu(ROW, 0.5, 0.4), "Lower bound should be less than or equal"),
+    (lambda: F.dropout(ROW, 1.1), "dropout probability has to be between 0 and 1"), (lambda: F.mse_loss(ROW, ROW, reduction="no"), "reduction must be 'none', 'mean' or 'sum', not 'no'"), (lambda: F.conv2d(PIC, td.ones(1, 2, 1, 1), padding="no"), "Invalid padding string 'no'"),
+    (lambda: F.triplet_margin_with_distance_loss(ROW, ROW, ROW, margin=0), "margin must be greater than 0, got 0"), (lambda: F.triplet_margin_with_distance_loss(ROW, ROW, ROW[0]), "the same number of dimensions"),
+    (lambda: F.fractional_max_pool2d(PIC, 2), "requires specifying either an output_size or an output_ratio"), (lambda: F.fractional_max_pool2d(PIC, 2, 1, 0.5), "requires specifying either an output_size or an output_ratio"),
+    (lambda: nn.init.xavier_uniform_(td.ones(2)), "fan in and fan out are of tensors with 2 or more dimensions"), (lambda: nn.init.eye_(td.ones(2)), "Only tensors with 2 dimensions are supported"), (lambda: nn.Embedding(2, 2, 2), "Padding_idx must be within num_embeddings"),
+    (lambda: nn.Embedding(2, 2, -3), "Padding_idx must be within num_embeddings"), (lambda: nn.Embedding(2, 2, _weight=td.ones(2, 3)), "Shape of weight does not match"), (lambda: nn.LSTM(2, 3, dropout=1.5), "dropout should be a number in range [0, 1]"),
+    (lambda: nn.LSTM(2, 3, proj_size=3), "smaller than hidden_size"), (lambda: nn.RNN(2, 3, nonlinearity="no"), "Unknown nonlinearity 'no'"), (lambda: nn.RNNCell(2, 3, nonlinearity="no"), "Unknown nonlinearity 'no'"), (lambda: nn.GRU(2, 3)(PIC), "GRU: Expected input to be 2D or 3D, got 4D"),
+    (lambda: nn.GRU(3, 3)(ROW), "Expected 3, got 4"), (lambda: nn.MultiheadAttention(5, 2), "embed_dim must be divisible by num_heads"), (lambda: nn.MultiheadAttention(4, 2)(ROW, ROW, ROW, is_causal=True), "Need attn_mask if specifying the is_causal hint"),
+    (lambda: nn.TransformerEncoderLayer(4, 2, activation="no"), "activation should be relu/gelu, not no"), (lambda: nn.Transformer(4, 2, 1, 1, 4)(td.ones(3, 2, 4), td.ones(3, 1, 4)), "the batch number of src and tgt must be equal"),
+    (lambda: nn.Transformer(4, 2, 1, 1, 4)(td.ones(3, 2, 5), td.ones(3, 2, 5)), "the feature number of src and tgt must be equal to d_model"), (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 7, [4, 2]), "cutoffs should be a sequence of unique, positive integers"),
+    (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 7, [7]), "cutoffs should be"), (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 7, [0]), "cutoffs should be"), (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 7, [2, 2]), "cutoffs should be"),
+    (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 7, [2])(td.ones(2, 4), td.tensor([1])), "should have the same size in the batch dimension"), (lambda: nn.AdaptiveLogSoftmaxWithLoss(4, 7, [2])(td.ones(1, 4), td.tensor([7])), "Target values should be in [0, 6]"),
+    (lambda: nn.ReLU().train("no"), "training mode is expected to be boolean"), (lambda: nn.Module()(1), "has no forward()"), (lambda: nn.ModuleList()(1), "a ModuleList is no layer"), (lambda: nn.parallel.DistributedDataParallel(nn.ReLU()), "DistributedDataParallel is not there"),
+    (lambda: nn.utils.weight_norm(nn.utils.weight_norm(nn.Linear(2, 2))), "weight"), (lambda: nn.utils.remove_weight_norm(nn.Linear(2, 2)), "weight_norm of 'weight' not found in Linear"), (lambda: nn.utils.remove_spectral_norm(nn.utils.weight_norm(nn.Linear(2, 2))), "spectral_norm of 'weight' not found"),
+    (lambda: nn.utils.spectral_norm(nn.Linear(2, 2), n_power_iterations=0), "Expected n_power_iterations to be positive, but got n_power_iterations=0"), (lambda: nn.utils.get_total_norm([td.tensor([td.inf])], error_if_nonfinite=True), "is non-finite, so it cannot be clipped")]
+
+
+@pytest.mark.parametrize("k", range(len(WRONG)))
+def test_what_is_refused(k):
+    wrong, said = WRONG[k]
+    with pytest.raises((ValueError, RuntimeError, TypeError, NotImplementedError, AttributeError)) as e:
+        wrong()
+    assert said in str(e.value)
+
+
+# ---- modules and their tools
+
+
+def test_gradients_are_held_back():
+    a, b, none = (nn.Parameter(td.ones(2)) for _ in range(3))
+    a.grad, b.grad = td.tensor([3.0, 0.0]), td.tensor([0.0, -4.0])
+    with pytest.warns(FutureWarning, match="deprecated"):
+        assert nn.utils.clip_grad_norm([a, b, none], 10.0).item() == 5 and a.grad.tolist() == [3, 0]
+    assert nn.utils.get_total_norm([]).item() == 0 and nn.utils.get_total_norm(a.grad).item() == 3 and nn.utils.get_total_norm([a.grad, b.grad], 1.0).item() == 7
+    assert nn.utils.clip_grad_norm_([a, b, none], 2.5).item() == 5 and a.grad.tolist() == pytest.approx([1.5, 0], rel=1e-5) and b.grad.tolist() == pytest.approx([0, -2], rel=1e-5)
+    nn.utils.clip_grad_value_([a, b, none], 1.0)
+    assert a.grad.tolist() == [1, 0] and b.grad.tolist() == [0, -1] and none.grad is None
+    a.grad = td.tensor([td.inf, 0.0])
+    assert nn.utils.clip_grad_norm_(a, 1.0).item() == td.inf
+    net = nn.Linear(2, 1)
+    vector = nn.utils.parameters_to_vector(net.parameters())
+    nn.utils.vector_to_parameters(td.arange(3.0), net.parameters())
+    assert vector.shape == (3,) and net.weight.tolist() == [[0, 1]] and net.bias.tolist() == [2] and isinstance(nn.utils.skip_init(nn.Linear, 2, 3), nn.Linear)
+    assert nn.utils.convert_conv2d_weight_memory_format(net, td.channels_last) is net
+
+
+@pytest.mark.parametrize("make", [lambda: nn.Linear(3, 2), lambda: nn.Conv1d(3, 2, 2), lambda: nn.ConvTranspose1d(3, 2, 2)])
+def test_weights_over_their_largest_value(make):
+    layer, x = make(), td.ones(1, 3) if make().weight.ndim == 2 else td.ones(1, 3, 4)
+    weight, made = layer.weight.detach().clone(), nn.utils.spectral_norm(layer, n_power_iterations=30)
+    assert made is layer and sorted(dict(layer.named_parameters())) == ["bias", "weight_orig"] and sorted(dict(layer.named_buffers())) == ["weight_u", "weight_v"]
+    layer(x)
+    matrix = weight.movedim(1, 0) if isinstance(layer, nn.ConvTranspose1d) else weight
+    td.testing.assert_close(layer.weight, weight / td.linalg.matrix_norm(matrix.reshape(matrix.shape[0], -1), 2), atol=1e-4, rtol=1e-3)
+    layer.eval()
+    before = layer.weight_u.clone()
+    layer(x)
+    assert td.equal(layer.weight_u, before)
+    with td.no_grad():
+        now = layer.weight.clone()
+    assert nn.utils.remove_spectral_norm(layer) is layer and sorted(dict(layer.named_parameters())) == ["bias", "weight"] and not list(layer.buffers())
+    td.testing.assert_close(layer.weight, now)
+    layer(x)
+    td.testing.assert_close(layer.weight, now)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1, None])
+def test_weights_by_length_and_direction(dim):
+    layer = nn.Linear(3, 2)
+    weight = layer.weight.detach().clone()
+    nn.utils.weight_norm(layer, dim=dim)
+    assert layer.weight_g.shape == {0: (2, 1), 1: (1, 3), -1: (1, 3), None: ()}[dim]
+    with td.no_grad():
+        layer.weight_g.mul_(2)
+    layer(td.ones(1, 3)).sum().backward()
+    td.testing.assert_close(layer.weight.detach(), 2 * weight)
+    assert layer.weight_g.grad is not None and layer.weight_v.grad is not None
+    nn.utils.remove_weight_norm(layer)
+    td.testing.assert_close(layer.weight.detach(), 2 * weight)
+    assert sorted(dict(layer.named_parameters())) == ["bias", "weight"] and layer(td.ones(1, 3)).shape == (1, 2)
+
+
+def test_small_ways_of_modules():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    assert repr(net[0].bias).startswith("Parameter containing:\ntensor([") and repr(net[0].bias).endswith(", requires_grad=True)") and repr(nn.Parameter(td.ones(1), requires_grad=False)) == "Parameter containing:\ntensor([1.])"
+    net[0](td.ones(1, 2)).sum().backward()
+    net.zero_grad(set_to_none=False)
+    assert net[0].weight.grad.tolist() == [[0, 0], [0, 0]] and net[1].weight.grad is None
+    net.zero_grad()
+    assert net[0].weight.grad is None and net.half()[0].weight.dtype is td.float16 and net.bfloat16()[0].weight.dtype is td.bfloat16 and net.cpu() is net
+    x = td.ones(1)
+    assert nn.Identity(3, more=4)(x) is x
+    of = nn.ModuleDict({"a": nn.ReLU(), "b": nn.Tanh()})
+    assert "a" in of and "c" not in of and list(of.keys()) == ["a", "b"] and [type(m) for m in of.values()] == [nn.ReLU, nn.Tanh] and dict(of.items())["b"] is of["b"]
+    del of["a"]
+    assert list(of) == ["b"] and len(of) == 1
+    held = nn.ParameterDict({"w": nn.Parameter(td.ones(1))})
+    assert list(held.keys()) == list(held) == ["w"] and dict(held.items())["w"] is next(iter(held.values())) is held["w"]
+    parallel = nn.DataParallel(net.float())
+    assert parallel.module is net and td.equal(parallel(td.ones(1, 2)), net(td.ones(1, 2))) and nn.parallel.data_parallel(net, td.ones(1, 2)).shape == (1, 2)
+
+
+class Keeps(nn.Module):
+    def __init__(self, x):
+        super().__init__()
+        self.x = x
+
+    def get_extra_state(self):
+        return {"x": self.x}
+
+    def set_extra_state(self, state):
+        self.x = state["x"]
+
+
+def test_what_a_module_keeps_beside_tensors():
+    net, other = nn.Sequential(Keeps(3)), nn.Sequential(Keeps(4))
+    assert net.state_dict()["0._extra_state"] == {"x": 3}
+    other.load_state_dict(net.state_dict())
+    assert other[0].x == 3
+
+
+def test_a_dimension_that_is_implied():
+    for f in (F.softmax, F.log_softmax, F.softmin):
+        for x, dim in ((td.tensor([1.0, 2.0]), 0), (td.tensor([[1.0, 2.0], [4.0, 3.0]]), 1), (td.rand(2, 3, 2), 0), (td.rand(2, 3, 2, 2), 1)):
+            with pytest.warns(UserWarning, match=f"Implicit dimension choice for {'softmax' if f is F.softmax else f.__name__}|Implicit dimension choice"):
+                assert td.equal(f(x), f(x, dim))
+    for name, more in (("upsample", {}), ("upsample_nearest", {}), ("upsample_bilinear", {})):
+        with pytest.warns(UserWarning, match=f"nn.functional.{name}. is deprecated"):
+            made = getattr(F, name)(PIC, 2, **more)
+        assert made.shape == (1, 2, 2, 2)
+
+
+def test_draws_that_choose_one():
+    td.manual_seed(3)
+    logits = td.tensor([[0.0, 20.0, 0.0], [20.0, 0.0, 0.0]], requires_grad=True)
+    soft, hard = F.gumbel_softmax(logits, 0.5), F.gumbel_softmax(logits, 0.5, hard=True)
+    assert td.allclose(soft.sum(-1), td.ones(2)) and td.allclose(hard, td.tensor([[0.0, 1, 0], [1, 0, 0]]), atol=1e-6)
+    hard[0, 1].backward()
+    assert logits.grad is not None and F.gumbel_softmax(logits, dim=0).sum(0).tolist() == pytest.approx([1, 1, 1])
+    w, b = td.tensor([[1.0, 2.0], [0.5, -1.0], [0.0, 1.0]]), td.tensor([0.1, 0.2, 0.3])
+    x, target = td.tensor([[1.0, 0.0], [0.0, 1.0]]), td.tensor([2, 0])
+    assert F.linear_cross_entropy(x, w, target, linear_bias=b).item() == pytest.approx(F.cross_entropy(x @ w.t() + b, target).item())
+    assert F.linear_cross_entropy(x, w, target, ignore_index=2, reduction="sum").item() == pytest.approx(F.cross_entropy(x @ w.t(), target, ignore_index=2, reduction="sum").item())
+    for wrong, said in ((lambda: F.linear_cross_entropy(x[None], w, target), "dimensionality 1 or 2"), (lambda: F.linear_cross_entropy(x, w[:, :1], target), "equal input and linear_weight last dimensions"),
+                        (lambda: F.linear_cross_entropy(x, w, target, linear_bias=b[:2]), "expected linear_bias shape")):
+        with pytest.raises(ValueError, match=said):
+            wrong()

@@ -138,11 +138,7 @@ def embedding(input: Tensor, weight, padding_idx=None, max_norm=None, norm_type=
 def _bags(input, offsets, include_last_offset):
     """(the indices of all bags, the bag of each, how many there are)"""
     if input.ndim == 2:
-        if offsets is not None:
-            raise _C.InvalidError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences")
         return input.reshape(-1), td.arange(input.shape[0], device=input.device).repeat_interleave(input.shape[1]), input.shape[0]
-    if input.ndim != 1 or offsets is None or offsets.ndim != 1:
-        raise _C.InvalidError("input has to be 2D, or 1D with offsets that are a 1D Tensor")
     n = offsets.shape[0] - bool(include_last_offset)
     return input, td.searchsorted(offsets[:n], td.arange(input.shape[0], dtype=offsets.dtype, device=input.device), right=True) - 1, n
 
@@ -155,7 +151,6 @@ def _largest(input, weight, offsets, include_last_offset, padding_idx):
     if input.ndim == 2:
         best = found.max(1)[0] if input.shape[1] else found.sum(1)
     else:
-        _bags(input, offsets, include_last_offset)
         ends = offsets.tolist() + ([] if include_last_offset else [input.shape[0]])
         bags = [found[a:b] for a, b in zip(ends, ends[1:])]
         if not bags:
@@ -177,6 +172,10 @@ def embedding_bag(input: Tensor, weight, offsets: Tensor | None = None, max_norm
         raise _C.InvalidError("mode has to be one of sum, mean or max")
     if per_sample_weights is not None and mode != "sum":
         raise _C.Unsupported(f"embedding_bag: per_sample_weights was not None. per_sample_weights is only supported for mode='sum' (got mode='{mode}').")
+    if input.ndim == 2 and offsets is not None:
+        raise _C.InvalidError("if input is 2D, then offsets has to be None, as input is treated is a mini-batch of fixed length sequences")
+    if input.ndim != 2 and (input.ndim != 1 or offsets is None or offsets.ndim != 1):
+        raise _C.InvalidError("input has to be 2D, or 1D with offsets that are a 1D Tensor")
     if max_norm is not None:
         _held_rows(weight, input, max_norm, norm_type)
     if scale_grad_by_freq:
