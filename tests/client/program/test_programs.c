@@ -416,6 +416,7 @@ static const struct {
     {"  return (%l, %x)\n", MANY + 1, 0},
     {"  return (%none)\n", 0, 0},
     {"  %t : (Tensor, Tensor) = prim::TupleConstruct(%x, %x)\n  return (%t, %x)\n", 3, EXACTLY},
+    {"  %t : (Tensor?, Tensor) = prim::TupleConstruct(%x, %x)\n  return (%t)\n", 2, EXACTLY},
     {"  %t : (Tensor, int) = prim::TupleConstruct(%x, %one)\n  return (%t)\n", 1, 0},
     {"  %a : Tensor[] = prim::ListConstruct(%x, %x)\n  return (%a)\n", 2, 0},
     {"  %a : Tensor[] = prim::ListConstruct()\n  return (%x, %a)\n", 1, 0},
@@ -552,6 +553,29 @@ static void test_numbers_of_arguments(void)
     CU_ASSERT_EQUAL(out.i, MOST - 1);
     td_program_free(p);
     free(text), free(in);
+    td_disconnect(c);
+}
+
+/* What a tuple may lack by its type is there by how it was made: nobody is asked. */
+static void test_what_is_there_though_it_might_be_none(void)
+{
+    td_client *c = join();
+    td_program *p = read_program(c,
+                                 "graph(%x : Tensor):\n"
+                                 "  %y : Tensor = td::neg(%x)\n"
+                                 "  %t : (Tensor?, Tensor) = prim::TupleConstruct(%x, %y)\n"
+                                 "  return (%t, %x)\n",
+                                 NOTHING);
+    td_array *x = numbers(c, 1, (double[]){2});
+    td_value out, in[] = {td_value_array(x)};
+    CU_ASSERT_EQUAL_FATAL(td_program_call(p, 1, in, &out), TD_OK);
+    CU_ASSERT_TRUE_FATAL(out.kind == TD_VALUE_TUPLE && out.n == 2 && out.items[0].kind == TD_VALUE_TUPLE);
+    CHECK_VALUES(out.items[0].items[0].array, 2);
+    CHECK_VALUES(out.items[0].items[1].array, -2);
+    CHECK_VALUES(out.items[1].array, 2);
+    td_value_free(&out);
+    td_release(x);
+    td_program_free(p);
     td_disconnect(c);
 }
 
@@ -763,6 +787,7 @@ TD_CUNIT_MAIN_WITH("client_programs", start_server, stop_server, {"calls", test_
                    {"what is seen of a program", test_what_is_seen}, {"too much", test_too_much},
                    {"as many tensors as a record takes", test_as_many_tensors_as_a_record_takes},
                    {"numbers of arguments", test_numbers_of_arguments}, {"lists that grow", test_lists_that_grow},
+                   {"what is there though it might be none", test_what_is_there_though_it_might_be_none},
                    {"writes through a list", test_writes_through_a_list}, {"errors", test_errors},
                    {"for ever", test_for_ever}, {"large", test_large}, {"forks and ends", test_forks_and_ends},
                    {"timeouts", test_timeouts})
