@@ -28,7 +28,7 @@ ROOMS = {
     "client/python/src": "python_calls python_values python_tensor python_index python_numpy python_errors python_lost python_process python_memory python_leaks python_items "
                          "python_queued python_handles python_hooks python_jit_named python_group python_models python_torch python_signals python_threads python_ends python_aio",
     "client/script": "script_golden fuzz_script graph_parse_ir client_programs python_script python_script_* python_jit python_jit_usual python_jit_functions",
-    "client/share": "client_queues client_handles client_loop python_queued python_items python_share python_handles python_meeting python_gone python_leaks",
+    "client/share": "client_queues client_handles client_loop client_meeting python_queued python_items python_share python_handles python_meeting python_gone python_leaks",
     "client/tensor": "client client_starved client_loop client_ops client_bits client_handles client_device fake_cuda_memory fake_cuda_share python_tensor python_values python_numpy python_memory "
                      "python_crossing python_index",
     "client/tensorctl": "tools python_tables python_jit_files python_torchscript python_plans python_pool",

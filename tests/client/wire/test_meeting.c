@@ -807,6 +807,31 @@ static bool stays_a_producer(void)
     return true;
 }
 
+/* A daemon without the queue, or with one that nobody puts into any more: neither is named. */
+static bool stays_with(int k, bool ended)
+{
+    td_client *c = meet(k);
+    NEED(c);
+    td_queue *from = ended ? td_queue_open(c, "apart", 4, TD_CONSUMER) : NULL;
+    td_queue *to = ended ? td_queue_open(c, "apart", 4, TD_PRODUCER) : NULL;
+    if (ended) NEED(to && td_queue_put(to, (td_list){0}, "x", 1, 0) == TD_OK && td_queue_close(to, true) == TD_OK);
+    atomic_fetch_add(&told->ready, 1);
+    NEED(reaches(2));
+    td_queue_close(from, false);
+    td_disconnect(c);
+    return true;
+}
+
+static bool stays_without_it(void)
+{
+    return stays_with(2, false);
+}
+
+static bool stays_with_what_ended(void)
+{
+    return stays_with(3, true);
+}
+
 static bool gets_in_vain(void)
 {
     int ends[2], shown = dup(2);
@@ -834,11 +859,13 @@ static bool gets_in_vain(void)
 static void programs_are_told_of_each_other_s_queues(void)
 {
     begin();
-    pid_t one = start_program(stays_a_producer);
+    pid_t others[] = {start_program(stays_a_producer), start_program(stays_without_it),
+                      start_program(stays_with_what_ended)};
     CU_ASSERT_TRUE(reaches(1));
+    for (int i = 0; i < TEST_LONG_MS && told->ready < 2; i++) test_sleep_ms(1);
     CU_ASSERT_TRUE(ended_well(start_program(gets_in_vain)));
     told->step = 2;
-    CU_ASSERT_TRUE(ended_well(one));
+    for (int i = 0; i < 3; i++) CU_ASSERT_TRUE(ended_well(others[i]));
     end();
 }
 
