@@ -344,6 +344,46 @@ static void late(void)
     td_account_unref(account);
 }
 
+/* What lay in one segment of a device is lost, and what was the matter with it before is forgotten; then all is lost.
+ */
+static void lost(void)
+{
+    td_device_memory far = td_cpu_memory;
+    far.host = false;
+    td_device_add(&(td_device_entry){.number = TD_CUDA, .memory = &far, .budget = &budget});
+    td_place where = {.heap = heap, .account = payer, .device = TD_CUDA};
+    td_error e = {.code = TD_E_DEVICE, .message = "it fell off"}, before = {.code = TD_E_INDEX, .message = "index 9"};
+    td_cause *why = td_cause_new(&e), *first = td_cause_new(&before);
+    td_storage *s[4];
+    float v = 7;
+    for (int i = 0; i < 4; i++)
+        CU_ASSERT_EQUAL_FATAL(td_storage_new(&s[i], &where, i == 1 ? 20 * MIB : 64, NULL, NULL), TD_OK);
+    CU_ASSERT_TRUE_FATAL(s[0]->extent.segment == s[2]->extent.segment && s[0]->extent.segment != s[1]->extent.segment);
+    td_storage_unref(s[3]);
+    td_storage_poison(s[0], first), td_storage_poison(s[1], first);
+    td_device_lose(TD_CUDA, s[0]->extent.segment, why);
+    td_storage_heal(s[2]); /* nothing brings it back */
+    for (int i = 0; i < 3; i++) {
+        CU_ASSERT_EQUAL(td_storage_lost(s[i]), i != 1);
+        CU_ASSERT_PTR_EQUAL(s[i]->poison, i == 1 ? first : why);
+        CU_ASSERT_EQUAL(td_storage_write(s[i], 4, &v, sizeof v, &e), i == 1 ? TD_OK : TD_E_DEVICE);
+        v = 0;
+        CU_ASSERT_EQUAL(td_storage_read(s[i], 4, &v, sizeof v, &e), i == 1 ? TD_OK : TD_E_DEVICE);
+        CU_ASSERT_TRUE(i == 1 || !strcmp(e.message, "it fell off"));
+        v = 7;
+    }
+    td_storage_heal(s[1]);
+    CU_ASSERT_PTR_NULL(s[1]->poison);
+    td_storage_unref(s[0]);
+    td_device_lose(TD_CUDA, NULL, why);
+    CU_ASSERT_TRUE(td_storage_lost(s[1]) && s[1]->poison == why && s[2]->poison == why);
+    td_storage_unref(s[2]), td_storage_unref(s[1]);
+    CU_ASSERT_PTR_NULL(td_loop_devices[TD_CUDA].storages);
+    td_cause_unref(why), td_cause_unref(first);
+    CU_ASSERT_EQUAL(td_live_counts().causes, 0);
+    td_loop_devices[TD_CUDA] = (td_device_entry){0};
+}
+
 /* What a graph does: the meta of each tensor holds the one before. */
 typedef struct chain_link {
     td_meta meta;
@@ -497,6 +537,6 @@ TD_CUNIT_MAIN_WITH("tensor", setup, teardown, {"counts and sharing", counts_and_
                    {"void steps", void_steps}, {"void steps in any order", void_steps_in_any_order}, {"quotas", quotas},
                    {"who is full", who_is_full}, {"waits for growth", waits_for_growth},
                    {"leases are taken over", leases_are_taken_over}, {"shrinking gives back", shrinking_gives_back},
-                   {"poison", poison}, {"late", late}, {"a chain of a million", a_chain_of_a_million},
+                   {"poison", poison}, {"late", late}, {"lost", lost}, {"a chain of a million", a_chain_of_a_million},
                    {"bounded by the turn", bounded_by_the_turn}, {"put off", put_off}, {"held", held},
                    {"a view without room", a_view_without_room}, {"book-keeping is small", bookkeeping_is_small})
