@@ -97,6 +97,12 @@ class Drawing(unittest.TestCase):
             self.assertNotEqual(one, other)
             self.assertEqual(len(set(one)), 20)
 
+    def test_one_file(self):
+        """All its faults, and none of the others of its room."""
+        path = "shm/chunk.c"
+        self.assertEqual(set(tool().drawn(1, "shm", path)), set(faults.find(path, (ROOT / path).read_text())))
+        self.assertEqual(list(tool().drawn(1, "client/http", path)), [])
+
     def test_evenly_over_kinds(self):
         found = faults.find("it.c", "a->b = c && d;\n" + "    x = y < 7;\n" * 1000 + "int f(void) {\n    g(a);\n}")
         first = collections.Counter(f.kind for f in itertools.islice(faults.draw(random.Random(1), found), 400))
