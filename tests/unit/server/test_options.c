@@ -70,10 +70,10 @@ static void sizes(void)
     char words[100];
     for (size_t k = 0; k < sizeof all / sizeof *all; k++) {
         for (uint64_t more = 0; more < 2; more++) {
-            snprintf(words, sizeof words, "--socket /x %s %llu", all[k].option,
-                     (unsigned long long)(all[k].least + more));
+            unsigned long long size = all[k].least + more;
+            snprintf(words, sizeof words, "--socket /x %s %llu", all[k].option, size);
             CU_ASSERT_EQUAL(parse(words), TD_OK);
-            CU_ASSERT_EQUAL(*all[k].field, all[k].least + more);
+            CU_ASSERT_EQUAL(*all[k].field, size);
         }
         snprintf(words, sizeof words, "%s=%llu", all[k].option, (unsigned long long)(all[k].least - 1));
         CU_ASSERT_EQUAL(parse(words), TD_E_INVALID);
@@ -242,15 +242,16 @@ static void available(void)
 /* As long as an address may be, and a byte longer. */
 static void sockets(void)
 {
-    char line[300] = "--socket ", path[sizeof o.socket + 1] = "/";
+    char line[300], path[sizeof o.socket + 1] = "/";
     memset(path + 1, 'p', sizeof o.socket - 2);
-    strcat(line, path);
+    snprintf(line, sizeof line, "--socket %s", path);
     CU_ASSERT_EQUAL(parse(line), TD_OK);
     CU_ASSERT_STRING_EQUAL(o.socket, path);
     setenv("TENSORD_SOCKET", path, 1);
     CU_ASSERT_EQUAL(parse(""), TD_OK);
     CU_ASSERT_STRING_EQUAL(o.socket, path);
-    strcat(path, "p"), strcat(line, "p");
+    path[sizeof o.socket - 1] = 'p';
+    snprintf(line, sizeof line, "--socket %s", path);
     CU_ASSERT_EQUAL(parse(line), TD_E_INVALID);
     CU_ASSERT_PTR_NOT_NULL(strstr(e.message, "a path of 108 bytes is too long (at most 107)"));
     setenv("TENSORD_SOCKET", path, 1);
