@@ -1,5 +1,6 @@
 """Turns of programs that keep what they write: who gets one, in which order, who goes without it, and what a forked child has."""
 import asyncio
+import contextlib
 import os
 import signal
 import threading
@@ -24,6 +25,26 @@ def in_a_thread(turn, name, told):
     thread.start()
     assert wait_for(lambda: waiters(turn) > before or name in told)
     return thread
+
+
+@contextlib.contextmanager
+def had_by_a_thread(turn):
+    """Another thread has the turn until the end of this."""
+    held, done = threading.Event(), threading.Event()
+
+    def hold():
+        with turn:
+            held.set()
+            assert done.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    assert held.wait(60)
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def free(turn):
@@ -90,19 +111,8 @@ def test_a_thread_waits_for_no_task_of_its_own_loop():
 
     asyncio.run(has_it())
     assert free(turn)
-    held, done = threading.Event(), threading.Event()
-
-    def hold():
-        with turn:
-            held.set()
-            assert done.wait(60)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert held.wait(60)
-    asyncio.run(waits_for_it())
-    done.set()
-    thread.join()
+    with had_by_a_thread(turn):
+        asyncio.run(waits_for_it())
     assert free(turn)
 
 
@@ -235,19 +245,6 @@ def child(good):
 def test_a_forked_child_has_the_turn_of_who_forked_and_no_other():
     """Who waited in the parent waits for nothing in the child, where nobody would ever give the turn back for it."""
     turn, others, told = Turn(), Turn(), []
-    held, done = threading.Event(), threading.Event()
-
-    def hold():
-        with others:
-            held.set()
-            assert done.wait(60)
-
-    thread = threading.Thread(target=hold)
-    thread.start()
-    assert held.wait(60)
-    turn.__enter__()
-    waiting = [in_a_thread(turn, "waits", told), in_a_thread(others, "waits, too", told)]
-
     def there():
         kept = turn._depth == 1 and turn._owner == threading.get_ident() and free(others)
         turn.__exit__()
@@ -256,10 +253,12 @@ def test_a_forked_child_has_the_turn_of_who_forked_and_no_other():
                 kept = kept and each._depth == 1
         return kept and free(turn) and free(others)
 
-    assert child(there) and waiters(turn) == waiters(others) == 1
-    turn.__exit__()
-    done.set()
-    for each in (thread, *waiting):
+    with had_by_a_thread(others):
+        turn.__enter__()
+        waiting = [in_a_thread(turn, "waits", told), in_a_thread(others, "waits, too", told)]
+        assert child(there) and waiters(turn) == waiters(others) == 1
+        turn.__exit__()
+    for each in waiting:
         each.join()
     assert free(turn) and free(others)
 
