@@ -31,7 +31,7 @@ def timer() -> float:
 
 def select_unit(t: float) -> "tuple[str, float]":
     """The unit in which so many seconds are a number from 1 to 1000, and its seconds."""
-    unit = next((u for u, (_, scale) in _UNITS.items() if t < 1000 * scale), "s")
+    unit = next((u for u, end in (("ns", 1e-6), ("us", 1e-3), ("ms", 1.0)) if t < end), "s")  # 1000 * 1e-9 is more than 1e-6
     return unit, _UNITS[unit][1]
 
 
