@@ -218,7 +218,6 @@ static int ask_function(td_backward *b, td_running *r, td_error *e)
     for (int k = 0; k < n->nsaved && !rc; k++)
         rc = n->saved[k].kind == TD_SV_PACKED ? unpack_packed(b, n, k, e) : unpack(b, n, k, e);
     if (!rc) ask(b, h, n->nout, n->nin);
-    else drop_tensors(&b->asking.at, b->asking.n);
     return rc;
 }
 

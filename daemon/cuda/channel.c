@@ -576,7 +576,6 @@ static void *run(void *arg)
     for (request *r; (r = take_request(&asked));) serve(g, r, &why);
     has_gone(g, &why);
     free(g->kept);
-    g->kept = NULL;
     return NULL;
 }
 

@@ -9,7 +9,6 @@
 int td_processor_level(void)
 {
     unsigned a, b, c, d;
-    __builtin_cpu_init();
     bool f16c = __get_cpuid(1, &a, &b, &c, &d) && (c >> 29 & 1);
     if (!f16c || !__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !__builtin_cpu_supports("bmi") ||
         !__builtin_cpu_supports("bmi2"))

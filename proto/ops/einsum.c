@@ -114,9 +114,7 @@ static void take_term(sum *s, term *t)
         int label = letter(*s->at);
         if (label < 0 && take_dots(s, t)) continue;
         if (label < 0 || t->labels.n == LETTERS) {
-            bool shown = *s->at > ' ' && *s->at < 127;
-            td_fx_fail(s->f, TD_E_INVALID, "'%c' in the equation: subscripts are letters and one '...'",
-                       shown ? *s->at : '?');
+            td_fx_fail(s->f, TD_E_INVALID, "'%c' in the equation: subscripts are letters and one '...'", *s->at);
             return;
         }
         append(&t->labels, label);

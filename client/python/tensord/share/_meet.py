@@ -87,7 +87,7 @@ class Table:
 
     def __init__(self, name, *key):
         self.name, self._address = name, address("table", name, *key)
-        self._memory = "tensord" + self._address[1:].rpartition("/")[2]
+        self._memory = "tensord" + self._address.rpartition("/")[2]
         self._threads, self._listener, self._fd = _forking.lock(), None, None
         self._index, self._generation, self._begun, self._at, self._live = {}, 0, 0, 0, 0
         self._fd = self._find()

@@ -36,8 +36,6 @@ class DataLoader(_engine.Stateful, torch.utils.data.DataLoader):
         more = {"prefetch_factor": prefetch_factor, "in_order": in_order}
         if prefetch_factor is None and num_workers == 0 or "in_order" not in _STOCK:
             more = {k: v for k, v in more.items() if k in _STOCK and v is not None and (k != "in_order")}
-        if prefetch_factor is None:
-            more.pop("prefetch_factor", None)
         if shuffle is None and _STOCK["shuffle"].default is False:
             shuffle = False
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, num_workers, collate_fn, pin_memory, drop_last, timeout,
