@@ -5,6 +5,7 @@ installation that works. Nothing but Python's standard library; a client is held
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -44,6 +45,15 @@ def ctl(*args, code=0, **env):
     if run.returncode != code:
         raise AssertionError(f"tensorctl {args}: {run.returncode}\n{run.stdout}{run.stderr}")
     return run.stdout if code == 0 else run.stderr
+
+
+def can_seal_memory():
+    try:
+        with open(os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+b") as file:
+            fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
+    except OSError:
+        return False
+    return True
 
 
 class Place(unittest.TestCase):
@@ -355,6 +365,7 @@ class Tensorctl(Place):
         for what in ("open files", "locked memory", "/dev/shm", "memory group", "processors", "sealed memory",
                      "huge pages", "instructions", "CUDA", "cuBLASLt", "wakes", "kernels", "socket directory", "process watch"):
             self.assertIn(what, rows)
+        self.assertEqual(rows["sealed memory"]["state"], "ok" if can_seal_memory() else "problem")
         library = f"{self.place}/libcublasLt.so.12"
         with open(library, "w"):  # what is in it is not looked at
             pass

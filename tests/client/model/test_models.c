@@ -471,6 +471,35 @@ static void late_requests_cost_nothing(void)
     td_disconnect(c);
 }
 
+/* Inference is no part of a graph, in either way and wherever the model runs. */
+static void outputs_are_in_no_graph(void)
+{
+    td_client *c = join();
+    td_model *ways[] = {layer(c, 2), layer(c, 2)};
+    publish(ways[1], "apart", NULL);
+    td_array *x = td_full(c, td_dims(1, WIDE), 1, TD_FLOAT32), *y[2];
+    CU_ASSERT_EQUAL(td_set_requires_grad(x, true), TD_OK);
+    td_client_fd(c);
+    for (int k = 0; k < 2; k++) {
+        td_request *r = td_async_infer(ways[k], td_arrays(x), NULL, NULL, NULL);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(r);
+        wait_for(c, 1, &r);
+        CU_ASSERT_EQUAL_FATAL(td_request_arrays(r, 1, &y[0]), TD_OK);
+        CU_ASSERT_EQUAL_FATAL(td_infer(ways[k], td_arrays(x), 1, &y[1], LONG_MS), TD_OK);
+        for (int i = 0; i < 2; i++) {
+            td_info of;
+            CU_ASSERT_EQUAL(td_get_info(y[i], &of), TD_OK);
+            CU_ASSERT_FALSE(of.requires_grad);
+            td_release(y[i]);
+        }
+        td_request_free(r);
+    }
+    td_release(x);
+    CU_ASSERT_EQUAL(td_model_retire(c, "apart", 0), TD_OK);
+    td_model_free(ways[0]), td_model_free(ways[1]);
+    td_disconnect(c);
+}
+
 /* ---- life */
 
 /* Bytes of segments, but for those that are kept for whoever needs one next. */
@@ -719,6 +748,7 @@ static void tables_tell_of_models(void)
 
 TD_CUNIT_MAIN_WITH("client_models", start_server, stop_server,
                    {"a model answers in every process", a_model_answers_in_every_process},
+                   {"outputs are in no graph", outputs_are_in_no_graph},
                    {"a card has its bounds", a_card_has_its_bounds}, {"one without outputs", one_without_outputs},
                    {"an input that does not fit is named", an_input_that_does_not_fit_is_named},
                    {"a reload is a switch", a_reload_is_a_switch}, {"requests are joined", requests_are_joined},

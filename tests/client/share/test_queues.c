@@ -297,6 +297,66 @@ static void trees_are_published_at_once(void)
     td_disconnect(other), td_disconnect(c);
 }
 
+/* The bytes of a tree, as somebody else may have written them: one tensor of two floats at byte 128 of 256, but for one
+ * word that is another. */
+static void what_a_tree_says_is_not_believed(void)
+{
+    enum { TENSORS, NOTE, DTYPE, DIMS, AT, SIZES, WORDS = 32 };
+    static const struct {
+        int word;
+        uint64_t is;
+        bool good;
+    } rows[] = {
+        {SIZES + 1, 7, true}, /* of no dimension that it has */
+        {AT, 192, true},
+        {AT, 64, true},
+        {AT, 196, false},
+        {AT, 256, false},
+        {AT, 320, false},
+        {AT, UINT64_MAX - 63, false},
+        {SIZES, 0, true},
+        {SIZES, 32, true}, /* up to the end */
+        {SIZES, 33, false},
+        {SIZES, (uint64_t)-1, false},
+        {SIZES, INT64_MAX, false},
+        {DIMS, 8, true},
+        {DIMS, 9, false},
+        {DTYPE, TD_DTYPE_COUNT, false},
+        {NOTE, 256 - 13 * 8, true}, /* up to the end */
+        {NOTE, 256 - 13 * 8 + 1, false},
+        {NOTE, UINT64_MAX, false},
+        {TENSORS, 0, true},
+        {TENSORS, 3, false},
+        {TENSORS, TD_MAX_ITEM + 1, false},
+        {TENSORS, UINT64_MAX, false},
+    };
+    td_client *c = join();
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+        uint64_t words[WORDS] = {[TENSORS] = 1, [DTYPE] = TD_FLOAT32, [DIMS] = 1, [AT] = 128, [SIZES] = 2};
+        td_queue_item tree = {0};
+        words[rows[k].word] = rows[k].is;
+        td_array *bytes = td_from_data(c, TD_UINT8, td_dims(sizeof words), words);
+        int rc = td_tree_open(bytes, &tree);
+        CU_ASSERT_EQUAL(rc, rows[k].good ? TD_OK : TD_E_PROTOCOL);
+        if ((rc == TD_OK) != rows[k].good) fprintf(stderr, "word %d: %llu\n", rows[k].word, (long long)rows[k].is);
+        CU_ASSERT_TRUE(rc || tree.n == (int)words[TENSORS]);
+        td_queue_item_clear(&tree);
+        td_release(bytes);
+    }
+    const uint64_t none[4] = {0};
+    td_array *bytes = td_from_data(c, TD_UINT8, td_dims(32), none),
+             *others[] = {td_slice(bytes, 0, 0, 15), td_view(bytes, td_dims(2, 16)),
+                          td_from_data(c, TD_INT64, td_dims(4), none)};
+    for (size_t k = 0; k < sizeof others / sizeof *others; k++) {
+        td_queue_item tree = {0};
+        CHECK_FAILS(td_tree_open(others[k], &tree), TD_E_PROTOCOL, "no tree of tensors");
+        td_queue_item_clear(&tree);
+        td_release(others[k]);
+    }
+    td_release(bytes);
+    td_disconnect(c);
+}
+
 static void a_queue_is_looked_at(void)
 {
     td_client *c = join();
@@ -442,4 +502,5 @@ TD_CUNIT_MAIN_WITH("client_queues", start_server, stop_server, {"threads share a
                    {"items keep their order when a get was stopped", items_keep_their_order_when_a_get_was_stopped},
                    {"handles of an item are used again", handles_of_an_item_are_used_again},
                    {"a queue is looked at", a_queue_is_looked_at},
-                   {"trees are published at once", trees_are_published_at_once})
+                   {"trees are published at once", trees_are_published_at_once},
+                   {"what a tree says is not believed", what_a_tree_says_is_not_believed})

@@ -558,6 +558,10 @@ static void grids_sets_and_sums(void)
     CHECK_VALUES(td_einsum("...i, i -> ...", td_arrays(x, v)), 13, 15);
     CHECK_FAILS(td_einsum("ij,ji", td_arrays(x, x)), TD_E_SHAPE, "subscript 'j' has size 2 for operand 1, but size 3");
     CHECK_FAILS(td_einsum("i,i->k", td_arrays(v, v)), TD_E_INVALID, "subscript 'k' of the result is in no operand");
+    CHECK_FAILS(td_einsum("i~", td_arrays(v)), TD_E_INVALID, "'~' in the equation: subscripts are letters");
+    CHECK_FAILS(td_einsum("i\x7f", td_arrays(v)), TD_E_INVALID, "'?' in the equation");
+    CHECK_FAILS(td_einsum("i\x01", td_arrays(v)), TD_E_INVALID, "'?' in the equation");
+    CHECK_FAILS(td_einsum("\xc3\xa4", td_arrays(v)), TD_E_INVALID, "'?' in the equation");
     CHECK_FAILS(td_einsum(NULL, td_arrays(v)), TD_E_TYPE, "argument 'equation' must be a text");
     if (!lacks("scatter") && !lacks("sort") && !lacks("resample") && !lacks("multinomial")) {
         CHECK_VALUES(td_one_hot(classes, 5), 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1);

@@ -4,7 +4,9 @@
 #include "tests/client/common.h"
 #include "tests/hostile/starve.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NOTHING td_arrays_of(0, NULL)
 
@@ -253,6 +255,48 @@ static void no_memory_for_models(void)
     end();
 }
 
+/* ---- files */
+
+static char file[64];
+
+static int loaded(void)
+{
+    float v[2];
+    td_loaded *l = td_load(c, file, 0);
+    int rc = l ? TD_OK : told();
+    if (!rc) rc = td_read(td_loaded_get(l, "w"), v, sizeof v);
+    CU_ASSERT_TRUE(rc || (td_loaded_count(l) == 2 && v[0] == 3 && v[1] == 4));
+    td_loaded_free(l);
+    return rc;
+}
+
+static int saved(void)
+{
+    const char *const names[] = {"x", "w"};
+    int rc = td_save(file, td_arrays(x, w), names, 0), failed = until_failure;
+    until_failure = 0;
+    CU_ASSERT_TRUE(rc || loaded() == TD_OK);
+    until_failure = failed;
+    return rc;
+}
+
+/* Each is whole after a save that failed, too: the one of before. */
+static void no_memory_for_files(void)
+{
+    static const char *const kinds[] = {"pt", "safetensors", "npz"};
+    char folder[] = "/tmp/client_starved-XXXXXX";
+    begin();
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        snprintf(file, sizeof file, "%s/x.%s", folder, kinds[k]);
+        starve(kinds[k], saved);
+        starve(kinds[k], loaded);
+        CU_ASSERT_EQUAL(unlink(file), 0);
+    }
+    CU_ASSERT_EQUAL(rmdir(folder), 0); /* nothing lies beside them */
+    end();
+}
+
 TD_CUNIT_MAIN_WITH("client_starved", start_server, stop_server, {"no memory for gradients", no_memory_for_gradients},
                    {"no memory for many", no_memory_for_many}, {"no memory for programs", no_memory_for_programs},
-                   {"no memory for models", no_memory_for_models})
+                   {"no memory for models", no_memory_for_models}, {"no memory for files", no_memory_for_files})

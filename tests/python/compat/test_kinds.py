@@ -272,4 +272,5 @@ def test_errors():
     with pytest.warns(RuntimeWarning, match="nearly singular"):
         D.Wishart(2.5, td.eye(3))
     assert D.VonMises(0.0, td.nan, validate_args=False).sample((2,)).isnan().all() and D.NegativeBinomial(0, 0.5).sample((9,)).sum().item() == 0
+    assert D.NegativeBinomial(td.tensor([3, 4]), td.tensor([0.5, 0.25], dtype=td.float64)).total_count.dtype == td.float64, "as the probabilities"
     assert repr(D.Pareto(1.0, 2.0)) == "Pareto(alpha: 2.0, scale: 1.0)"

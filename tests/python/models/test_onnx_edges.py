@@ -62,6 +62,16 @@ CASES = [  # op, opset, inputs, attributes, result
     ("AveragePool", 19, [row(5)], {"kernel_shape": [3], "strides": [2], "pads": [0, 2], "ceil_mode": 1, "count_include_pad": 1}, f32(1, 3, 4 / 3).reshape(1, 1, 3)),
 ]
 
+REDUCTIONS = {  # op: of each number alone, of all
+    "Sum": (X, 10), "Prod": (X, 24), "Mean": (X, 2.5), "Max": (X, 4), "Min": (X, 1), "L1": (X, 10), "L2": (X, 30 ** 0.5), "SumSquare": (X * X, 30),
+    "LogSum": (np.log(X), np.log(10)), "LogSumExp": (X, 4.4401897),
+}
+for name, (alone, whole) in REDUCTIONS.items():
+    op, opset = "Reduce" + name, 13 if name == "Sum" else 18
+    CASES += [(op, opset, given, {"noop_with_empty_axes": 1}, alone) for given in ([X], [X, i64()])]
+    CASES += [(op, opset, given, {"keepdims": 0}, one(whole, np.float32)) for given in ([X], [X, i64()])]
+    CASES += [(op, opset, [X], {}, f32(whole).reshape(1, 1)), (op, opset, [X, i64(0, -1)], {"noop_with_empty_axes": 1, "keepdims": 0}, one(whole, np.float32))]
+
 
 @pytest.mark.parametrize("at", range(len(CASES)), ids=[f"{k}_{case[0]}" for k, case in enumerate(CASES)])
 def test_an_op_at_its_edge(tmp_path, at):

@@ -246,7 +246,7 @@ def test_ctrl_c_ends_a_wait():
 
 
 ALL = """
-import asyncio
+import asyncio, weakref
 import numpy as np
 g = td.Group(name, size, rank=rank)
 for n in (1, 20, 3000, 400_000):
@@ -307,12 +307,15 @@ def test_calls_that_are_begun():
     pytest.importorskip("numpy")
     run(ALL + """
     a, b, c, d = g.all_reduce(x, wait=False), g.all_gather(t, wait=False), g.reduce_scatter(t, wait=False), g.all_reduce(t, "max", wait=False)
-    g.all_reduce(x, wait=False)  # nobody waits for it, and all the same it has its turn
+    alone = weakref.ref(g.all_reduce(x, wait=False))  # nobody waits for it, and all the same it has its turn, and what was given to it
+    assert alone() is not None
     strided = np.zeros((size, n, 2), np.float32)
     e = g.all_reduce(x, out=strided[:, :, 0], wait=False)
     assert (d.wait().numpy() == X.max(0)).all() and a.done() and "done" in repr(a)
     assert (a.wait() == total).all() and a.wait() is a.wait() and (b.wait().numpy() == X).all() and (c.wait().numpy() == total[rank]).all()
     assert (e.wait() == total).all() and (strided[:, :, 0] == total).all() and (strided[:, :, 1] == 0).all()
+    g.barrier(wait=False).wait()
+    assert alone() is None, "once done, it is let go by the next"
 
     async def both():
         for y, of in zip(await asyncio.gather(g.all_reduce(x, wait=False), g.all_to_all(x, wait=False)), (total, X[:, rank])):
