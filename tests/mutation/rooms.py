@@ -42,7 +42,7 @@ ROOMS = {
     "proto/rows": "client_rows autograd_rows onnx_nodes fuzz_program python_rows python_onnx_edges python_jit",
     "proto/wire": "proto_record proto_ring proto_ir_wire proto_cgroup fuzz_frame fuzz_session frames rings hostile client client_mangled client_loop_ring import sessions",
     "shm": "shm_* kept full fake_cuda_driver fake_cuda_library fake_cuda_share import client_handles client_collectives client_groups sessions own",
-    "client/python/tensord": "python_aio python_amp python_fft python_func python_functions python_jit python_jit_usual python_linalg python_multiprocessing python_surface python_types tools",
+    "client/python/tensord": "python_aio python_amp python_fft python_func python_functions python_jit python_jit_usual python_script_modules python_linalg python_multiprocessing python_surface python_types tools",
     "client/python/tensord/array_api": "python/array_api python_device",
     "client/python/tensord/autograd": "python/autograd",
     "client/python/tensord/compat": "python/compat python_surface python_idioms",
