@@ -46,7 +46,7 @@ int td_raise_error(const td_error *e, const char *op, const char *where)
 int td_raise_null(const char *op, const char *argument)
 {
     if (last.code) return last.code;
-    return td_raise(TD_E_INVALID, op, "%s is NULL; it must be an array", argument);
+    return td_raise(TD_E_INVALID, op, "%s is NULL", argument);
 }
 
 TD_API const char *td_error_name(int code)
