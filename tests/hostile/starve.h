@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 void *__real_malloc(size_t n);
@@ -15,6 +16,7 @@ void *__wrap_calloc(size_t n, size_t each);
 void *__wrap_realloc(void *p, size_t n);
 
 static _Atomic int until_failure; /* the so-many-th allocation from now fails; 0: none */
+static _Atomic int64_t live;      /* blocks, for a test that wraps free() and strdup() too */
 
 static bool fails(void)
 {
@@ -23,19 +25,26 @@ static bool fails(void)
     return n == 1;
 }
 
+static void *made(void *p)
+{
+    if (p) live++;
+    return p;
+}
+
 void *__wrap_malloc(size_t n)
 {
-    return fails() ? NULL : __real_malloc(n);
+    return fails() ? NULL : made(__real_malloc(n));
 }
 
 void *__wrap_calloc(size_t n, size_t each)
 {
-    return fails() ? NULL : __real_calloc(n, each);
+    return fails() ? NULL : made(__real_calloc(n, each));
 }
 
 void *__wrap_realloc(void *p, size_t n)
 {
-    return fails() ? NULL : __real_realloc(p, n);
+    if (fails()) return NULL;
+    return p ? __real_realloc(p, n) : made(__real_realloc(p, n));
 }
 
 #endif
