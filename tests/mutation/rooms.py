@@ -8,9 +8,9 @@ import pathlib
 ROOMS = {
     "daemon/autograd": "autograd autograd_* starved_ops client_graph client_hooks hooks random python/autograd",
     "daemon/cuda": "fake_cuda_* python_cuda",
-    "daemon/graph": "graph_run passes_run plans_run starved_plan client_programs client_calls programs many starved_program endless python_plans python_jit python_jit_random python_jit_train",
+    "daemon/graph": "python_script_plain graph_run passes_run plans_run starved_plan client_programs client_calls programs many starved_program endless python_plans python_jit python_jit_random python_jit_train",
     "daemon/kernels": "conformance jit kernels_* ops_kernels rewritten work random fake_cuda_kernels fake_cuda_products python_math python_values python_linalg python_fft python_nn",
-    "daemon/ops": "ops ops_kernels graph_run plans_run conformance device starved_ops random rewritten work client_ops client_bits python_tensor python_index python_errors",
+    "daemon/ops": "ops starved_plan ops_kernels graph_run plans_run conformance device starved_ops random rewritten work client_ops client_bits python_tensor python_index python_errors",
     "daemon/sched": "sched sched_* device device_ahead graph_run turns waits many endless client_queues greedy",
     "daemon/server": "options hostile sessions rings import fuse frames ending crowd intake own stoppers waits client_meeting client_processes tools",
     "daemon/service": "service groups jobs models kept full import hostile_groups hostile_models client_queues client_handles client_groups client_collectives client_regroup "

@@ -143,6 +143,31 @@ static void test_lengths_past_the_end(void)
     CU_ASSERT(refused(m, "of a kind that protobuf has not"));
 }
 
+/* A field of protobuf that is to have a length, as a number of one of the other kinds. */
+static void put_unsized(proto *p, unsigned field, unsigned wire)
+{
+    put_varint(p, field << 3 | wire);
+    put_bytes(p, "\0\0\0\0\0\0\0", wire == 0 ? 1 : wire == 5 ? 4 : 8);
+}
+
+static void test_fields_without_a_length(void)
+{
+    static const unsigned kinds[] = {0, 1, 5};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        proto m = {0}, named = {0}, weighted = {0}, with_node = {0}, weight = {0}, node = {0};
+        put_unsized(&m, 7, kinds[k]); /* the graph */
+        CU_ASSERT(refused(m, "a field of the wrong kind"));
+        put_unsized(&named, 2, kinds[k]); /* its name */
+        CU_ASSERT(refused(model_of(&named, 13), "a field of the wrong kind"));
+        put_unsized(&weight, 9, kinds[k]); /* the bytes of a weight */
+        put_message(&weighted, 5, &weight);
+        CU_ASSERT(refused(model_of(&weighted, 13), "a field of the wrong kind"));
+        put_unsized(&node, 1, kinds[k]); /* one of the names of its inputs */
+        put_message(&with_node, 1, &node);
+        CU_ASSERT(refused(model_of(&with_node, 13), "a field of the wrong kind"));
+    }
+}
+
 /* Graphs in attributes in nodes in graphs, as deep as the file has bytes for. */
 static void test_depth(void)
 {
@@ -581,9 +606,9 @@ static void test_card(void)
 
 TD_CUNIT_MAIN_WITH("onnx_hostile", begin, end, {"cut at each byte", test_cut_at_each_byte},
                    {"each bit turned", test_each_bit_turned}, {"lengths past the end", test_lengths_past_the_end},
-                   {"depth", test_depth}, {"sizes", test_sizes}, {"memory", test_memory},
-                   {"memory of the text", test_memory_of_the_text}, {"empty lists", test_empty_lists},
-                   {"constants", test_constants}, {"slices", test_slices}, {"names", test_names},
-                   {"names like code", test_names_like_code}, {"unknown ops", test_unknown_ops},
+                   {"fields without a length", test_fields_without_a_length}, {"depth", test_depth},
+                   {"sizes", test_sizes}, {"memory", test_memory}, {"memory of the text", test_memory_of_the_text},
+                   {"empty lists", test_empty_lists}, {"constants", test_constants}, {"slices", test_slices},
+                   {"names", test_names}, {"names like code", test_names_like_code}, {"unknown ops", test_unknown_ops},
                    {"bodies", test_bodies}, {"faults name nodes", test_faults_name_nodes},
                    {"external data", test_external_data}, {"card", test_card})

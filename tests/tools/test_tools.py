@@ -167,10 +167,14 @@ class Tensorctl(Place):
         c = ctypes.c_void_p(lib.td_connect(self.socket.encode()))
         made = [ctypes.c_void_p(lib.td_from_data(c, 9, Ints(1, (ctypes.c_int64 * 1)(n)), (ctypes.c_double * 9)())) for n in (2, 9, 0, 4)]
         self.assertEqual(lib.td_sync(c), 0)
+        ages = lambda: [row["age_s"] for row in json.loads(ctl("--socket", self.socket, "--json", "tensors")) if row["pid"] == os.getpid()]
+        while max(ages()) < 0.2:
+            time.sleep(0.05)
         shown = ctl("--socket", self.socket, "tensors").splitlines()
         kept = [line for line in shown if f" {os.getpid()}  tensor " in line]
         self.assertEqual(len(kept), 1, shown)
         self.assertRegex(kept[0], r" 4 +[\d.]+  float64\[9\] +\(opened, taken or cloned\)$")
+        self.assertGreater(float(re.search(r" 4 +([\d.]+)  float64", kept[0])[1]), 0, "how old the oldest is")
         for x, name in zip(made, (b"a", b"b", b"c")):
             self.assertEqual(lib.td_publish(x, name, 0), 0)
         shown = ctl("--socket", self.socket, "tensors")

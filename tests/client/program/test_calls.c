@@ -445,6 +445,12 @@ static void calls_that_are_not_sent(void)
         CU_ASSERT_EQUAL(c->due.ngiven_up, 0);
         CU_ASSERT_EQUAL(c->handles, handles);
     }
+    const int wrong[] = {-1, TD_IR_MAX_ENDS + 1, 1};
+    for (int k = 0; k < 3; k++) {
+        CHECK_FAILS(td_program_call(p, wrong[k], k < 2 ? many : NULL, &out), TD_E_INVALID, "arguments; from 0 to");
+        CHECK_FAILS(td_async_call(p, wrong[k], k < 2 ? many : NULL, -1, NULL, NULL) ? TD_OK : TD_E_INVALID,
+                    TD_E_INVALID, "arguments; from 0 to");
+    }
     in[0].n = 10;
     CU_ASSERT_EQUAL(td_program_call(p, 1, in, &out), TD_OK);
     CU_ASSERT_TRUE(out.items[1].i == 10);

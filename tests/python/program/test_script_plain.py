@@ -282,6 +282,13 @@ def test_letters():
         td.jit.script(title)("ǆ")
 
 
+def test_as_many_tensors_as_an_op_takes():
+    joined = td.jit.script(made("def f(x, n: int):\n    parts = [x]\n    for _ in range(n - 1):\n        parts.append(x)\n    return td.cat(parts)\n"))
+    assert joined(td.ones(1), 1024).shape == (1024,)
+    with pytest.raises(td.InvalidError, match="cat takes at most 1024 tensors"):
+        assert joined(td.ones(1), 1025).shape
+
+
 def test_words_of_long_texts():
     """In steps, which end in the midst of words and between them."""
     split = td.jit.script(made("def f(a: str):\n    return a.split()\n"))

@@ -266,6 +266,27 @@ def test_a_written_archive():
     assert td.jit.load(io.BytesIO(both))(td.ones(1, 1)).shape[0] >= 1
 
 
+def test_values_of_parameters_that_a_call_leaves_out():
+    """Numbers below zero, and what they lie in."""
+    code = """class M(Module):
+  __parameters__ = []
+  __buffers__ = []
+  def forward(self: __torch__.M,
+    x: Tensor,
+    i: int=-5,
+    f: float=-2.5,
+    l: List[int]=[-1, 2],
+    p: int=7,
+    s: str="s",
+    b: bool=True,
+    o: Optional[int]=None) -> Tuple[int, float, List[int], int, str, bool, Optional[int]]:
+    return (i, f, l, p, s, b, o)
+"""
+    f = td.jit.load(io.BytesIO(program(code=code)))
+    assert f(td.ones(2)) == (-5, -2.5, [-1, 2], 7, "s", True, None)
+    assert f(td.ones(2), 3, o=-4) == (3, -2.5, [-1, 2], 7, "s", True, -4)
+
+
 @pytest.mark.parametrize("body, holds, holds_not", [
     ("return torch.index(x, annotate(List[Optional[Tensor]], [at]))", (1, 2, 3), (0, 2, 3)),
     ("return torch.index(x, annotate(List[Optional[Tensor]], [None, at]))", (2, 1, 3), (2, 0, 3)),

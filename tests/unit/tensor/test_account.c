@@ -94,6 +94,33 @@ static void chains(void)
     root->limit_bytes = root->limit_objects = root->limit_away = 0;
 }
 
+/* What another account is to pay for, and has no room for, is paid as before, on whatever device. */
+static void paid_by_another(void)
+{
+    enum { BYTES = 4096 };
+    users[1]->limit_bytes = users[1]->limit_away = 2 * BYTES - 1;
+    for (uint8_t device = TD_CPU; device <= FAR; device++) {
+        td_storage s = {.device = device, .nbytes = BYTES, .account = td_account_ref(sessions[0])}, other = s;
+        other.account = td_account_ref(sessions[1]);
+        for (int i = 0; i < 2; i++) {
+            CU_ASSERT_EQUAL(td_account_charge_on(sessions[i], device, BYTES, &e), TD_OK);
+            td_account_stores(sessions[i], device, 0, BYTES);
+        }
+        CU_ASSERT_EQUAL(td_storage_pay(&s, sessions[3], &e), TD_OK);
+        CU_ASSERT_TRUE(s.account == sessions[3] && td_account_bytes(sessions[3], device) == BYTES);
+        CU_ASSERT_EQUAL(td_storage_pay(&other, sessions[4], &e), TD_E_QUOTA);
+        CU_ASSERT_TRUE(other.account == sessions[1] && td_account_bytes(users[0], device) == BYTES);
+        CU_ASSERT_TRUE(td_account_bytes(sessions[1], device) == BYTES && !td_account_bytes(sessions[0], device));
+        CU_ASSERT_TRUE(td_account_bytes(root, device) == 2 * BYTES && !td_account_bytes(sessions[4], device));
+        for (int i = 1; i < 4; i += 2) {
+            td_account_stores(sessions[i], device, BYTES, 0);
+            td_account_discharge_on(sessions[i], device, BYTES);
+        }
+        td_account_unref(s.account), td_account_unref(other.account);
+    }
+    users[1]->limit_bytes = users[1]->limit_away = 0;
+}
+
 static void work(void)
 {
     td_account *a = sessions[0];
@@ -244,5 +271,6 @@ static void holders(void)
     CU_ASSERT_PTR_NULL(strstr(e.message, "holders"));
 }
 
-TD_CUNIT_MAIN_WITH("account", init, cleanup, {"a tree", a_tree}, {"chains", chains}, {"work", work},
-                   {"imports", imports}, {"strain", strain}, {"who is named", who_is_named}, {"holders", holders})
+TD_CUNIT_MAIN_WITH("account", init, cleanup, {"a tree", a_tree}, {"chains", chains},
+                   {"paid by another", paid_by_another}, {"work", work}, {"imports", imports}, {"strain", strain},
+                   {"who is named", who_is_named}, {"holders", holders})
