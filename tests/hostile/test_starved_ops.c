@@ -186,6 +186,46 @@ static void checkpoints_in_vain(void)
     }
 }
 
+/* Of the last of what was joined: a node of more inputs than it has room of its own for. */
+static int gradient_of_many(int failing, bool *failed)
+{
+    enum { MANY = 20 };
+    static double ones[MANY * 6];
+    td_tensor *x[MANY], *g = NULL;
+    td_attrs a;
+    td_error e = {0};
+    td_attrs_init(&a);
+    td_attrs_int(&a, 0);
+    for (int k = 0; k < MANY; k++) x[k] = numbers(true);
+    for (int k = 0; k < MANY * 6; k++) ones[k] = k;
+    td_tensor *all = t_run(TD_OP_CAT, MANY, x, &a, TD_GRAD_ON, NULL);
+    td_tensor *by = t_new(TD_FLOAT64, 2, (int64_t[]){2 * MANY, 3}, ones);
+    until_failure = failing;
+    int err = t_backward(1, &all, &by, 1, &x[MANY - 1], &g, 0, &e);
+    *failed = !until_failure;
+    until_failure = 0;
+    CU_ASSERT_TRUE(err || t_real(g, 5) == MANY * 6 - 1);
+    td_tensor_unref(g), td_tensor_unref(all), td_tensor_unref(by);
+    for (int k = 0; k < MANY; k++) td_tensor_unref(x[k]);
+    return err;
+}
+
+static void gradients_of_many_in_vain(void)
+{
+    bool failed = true;
+    int err = 0, k = 0;
+    CU_ASSERT_EQUAL(gradient_of_many(0, &failed), 0);
+    for (failed = true; failed && ++k < 1000;) {
+        uint64_t tensors = td_live_counts().tensors, objects = t_who.account->objects, bytes = td_autograd_bytes();
+        err = gradient_of_many(k, &failed);
+        CU_ASSERT_TRUE(!err || failed);
+        CU_ASSERT_EQUAL(td_live_counts().tensors, tensors);
+        CU_ASSERT_EQUAL(t_who.account->objects, objects);
+        CU_ASSERT_EQUAL(td_autograd_bytes(), bytes);
+    }
+    CU_ASSERT(!err && !failed && k > 3);
+}
+
 /* ---- formulas */
 
 static int made_inside(td_fx *inner, void *outer)
@@ -300,5 +340,6 @@ static void just_another(void)
 }
 
 TD_CUNIT_MAIN_WITH("starved_ops", t_setup, t_teardown, {"writes in vain", writes_in_vain},
-                   {"checkpoints in vain", checkpoints_in_vain}, {"a formula inside", a_formula_inside},
+                   {"checkpoints in vain", checkpoints_in_vain},
+                   {"gradients of many in vain", gradients_of_many_in_vain}, {"a formula inside", a_formula_inside},
                    {"what they come to", what_they_come_to}, {"just another", just_another})

@@ -18,17 +18,17 @@ ROOMS = {
     "daemon/session": "starved fuzz_session asked hooks waits turns many random sessions hostile frames greedy programs hostile_groups hostile_models client_ops client_calls "
                       "client_hooks client_queues client_mangled client_programs python_errors python_tables kept full import own endless work",
     "daemon/tensor": "account tensor ops autograd sched_ops starved_ops many kept full own client_handles client_device python_memory python_layouts",
-    "client/files": "client_files client_program_files fuzz_files python/files python_torchscript python_jit_files python_jit_torch",
+    "client/files": "client_starved client_files client_program_files fuzz_files python/files python_torchscript python_jit_files python_jit_torch",
     "client/grad": "client_graph client_starved client_hooks python_autograd python_hooks python_checkpoint python_saved python_leaks",
     "client/group": "client_groups client_collectives client_regroup hello_group hello_group_kill crash_groups python_group python_process_group python_collectives python_sends",
     "client/http": "http_* fuzz_http",
     "client/model": "client_models client_starved hostile_models crash_models python/models tools http_models",
-    "client/onnx": "onnx_* fuzz_onnx client_rows client_models python/models",
+    "client/onnx": "client_starved onnx_* fuzz_onnx client_rows client_models python/models",
     "client/program": "client_calls client_starved client_programs client_program_* client_trace client_rows trace python_jit python_jit_files python_jit_named python_trace python_jit_frozen",
     "client/python/src": "python_calls python_values python_tensor python_index python_numpy python_errors python_lost python_process python_memory python_leaks python_items "
                          "python_queued python_handles python_hooks python_jit_named python_group python_models python_torch python_signals python_threads python_ends python_aio",
     "client/script": "script_golden fuzz_script graph_parse_ir client_programs python_script python_script_* python_jit python_jit_usual python_jit_functions",
-    "client/share": "client_queues client_handles client_loop client_meeting python_queued python_items python_share python_handles python_meeting python_gone python_leaks",
+    "client/share": "client_starved client_queues client_handles client_loop client_meeting python_queued python_items python_share python_handles python_meeting python_gone python_leaks",
     "client/tensor": "client client_starved client_loop client_ops client_bits client_handles client_device fake_cuda_memory fake_cuda_share python_tensor python_values python_numpy python_memory "
                      "python_crossing python_index",
     "client/tensorctl": "tools python_tables python_jit_files python_torchscript python_plans python_pool",

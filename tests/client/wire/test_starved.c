@@ -3,6 +3,7 @@
 #include "client/tensor/array.h"
 #include "tests/client/common.h"
 #include "tests/hostile/starve.h"
+#include "tests/onnx/build.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -383,6 +384,29 @@ static int loaded(void)
     return rc;
 }
 
+static int modelled(void)
+{
+    td_model *m = td_model_load(c, file, 0);
+    int rc = m ? TD_OK : told();
+    td_model_free(m);
+    return rc;
+}
+
+/* y = relu(x), with a weight beside it. */
+static void write_model(void)
+{
+    proto g = {0};
+    put_value(&g, 11, "x", 1, "batch 2");
+    put_weight(&g, "w", 1, 1, (int64_t[]){2}, (float[]){1, 2}, 2 * sizeof(float));
+    put_node(&g, "sum", "Add", "x w", "t", NULL);
+    put_node(&g, "last", "Relu", "t", "y", NULL);
+    put_value(&g, 12, "y", 1, "batch 2");
+    proto m = model_of(&g, 13);
+    FILE *f = fopen(file, "wb");
+    CU_ASSERT_TRUE(f && fwrite(m.at, m.n, 1, f) == 1 && fclose(f) == 0);
+    free(m.at);
+}
+
 static int saved(void)
 {
     const char *const names[] = {"x", "w"};
@@ -406,6 +430,10 @@ static void no_memory_for_files(void)
         starve(kinds[k], loaded);
         CU_ASSERT_EQUAL(unlink(file), 0);
     }
+    snprintf(file, sizeof file, "%s/x.onnx", folder);
+    write_model();
+    starve("onnx", modelled);
+    CU_ASSERT_EQUAL(unlink(file), 0);
     CU_ASSERT_EQUAL(rmdir(folder), 0); /* nothing lies beside them */
     end();
 }

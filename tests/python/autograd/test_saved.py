@@ -35,6 +35,20 @@ def test_pytorch_itself(program):
     assert n(program(torch)) == EXPECTED[program.__name__]
 
 
+def test_packing_is_no_part_of_a_graph():
+    seen = []
+
+    def look(t):
+        seen.append((td.is_grad_enabled(), (t * 2).requires_grad))
+        return t
+
+    x = td.ones(2, requires_grad=True)
+    with td.autograd.graph.saved_tensors_hooks(look, look):
+        y = (x.exp() * x).sum()
+    y.backward()
+    assert seen == [(False, False)] * 6 and td.is_grad_enabled()
+
+
 def test_threads_are_told_of_their_own():
     """The daemon has one list of what was saved; packs take their time, and what each gives back is its own thread's."""
     wrong = []

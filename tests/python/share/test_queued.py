@@ -70,6 +70,16 @@ def test_a_write_after_put_does_not_change_what_was_put(way):
         assert got["x"][1].tolist() == [-1, -1, -1] and transposed.T[1].tolist() == [-1, -1, -1] and t.tolist() == now
 
 
+def test_ways_are_of_members_alone():
+    """What a queue goes through is memory of C: nothing else comes there, in neither place."""
+    with td.Queue("queued/ways", 2) as q:
+        q.put(1)
+        for wrong in ((1, None), (None, 1), (q, None), (None, q)):
+            with pytest.raises(td.DTypeError, match="a member of a queue, not"):
+                q._by(*wrong)
+        assert q.get() == 1
+
+
 def test_a_gradient_that_was_put():
     w = td.ones(3, requires_grad=True)
     with td.Queue("queued/grad", 9) as q:

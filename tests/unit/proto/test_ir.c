@@ -311,9 +311,25 @@ static void arguments_have_places(void)
     CU_ASSERT_EQUAL(td_ops[TD_OP_ADD].attrs_at & 3, 0);
 }
 
+static void names_are_told_from_numbers(void)
+{
+    static const struct {
+        const char *text;
+        bool good;
+    } rows[] = {{"a", true},     {"_", true},    {"A1_", true},  {"a.1", true},       {"a.1.22", true}, {"1", false},
+                {"", false},     {".1", false},  {"1a", false},  {"9.1", false},      {"a.", false},    {"a.b", false},
+                {"a.1.", false}, {"a b", false}, {"a-1", false}, {"\xc3\xa4", false}, {"%a", false}};
+    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++)
+        CU_ASSERT_EQUAL(td_ir_is_name(rows[k].text, strlen(rows[k].text)), rows[k].good);
+    char text[TD_IR_NAME + 2];
+    memset(text, 'x', sizeof text);
+    CU_ASSERT_TRUE(td_ir_is_name(text, TD_IR_NAME) && !td_ir_is_name(text, TD_IR_NAME + 1));
+}
+
 TD_CUNIT_MAIN("proto_ir", {"a loop is built", builds}, {"sealed modules have one order", is_in_order},
               {"uses are known", has_uses}, {"a loop is unrolled", unrolls}, {"blocks are cloned", clones_blocks},
               {"nodes are moved", moves}, {"types are numbers", types_are_numbers},
               {"types are bounded", types_are_bounded}, {"literals come back", literals_come_back},
               {"the first failure stays", keeps_a_failure}, {"large programs", may_be_large},
-              {"prims have names", prims_have_names}, {"arguments have places", arguments_have_places})
+              {"prims have names", prims_have_names}, {"names are told from numbers", names_are_told_from_numbers},
+              {"arguments have places", arguments_have_places})

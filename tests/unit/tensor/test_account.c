@@ -112,6 +112,11 @@ static void paid_by_another(void)
         CU_ASSERT_TRUE(other.account == sessions[1] && td_account_bytes(users[0], device) == BYTES);
         CU_ASSERT_TRUE(td_account_bytes(sessions[1], device) == BYTES && !td_account_bytes(sessions[0], device));
         CU_ASSERT_TRUE(td_account_bytes(root, device) == 2 * BYTES && !td_account_bytes(sessions[4], device));
+        CU_ASSERT_EQUAL(td_storage_pay(&s, sessions[3], &e), TD_OK); /* that has it already */
+        CU_ASSERT_EQUAL(td_account_bytes(sessions[3], device), BYTES);
+        td_storage nobodys = {.device = device, .nbytes = BYTES};
+        CU_ASSERT_TRUE(td_storage_pay(&nobodys, sessions[3], &e) == TD_OK && !nobodys.account);
+        CU_ASSERT_EQUAL(td_account_bytes(sessions[3], device), BYTES);
         for (int i = 1; i < 4; i += 2) {
             td_account_stores(sessions[i], device, BYTES, 0);
             td_account_discharge_on(sessions[i], device, BYTES);
