@@ -2,6 +2,7 @@
  *
  * Each test runs a program of its own: a process that TENSORD_BELOW cuts off from this one, so that it is a root, with
  * a fresh runtime directory. Invariant: when it has ended, well or killed, its daemon ends and nothing lies there. */
+#include "client/wire/lineage.h"
 #include "tests/client/common.h"
 
 #include <dirent.h>
@@ -11,11 +12,13 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -294,6 +297,46 @@ static void a_daemon_that_does_not_start_is_told(void)
     CHECK_FAILS(td_connect(NULL), TD_E_NOT_FOUND, "start tensord");
     setenv("TENSORD_DAEMON", daemon, 1);
     free(daemon);
+    end();
+}
+
+static void heard(int signal)
+{
+    (void)signal;
+    told->ready++;
+}
+
+static bool meets_between_signals(void)
+{
+    const struct itimerval each = {{0, 1000}, {0, 1000}}, none = {0};
+    struct sigaction a = {.sa_handler = heard}; /* calls do not go on by themselves */
+    NEED(reaches(1));
+    sigaction(SIGALRM, &a, NULL);
+    setitimer(ITIMER_REAL, &each, NULL);
+    bool met = meet_and_go(0);
+    setitimer(ITIMER_REAL, &none, NULL);
+    return met;
+}
+
+/* While another process makes or removes a socket there, whatever signals come. */
+static void a_lock_is_waited_for_through_signals(void)
+{
+    enum { SIGNALS = 200 };
+    begin();
+    pid_t pid = start_program(meets_between_signals);
+    td_relative root;
+    char directory[120];
+    CU_ASSERT_TRUE_FATAL(td_relative_look(pid, &root));
+    snprintf(directory, sizeof directory, "%s/%d-%llu", place, (int)pid, root.began);
+    CU_ASSERT_TRUE(mkdir(place, 0700) == 0 && mkdir(directory, 0700) == 0);
+    int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CU_ASSERT_EQUAL(flock(fd, LOCK_EX), 0);
+    told->step = 1;
+    for (int i = 0; i < TEST_LONG_MS && told->ready < SIGNALS; i++) test_sleep_ms(1);
+    CU_ASSERT_TRUE(told->ready >= SIGNALS && !told->path[0][0]);
+    close(fd);
+    CU_ASSERT_TRUE(ended_well(pid));
+    CU_ASSERT_NOT_EQUAL(told->path[0][0], 0);
     end();
 }
 
@@ -874,6 +917,7 @@ TD_CUNIT_MAIN_WITH("client_meeting", prepare, NULL,
                    {"a name is looked for elsewhere, but seldom", a_name_is_looked_for_elsewhere_but_seldom},
                    {"after a killed daemon there is another", after_a_killed_daemon_there_is_another},
                    {"a daemon that does not start is told", a_daemon_that_does_not_start_is_told},
+                   {"a lock is waited for through signals", a_lock_is_waited_for_through_signals},
                    {"a place that is open is left alone", a_place_that_is_open_is_left_alone},
                    {"a place that is too long is left alone", a_place_that_is_too_long_is_left_alone},
                    {"a number that comes again is another process", a_number_that_comes_again_is_another_process},
