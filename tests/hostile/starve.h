@@ -1,5 +1,6 @@
-/* For tests of memory that is out: the next allocations, of any thread, go through here, and one of them fails. Link
- * with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc; a test wraps what else it wants by `fails`. */
+/* For tests of memory that is out: allocations, of any thread, go through here, one of the next fails, and the blocks
+ * that nobody has freed are counted. Link with `starving` of tests/support; a test wraps what else it wants by `fails`
+ * and `made`. */
 #ifndef TENSORD_TESTS_HOSTILE_STARVE_H
 #define TENSORD_TESTS_HOSTILE_STARVE_H
 
@@ -11,12 +12,20 @@
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t n, size_t each);
 void *__real_realloc(void *p, size_t n);
+void *__real_aligned_alloc(size_t alignment, size_t n);
+void __real_free(void *p);
+char *__real_strdup(const char *text);
+char *__real_strndup(const char *text, size_t n);
 void *__wrap_malloc(size_t n);
 void *__wrap_calloc(size_t n, size_t each);
 void *__wrap_realloc(void *p, size_t n);
+void *__wrap_aligned_alloc(size_t alignment, size_t n);
+void __wrap_free(void *p);
+char *__wrap_strdup(const char *text);
+char *__wrap_strndup(const char *text, size_t n);
 
 static _Atomic int until_failure; /* the so-many-th allocation from now fails; 0: none */
-static _Atomic int64_t live;      /* blocks, for a test that wraps free() and strdup() too */
+static _Atomic int64_t live;      /* blocks */
 
 static bool fails(void)
 {
@@ -45,6 +54,28 @@ void *__wrap_realloc(void *p, size_t n)
 {
     if (fails()) return NULL;
     return p ? __real_realloc(p, n) : made(__real_realloc(p, n));
+}
+
+/* Of what tests run kernels with, too: it does not fail. */
+void *__wrap_aligned_alloc(size_t alignment, size_t n)
+{
+    return made(__real_aligned_alloc(alignment, n));
+}
+
+void __wrap_free(void *p)
+{
+    if (p) live--;
+    __real_free(p);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return fails() ? NULL : made(__real_strdup(text));
+}
+
+char *__wrap_strndup(const char *text, size_t n)
+{
+    return fails() ? NULL : made(__real_strndup(text, n));
 }
 
 #endif

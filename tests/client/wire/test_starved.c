@@ -9,29 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-void __real_free(void *p);
-void __wrap_free(void *p);
-char *__real_strdup(const char *text);
-char *__wrap_strdup(const char *text);
-char *__real_strndup(const char *text, size_t n);
-char *__wrap_strndup(const char *text, size_t n);
-
-void __wrap_free(void *p)
-{
-    if (p) live--;
-    __real_free(p);
-}
-
-char *__wrap_strdup(const char *text)
-{
-    return fails() ? NULL : made(__real_strdup(text));
-}
-
-char *__wrap_strndup(const char *text, size_t n)
-{
-    return fails() ? NULL : made(__real_strndup(text, n));
-}
-
 #define NOTHING td_arrays_of(0, NULL)
 
 static td_client *c;
