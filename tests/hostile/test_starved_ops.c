@@ -152,21 +152,23 @@ static int gradient_of_many(int failing, bool *failed)
 {
     enum { MANY = 20 };
     static double ones[MANY * 6];
-    td_tensor *x[MANY], *g = NULL;
+    td_tensor *x[MANY], *all[64] = {0}, *g = NULL;
+    td_input in[MANY];
     td_attrs a;
     td_error e = {0};
+    int n;
     td_attrs_init(&a);
     td_attrs_int(&a, 0);
-    for (int k = 0; k < MANY; k++) x[k] = numbers(true);
+    for (int k = 0; k < MANY; k++) in[k] = td_in(x[k] = numbers(true));
     for (int k = 0; k < MANY * 6; k++) ones[k] = k;
-    td_tensor *all = t_run(TD_OP_CAT, MANY, x, &a, TD_GRAD_ON, NULL);
+    CU_ASSERT_EQUAL(t_try(td_op_by_id(TD_OP_CAT), MANY, in, &a, TD_GRAD_ON, NULL, all, &n, &e), 0);
     td_tensor *by = t_new(TD_FLOAT64, 2, (int64_t[]){2 * MANY, 3}, ones);
     until_failure = failing;
-    int err = t_backward(1, &all, &by, 1, &x[MANY - 1], &g, 0, &e);
+    int err = t_backward(1, all, &by, 1, &x[MANY - 1], &g, 0, &e);
     *failed = !until_failure;
     until_failure = 0;
     CU_ASSERT_TRUE(err || t_real(g, 5) == MANY * 6 - 1);
-    td_tensor_unref(g), td_tensor_unref(all), td_tensor_unref(by);
+    td_tensor_unref(g), td_tensor_unref(all[0]), td_tensor_unref(by);
     for (int k = 0; k < MANY; k++) td_tensor_unref(x[k]);
     return err;
 }
