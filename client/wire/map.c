@@ -84,7 +84,10 @@ static int map_new(td_client *c, const Td__Wire__Address *at, int *fd, td_error 
     int i = free_slot(c);
     void *base = NULL;
     if (*fd < 0)
-        td_fail(e, TD_E_PROTOCOL, "segment %u is not mapped here and came without its descriptor", at->segment);
+        td_fail(e, TD_E_BUSY,
+                "the daemon has no descriptor left to give this program memory by (segment %u): end what holds many "
+                "tensors, or start it with more (ulimit -n, LimitNOFILE=)",
+                at->segment);
     else if (i < 0) td_no_memory(e, "for the table of mappings");
     else td_map_descriptor(*fd, at->segment_size, at->writable, &base, e);
     if (!base) return -1;

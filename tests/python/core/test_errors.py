@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 import tensord as td
-from common import wait_for
+from common import daemon, wait_for
 
 HERE = os.path.basename(__file__)
 
@@ -556,3 +556,27 @@ def test_packages_that_are_missing_are_named_with_the_way_to_get_them(call, name
             print(e.name, e)
     """)
     assert run.stdout.startswith(f"{name} {said}, which is not there for {sys.executable}: install python3-{name} (Debian), or pip install {name}"), run.stderr
+
+
+def test_a_daemon_without_descriptors_says_so_and_goes_on(tmp_path):
+    pytest.importorskip("numpy", reason="NumPy is not there (Debian: python3-numpy)")
+    with daemon(str(tmp_path)) as d:
+        run = script("""
+            import os, resource
+            import tensord as td
+            pid = int(os.environ["ITS_PID"])
+            x = td.ones(5, device="cpu") * 3
+            td.sync()
+            used = {int(f) for f in os.listdir(f"/proc/{pid}/fd")}
+            before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (next(n for n in range(len(used) + 1) if n not in used), before[1]))
+            try:
+                print(x.numpy())
+            except td.Busy as e:
+                print(e)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+            print(x.numpy().tolist())
+        """, env={**os.environ, "TENSORD_SOCKET": d.path, "ITS_PID": str(d.pid)})
+    assert run.returncode == 0, run.stderr
+    said, then = run.stdout.splitlines()
+    assert said.startswith("numpy(): the daemon has no descriptor left to give this program memory by (segment") and then == "[3.0, 3.0, 3.0, 3.0, 3.0]", run.stderr
