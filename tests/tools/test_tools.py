@@ -168,7 +168,8 @@ class Tensorctl(Place):
         made = [ctypes.c_void_p(lib.td_from_data(c, 9, Ints(1, (ctypes.c_int64 * 1)(n)), (ctypes.c_double * 9)())) for n in (2, 9, 0, 4)]
         self.assertEqual(lib.td_sync(c), 0)
         ages = lambda: [row["age_s"] for row in json.loads(ctl("--socket", self.socket, "--json", "tensors")) if row["pid"] == os.getpid()]
-        while max(ages()) < 0.2:
+        end = time.monotonic() + 60
+        while max(ages()) < 0.2 and time.monotonic() < end:
             time.sleep(0.05)
         shown = ctl("--socket", self.socket, "tensors").splitlines()
         kept = [line for line in shown if f" {os.getpid()}  tensor " in line]

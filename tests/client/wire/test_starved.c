@@ -369,7 +369,7 @@ static int modelled(void)
     return rc;
 }
 
-/* y = relu(x), with a weight beside it. */
+/* y = relu(x + w) */
 static void write_model(void)
 {
     proto g = {0};
