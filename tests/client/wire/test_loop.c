@@ -2,6 +2,7 @@
 #include "tests/client/common.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
@@ -929,6 +930,7 @@ static void a_daemon_that_dies(void)
     td_queue *q = td_queue_open(c, "dies", 1, TD_PRODUCER | TD_CONSUMER);
     td_array *x = td_ones(c, td_dims(3), TD_FLOAT32);
     CU_ASSERT_TRUE(quiet(c));
+    int fd = td_client_fd(c);
     for (int i = 0; i < OUT; i++)
         r[i] = i % 2 ? td_async_get(q, -1, tell_item, &t[i]) : td_async_open(c, "no", 0, -1, tell, &t[i]);
     CU_ASSERT_TRUE(quiet(c));
@@ -956,6 +958,17 @@ static void a_daemon_that_dies(void)
     for (int i = 0; i < OUT; i++) td_request_free(r[i]);
     td_queue_close(q, false);
     td_release(x);
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) { /* a child has one of its own under this number, which goes with the connection */
+        bool open = fcntl(fd, F_GETFD) >= 0;
+        td_disconnect(c);
+        _exit(open && fcntl(fd, F_GETFD) < 0 ? 0 : 1);
+    }
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    CU_ASSERT_EQUAL(status, 0);
     td_disconnect(c);
     td_clear_error();
     CU_ASSERT_EQUAL(test_descriptors(getpid()), before);
