@@ -15,9 +15,7 @@ static int on_descriptor(td_client *c, td_reply_wait *w, const td_reply *r, int 
     td_mapping *m = &c->memory.mappings[((const td_array *)w->context)->mapping];
     if (!r->address || r->address->segment != m->segment || r->address->generation != m->generation)
         return td_fail(e, TD_E_PROTOCOL, "the address of another segment came");
-    if (*fd < 0)
-        return td_fail(e, TD_E_BUSY,
-                       "the daemon sent no descriptor to map: it is of an older version, or has too many on their way");
+    if (*fd < 0) return td_no_descriptor(m->segment, e);
     m->reader = fcntl(*fd, F_DUPFD_CLOEXEC, 3);
     if (m->reader > 0) return TD_OK;
     m->reader = 0;

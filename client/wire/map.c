@@ -78,16 +78,21 @@ void td_forget_mappings(td_client *c)
     c->memory.nmappings = 0;
 }
 
+int td_no_descriptor(uint32_t segment, td_error *e)
+{
+    return td_fail(
+        e, TD_E_BUSY,
+        "no descriptor came for segment %u: the daemon has none left to send (start it with more: ulimit -n, "
+        "LimitNOFILE=), or this program could not map the segment before and has to connect again",
+        segment);
+}
+
 /* Map what the frame brought; returns the slot, or -1. */
 static int map_new(td_client *c, const Td__Wire__Address *at, int *fd, td_error *e)
 {
     int i = free_slot(c);
     void *base = NULL;
-    if (*fd < 0)
-        td_fail(e, TD_E_BUSY,
-                "the daemon has no descriptor left to give this program memory by (segment %u): end what holds many "
-                "tensors, or start it with more (ulimit -n, LimitNOFILE=)",
-                at->segment);
+    if (*fd < 0) td_no_descriptor(at->segment, e);
     else if (i < 0) td_no_memory(e, "for the table of mappings");
     else td_map_descriptor(*fd, at->segment_size, at->writable, &base, e);
     if (!base) return -1;

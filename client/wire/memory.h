@@ -35,6 +35,8 @@ struct td_lease {
  */
 int td_map_address(td_client *c, const Td__Wire__Address *at, int *fd, int32_t *mapping, unsigned char **bytes,
                    td_error *e);
+/* The answer to a question for a segment's memory brought none. */
+int td_no_descriptor(uint32_t segment, td_error *e);
 void td_unuse_mapping(td_client *c, int32_t mapping);
 /* The same, of memory that nobody will be given here again: it is unmapped at once when nobody else uses it. */
 void td_end_mapping(td_client *c, int32_t mapping);
