@@ -114,7 +114,9 @@ static void take_term(sum *s, term *t)
         int label = letter(*s->at);
         if (label < 0 && take_dots(s, t)) continue;
         if (label < 0 || t->labels.n == LETTERS) {
-            td_fx_fail(s->f, TD_E_INVALID, "'%c' in the equation: subscripts are letters and one '...'", *s->at);
+            bool shown = *s->at > ' ' && *s->at < 127;
+            td_fx_fail(s->f, TD_E_INVALID, "'%c' in the equation: subscripts are letters and one '...'",
+                       shown ? *s->at : '?');
             return;
         }
         append(&t->labels, label);

@@ -561,6 +561,7 @@ static void grids_sets_and_sums(void)
     CHECK_VALUES(td_einsum("AZ,BZ->Z", td_arrays(x, x)), 36, 25, 9);
     CHECK_VALUES(td_einsum("az,az->z", td_arrays(x, x)), 18, 17, 5);
     CHECK_FAILS(td_einsum("i~", td_arrays(v)), TD_E_INVALID, "'~' in the equation: subscripts are letters");
+    CHECK_FAILS(td_einsum("i\nj", td_arrays(v)), TD_E_INVALID, "'?' in the equation");
     CHECK_FAILS(td_einsum("i\x7f", td_arrays(v)), TD_E_INVALID, "'?' in the equation");
     CHECK_FAILS(td_einsum("i\x01", td_arrays(v)), TD_E_INVALID, "'?' in the equation");
     CHECK_FAILS(td_einsum("\xc3\xa4", td_arrays(v)), TD_E_INVALID, "'?' in the equation");
