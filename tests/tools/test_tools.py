@@ -50,6 +50,7 @@ def ctl(*args, code=0, **env):
 def can_seal_memory():
     try:
         with open(os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING), "r+b") as file:
+            os.posix_fallocate(file.fileno(), 0, 1 << 20)
             fcntl.fcntl(file, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
     except OSError:
         return False

@@ -339,7 +339,8 @@ static void what_a_tree_says_is_not_believed(void)
         td_array *bytes = td_from_data(c, TD_UINT8, td_dims(sizeof words), words);
         int rc = td_tree_open(bytes, &tree);
         CU_ASSERT_EQUAL(rc, rows[k].good ? TD_OK : TD_E_PROTOCOL);
-        if ((rc == TD_OK) != rows[k].good) fprintf(stderr, "word %d: %llu\n", rows[k].word, (long long)rows[k].is);
+        if ((rc == TD_OK) != rows[k].good)
+            fprintf(stderr, "word %d: %llu\n", rows[k].word, (unsigned long long)rows[k].is);
         CU_ASSERT_TRUE(rc || tree.n == (int)words[TENSORS]);
         td_queue_item_clear(&tree);
         td_release(bytes);

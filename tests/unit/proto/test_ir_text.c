@@ -165,7 +165,7 @@ static void bad_texts_are_told(void)
         {"graph(%x : Float(device=gpu)):\n",
          "1:25: there is no such device\ngraph(%x : Float(device=gpu)):\n                        ^"},
         {"graph(%x : Dict(int)):\n", "1:16: a Dict is of two types\ngraph(%x : Dict(int)):\n               ^"},
-        {G "  return (%x) \x01\x1f ~\x7f\xc3\xa4\n", /* each byte that is no ASCII character is a dot */
+        {G "  return (%x) \x01\x1f ~\x7f\xc3\xa4\n", /* each byte that is no visible character of ASCII is a dot */
          "2:15: this stands for nothing\n  return (%x) .. ~...\n              ^"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
