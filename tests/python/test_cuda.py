@@ -2,6 +2,8 @@
 import ctypes
 import functools
 import os
+import pathlib
+import signal
 import subprocess
 import sys
 
@@ -9,7 +11,7 @@ import pytest
 
 import tensord as td
 import tensord.nn.functional as F
-from common import daemon
+from common import SLOW, daemon
 
 pytestmark = pytest.mark.skipif("TENSORD_LIBCUDA" not in os.environ, reason="it needs the fake driver")
 
@@ -170,6 +172,42 @@ def test_a_forked_process(handles):
     os.close(r)
     os.close(w)
     assert said.startswith("30.0 ") and "forked after its parent had opened the CUDA driver" in said
+
+
+ASKS = """
+import sys
+import tensord as td
+x = td.ones(5, device="cuda")
+assert x.sum().item() == 5
+print("here", flush=True)
+sys.stdin.readline()
+y = x * 2
+td.status()  # it has arrived
+print("asked", flush=True)
+try:
+    print(y.tolist())
+except td.DeviceFailed as e:
+    print(str(e).splitlines()[0])
+"""
+
+
+def test_all_that_wait_are_told_when_the_gpu_s_process_dies(tmp_path):
+    """Two programs' ops go in two streams of it."""
+    with daemon(str(tmp_path)) as d:
+        others = [subprocess.Popen([sys.executable, "-c", ASKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "TENSORD_SOCKET": d.path}) for _ in range(2)]
+        try:
+            assert [p.stdout.readline() for p in others] == ["here\n"] * 2
+            (pid,) = [int(child) for thread in pathlib.Path(f"/proc/{d.pid}/task").iterdir() for child in (thread / "children").read_text().split()]
+            os.kill(pid, signal.SIGSTOP)
+            for p in others:
+                p.stdin.write("\n"), p.stdin.flush()
+            assert [p.stdout.readline() for p in others] == ["asked\n"] * 2
+            os.kill(pid, signal.SIGKILL)
+            for p in others:
+                assert f"cuda:0 has failed: its process ({pid}) has gone" in p.communicate(timeout=60 * SLOW)[0]
+        finally:
+            for p in others:
+                p.kill(), p.communicate()
 
 
 def test_no_driver_here(handles):
