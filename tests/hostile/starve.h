@@ -40,6 +40,23 @@ static void *made(void *p)
     return p;
 }
 
+/* For what is done until it leaves as many blocks as it found, a few times at most: a table that had grown does not
+ * grow twice. `before` says what it found the last time. */
+typedef struct settling {
+    int64_t before;
+    int times;
+} settling;
+
+/* Is it to be done once more? */
+__attribute__((unused)) static bool unsettled(settling *s)
+{
+    enum { MOST_TIMES = 4 };
+    if (s->times == MOST_TIMES || (s->times && live == s->before)) return false;
+    s->times++;
+    s->before = live;
+    return true;
+}
+
 void *__wrap_malloc(size_t n)
 {
     return fails() ? NULL : made(__real_malloc(n));

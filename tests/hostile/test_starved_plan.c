@@ -50,19 +50,14 @@ static bool one_fails(td_ir *ir, int run, int nth, const seen *want)
     return reached;
 }
 
-/* Done again where blocks were left: a table that had grown does not grow twice. */
 static bool nothing_is_left(td_ir *ir, int run, int nth, const seen *want)
 {
-    enum { TIMES = 4 };
     bool reached = false;
-    int64_t before = live - 1;
-    for (int k = 0; k < TIMES && live != before; k++) {
-        before = live;
-        reached = one_fails(ir, run, nth, want);
-    }
-    if (live != before)
-        fprintf(stderr, "run %d, allocation %d: %lld blocks are left\n", run, nth, (long long)(live - before));
-    CU_ASSERT_EQUAL(live, before);
+    settling s = {0};
+    while (unsettled(&s)) reached = one_fails(ir, run, nth, want);
+    if (live != s.before)
+        fprintf(stderr, "run %d, allocation %d: %lld blocks are left\n", run, nth, (long long)(live - s.before));
+    CU_ASSERT_EQUAL(live, s.before);
     return reached;
 }
 

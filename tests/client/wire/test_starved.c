@@ -47,24 +47,20 @@ static bool fails_at(const char *what, int (*run)(void), int n, const held *h)
     return left || c->lost;
 }
 
-/* As often as it takes until nothing fails; `run` lets go of what it made, and gives the code of what failed. Each is
- * done again where blocks of memory were left: a table that had grown does not grow twice. */
+/* As often as it takes until nothing fails; `run` lets go of what it made, and gives the code of what failed. */
 static void starve(const char *what, int (*run)(void))
 {
-    enum { MOST = 1000, TIMES = 4 };
+    enum { MOST = 1000 };
     CU_ASSERT_EQUAL(run(), TD_OK); /* what is made once is there then */
     CU_ASSERT_EQUAL(td_sync(c), TD_OK);
     const held h = {status_of(c, "tensors"), status_of(c, "nodes"), c->handles};
     bool over = false;
     for (int n = 1; n < MOST && !over; n++) {
-        int64_t before = live - 1;
-        for (int k = 0; k < TIMES && live != before && !c->lost; k++) {
-            before = live;
-            over = fails_at(what, run, n, &h);
-        }
-        if (live != before)
-            fprintf(stderr, "%s, allocation %d: %lld blocks are left\n", what, n, (long long)(live - before));
-        CU_ASSERT_EQUAL(live, before);
+        settling s = {0};
+        while (!c->lost && unsettled(&s)) over = fails_at(what, run, n, &h);
+        if (live != s.before)
+            fprintf(stderr, "%s, allocation %d: %lld blocks are left\n", what, n, (long long)(live - s.before));
+        CU_ASSERT_EQUAL(live, s.before);
     }
     CU_ASSERT_TRUE(over);
 }
