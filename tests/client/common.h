@@ -6,7 +6,9 @@
 #include "tests/support/daemon.h"
 #include "tests/unit/cunit_main.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 
 static test_daemon server;
 
@@ -18,6 +20,15 @@ __attribute__((unused)) static int start_server(void)
 __attribute__((unused)) static int stop_server(void)
 {
     return test_daemon_stop(&server) == 0 ? 0 : 1;
+}
+
+/* Waits for the end of a child of this process: with status 0? */
+__attribute__((unused)) static bool ended_well(pid_t pid)
+{
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+    }
+    return status == 0;
 }
 
 __attribute__((unused)) static td_client *join(void)

@@ -1,14 +1,12 @@
 /* libtensord in a program with an event loop: nothing but poll() waits, every request is told once, no item is lost. */
 #include "tests/client/common.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 typedef struct told {
@@ -460,10 +458,7 @@ static void calls_and_forks(void)
         r = td_async_call(p, 2, in, -1, tell, &t[1]);
         _exit(good && run(c, &t[1], 1) && is_mixture(r, 3, 4) ? 0 : 1);
     }
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    CU_ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CU_ASSERT_TRUE(ended_well(pid));
     CU_ASSERT_TRUE(run(c, t, 1));
     CU_ASSERT_TRUE(is_mixture(r, 3, 4));
     td_request_free(r);
@@ -902,10 +897,7 @@ static void forked(void)
     fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) _exit(child_goes_on(c, q, t, fd) ? 0 : 1);
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    CU_ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CU_ASSERT_TRUE(ended_well(pid));
     CU_ASSERT_TRUE(t[0].times == 0 && quiet(c));
     CU_ASSERT_EQUAL(put_number(q, 1, 0), TD_OK);
     CU_ASSERT_EQUAL(put_number(q, 2, 0), TD_OK);
@@ -965,10 +957,7 @@ static void a_daemon_that_dies(void)
         td_disconnect(c);
         _exit(open && fcntl(fd, F_GETFD) < 0 ? 0 : 1);
     }
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    CU_ASSERT_EQUAL(status, 0);
+    CU_ASSERT_TRUE(ended_well(pid));
     td_disconnect(c);
     td_clear_error();
     CU_ASSERT_EQUAL(test_descriptors(getpid()), before);

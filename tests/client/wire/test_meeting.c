@@ -94,14 +94,6 @@ static pid_t start(bool (*run)(void))
     return pid;
 }
 
-static bool ended_well(pid_t pid)
-{
-    int status = -1;
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
-    return status == 0;
-}
-
 /* ---- a program and what it leaves -------------------------------------------------------------------------------- */
 
 static void begin(void)
